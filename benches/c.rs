@@ -1,8 +1,8 @@
-//! What one Update costs from C, beside the same in Rust: one after another, of keys that exist.
-//! `just bench-c` builds the library before. Needs `cc`; valgrind for the instructions.
+//! The cost of an Update from C, beside the same in Rust: Updates one after another, of keys that
+//! exist. `just bench-c` builds the library first. Needs `cc`, and valgrind for the instructions.
 //!
-//! The two programs run in turns, and the median of the pairs' ratios counts: this machine may be
-//! busy, but it is equally busy for both.
+//! The two programs run in turns, and the median of the pairs' ratios counts, because the load of
+//! the machine is the same for both.
 
 mod bench_store;
 
@@ -20,10 +20,10 @@ const MAP: &str = r#"<map>
 </map>"#;
 
 const PAIRS: usize = 15;
-/// The data directory for the program in Rust, which is this one.
+/// Passes the data directory to the Rust program, which is this one.
 const CHILD: &str = "FRS_BENCH_CHILD";
 
-/// What both programs are asked for.
+/// The work of both programs.
 #[derive(Clone, Copy)]
 struct Run {
     keys: u32,
@@ -47,7 +47,7 @@ fn main() {
     programs.count_instructions();
 }
 
-/// Compiles the program in C, beside the library that was built where this bench was.
+/// Compiles the C program against the library, which must be built beside this bench.
 fn build(work: &Path) -> PathBuf {
     let this = std::env::current_exe().expect("this program");
     let built = this.ancestors().nth(2).expect("a directory of binaries").join("libfrs.so");
@@ -74,7 +74,7 @@ struct Programs {
 }
 
 impl Programs {
-    /// The words that start the program in C or in Rust.
+    /// The command that starts the C or the Rust program.
     fn start(&self, is_c: bool, under: &[&str], run: Run) -> Command {
         let this = std::env::current_exe().expect("this program");
         let program = if is_c { &self.c } else { &this };
@@ -100,7 +100,7 @@ impl Programs {
     fn compare(&self, run: Run) {
         let (mut c, mut rust, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for pair in 0..PAIRS {
-            // Neither is always the first one.
+            // The programs take turns at being first.
             let first = self.ns(pair % 2 == 0, run);
             let second = self.ns(pair % 2 != 0, run);
             let (of_c, of_rust) = if pair % 2 == 0 { (first, second) } else { (second, first) };
@@ -123,7 +123,8 @@ impl Programs {
         );
     }
 
-    /// Instructions of one Update: of twice as many Updates, less those of once.
+    /// Counts the instructions of one Update: a run of twice as many Updates, less a run of once as
+    /// many.
     fn count_instructions(&self) {
         const ONCE: u64 = 20_000;
         let count = |is_c, updates| {
@@ -143,7 +144,7 @@ impl Programs {
     }
 }
 
-/// The program in Rust: that of bindings/c/benches/cost.c.
+/// The Rust program: does the same as bindings/c/benches/cost.c.
 fn ns_each(data: &Path, Run { keys, updates }: Run) -> f64 {
     let client = Client::attach(data).expect("a client");
     let update = |key: &str| {

@@ -1,9 +1,9 @@
-//! Programs that share a group, more of them than there are processors: throughput, and how long
-//! single Updates wait. On keys of their own, on 100 hot keys by Zipf's law, and on one key.
-//! `just bench-contention`; `--processes 1,2,64`, `--seconds 2`, `--rounds 3`
+//! Programs that share a group, more of them than processors: throughput, and the waits of single
+//! Updates. On keys of their own, on 100 hot keys by Zipf's law, and on one key. `just
+//! bench-contention`; `--processes 1,2,64`, `--seconds 2`, `--rounds 3`
 //!
 //! All programs of a cell begin at the same time. An Update lasts from the end of the one before,
-//! so the longest ones tell of waits for a semaphore and for a processor.
+//! so the longest ones show the waits for a semaphore and for a processor.
 
 mod bench_store;
 mod random;
@@ -21,11 +21,11 @@ use frs_store::{Counter, Runtime};
 use random::Random;
 
 const NOW: u64 = 1_700_000_000_000;
-/// Keys of one program, if it has its own.
+/// The keys of one program that has its own.
 const OWN_KEYS: usize = 1000;
 const HOT_KEYS: u32 = 100;
 const EXPONENT: f64 = 1.2;
-/// Requests that a program has ready, and asks in turn.
+/// The requests that a program has prepared, and sends in turn.
 const READY: usize = 4096;
 
 const MAP: &str = r#"<map>
@@ -78,7 +78,7 @@ impl Keys {
         }
     }
 
-    /// The keys of a program, in the order in which it asks for them.
+    /// The keys of a program, in the order of its requests.
     fn ready(self, program: usize) -> Vec<String> {
         let mut random = Random(0x9e37_79b9 + program as u64);
         let hot = Drawn::zipf(program as u64, HOT_KEYS, EXPONENT);
@@ -91,7 +91,7 @@ impl Keys {
     }
 }
 
-/// How many Updates lasted how long: by the power of two, and eight steps within it.
+/// The number of Updates of each duration, in eight steps for each power of two.
 #[derive(Clone)]
 struct Times([u64; 64 * 8]);
 
@@ -101,7 +101,7 @@ impl Times {
         self.0[(log * 8) as usize + ((ns.max(8) >> (log - 3)) & 7) as usize] += 1;
     }
 
-    /// The time that this share of all lasted at most.
+    /// The longest duration among this share of the shortest Updates.
     fn quantile_us(&self, share: f64) -> f64 {
         let all: u64 = self.0.iter().sum();
         let mut left = (all as f64 * share).ceil().min(all as f64) as u64;
@@ -114,23 +114,23 @@ impl Times {
     }
 }
 
-/// What a program has done, or all of them.
+/// The work of one program, or of all.
 struct Done {
     updates: u64,
     busy: u64,
     times: Times,
 }
 
-/// One cell, measured.
+/// The results of one cell.
 struct Cell {
-    /// Updates a second of all.
+    /// Updates a second of all programs.
     rate: f64,
-    /// The share of the slowest program in a fair one.
+    /// The slowest program's part of a fair share.
     least: f64,
     p99_us: f64,
     longest_us: f64,
     busy: u64,
-    /// Waits for a semaphore that was taken, of a thousand Updates.
+    /// Waits for a taken semaphore, per thousand Updates.
     waits: f64,
 }
 
@@ -163,7 +163,7 @@ fn main() {
     }
 }
 
-/// Runs so many programs at the same time.
+/// Runs this many programs at the same time.
 fn measure(keys: Keys, processes: usize, seconds: f64) -> Cell {
     let dir = bench_store::directory();
     bench_store::fill(&dir, MAP, "", |_| {});
@@ -177,7 +177,7 @@ fn measure(keys: Keys, processes: usize, seconds: f64) -> Cell {
     };
     let mut children: Vec<Child> = (0..processes).map(begin).collect();
     for child in &mut children {
-        // It is attached.
+        // The child reports that it is attached.
         child.stdout.as_mut().expect("a pipe").read_exact(&mut [0]).expect("a word");
     }
     for child in &mut children {
@@ -201,7 +201,7 @@ fn measure(keys: Keys, processes: usize, seconds: f64) -> Cell {
     }
 }
 
-/// A program: asks until the time is over.
+/// Acts as a program: sends requests until the time is over.
 fn work(dir: &Path, keys: Keys, program: usize, seconds: f64) -> Done {
     let mut service = Service::attach(dir, Role::Program).expect("an attachment");
     let request = |key: &String| {
@@ -236,14 +236,14 @@ fn work(dir: &Path, keys: Keys, program: usize, seconds: f64) -> Done {
     done
 }
 
-/// Writes what was done for the parent.
+/// Prints the results for the parent.
 fn report(done: &Done) {
     let numbers = [done.updates, done.busy].into_iter().chain(done.times.0);
     let words: Vec<String> = numbers.map(|number| number.to_string()).collect();
     println!("{}", words.join(" "));
 }
 
-/// What a program has written.
+/// Reads the results that a program has printed.
 fn told(child: Child) -> Done {
     let output = child.wait_with_output().expect("a program that ends");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,9 +1,9 @@
-//! How many instructions the library takes for an item, by valgrind: figures that a busy machine
-//! does not change. `cargo bench -p frs-server --bench instructions`; a word selects cases:
+//! The instructions that the library takes for an item, counted by valgrind: figures that a busy
+//! machine does not change. `cargo bench -p frs-server --bench instructions`; a word selects cases:
 //! `cargo bench -p frs-server --bench instructions -- atomic`
 //!
-//! A case runs once and twice as long, and the difference counts, so that what comes before it does
-//! not. The group is small: waiting for memory takes time, not instructions.
+//! A case runs once and twice as long, and the difference counts, so that the preparation does not.
+//! The group is small, because waits for memory take time, not instructions.
 
 #[allow(dead_code, reason = "a part of what the benches share")]
 mod bench_store;
@@ -14,7 +14,7 @@ use frs_engine::{Answers, Command, Exchange, ItemOptions, Request, Role, Service
 
 const KEYS: u64 = 4096;
 const NOW: u64 = 1_700_000_000_000;
-/// Items of one case, run once.
+/// The items of a case in its shorter run.
 const ITEMS: u64 = 6400;
 
 const MAP: &str = r#"<map>
@@ -31,18 +31,18 @@ const MAP: &str = r#"<map>
   </biz>
 </map>"#;
 
-/// What is counted: its name, its business, items in a request, requests handed over together.
+/// A case: its name, its business, the items of a request, and the requests that run together.
 struct Case {
     name: &'static str,
     biz: &'static str,
     items: usize,
     together: usize,
     is_atomic: bool,
-    /// How many keys are asked for.
+    /// The number of keys.
     keys: u64,
-    /// Of keys that are not there.
+    /// Whether the keys are new.
     is_new: bool,
-    /// In groups that have checkpoints.
+    /// Whether the group has checkpoints.
     is_marked: bool,
 }
 
@@ -57,7 +57,7 @@ const HIT: Case = Case {
     is_marked: false,
 };
 
-/// What refuses all of them: each key has used its limit before.
+/// Refuses all items: each key has already used its limit.
 const REFUSED: Case = Case { name: "refused, of many keys", biz: "spent", ..HIT };
 
 const CASES: [Case; 12] = [
@@ -75,7 +75,7 @@ const CASES: [Case; 12] = [
     Case { name: "64 refused, of 16 keys", items: 64, keys: 16, ..REFUSED },
 ];
 
-/// Names the case to a child.
+/// Passes the case to a child.
 const CHILD: &str = "FRS_BENCH_CHILD";
 
 fn main() {
@@ -97,7 +97,7 @@ fn main() {
     }
 }
 
-/// Instructions of a whole run.
+/// The instructions of a whole run.
 fn count(case: usize, items: u64) -> Option<u64> {
     let this = std::env::current_exe().expect("this program");
     let output = Program::new("valgrind")
@@ -125,7 +125,7 @@ fn run(case: &Case, items: u64) {
         one.push(case.biz, &key(number), ItemOptions::ONE);
         service.run(&one, NOW, &mut answers);
     }
-    // As many as the longer run needs, so that they cancel out.
+    // Both runs prepare as many keys as the longer one needs, so that the preparation cancels out.
     let keys: Vec<String> = (0..first + 2 * ITEMS).map(key).collect();
     let mut next = first;
     let mut exchanges = vec![Exchange::default(); case.together];

@@ -1,11 +1,11 @@
-//! A large group in memory, on real sockets: what items cost beside those of a small group, and how
-//! long it takes to copy it to the disk, to start again after a kill and after the loss of the
-//! memory, and to grow it by half while it serves; and what requests cost beside that.
-//! `just bench-large`; `--keys 100000000 --planned 60000000`, `--rate 100000`
+//! A large group in memory, on real sockets: the cost of its items beside those of a small group.
+//! Also the time that it takes to copy the group to disk, to start after a kill and after the loss
+//! of the memory, and to grow the group by half while it serves, with the cost of requests
+//! meanwhile. `just bench-large`; `--keys 100000000 --planned 60000000`, `--rate 100000`
 //!
 //! The group is in /dev/shm, its checkpoints are in the directory of temporary files. Client and
-//! server share the processors. Processor time is that of the workers. Any answer but a verdict,
-//! and a count that is lost, ends the bench with a panic.
+//! server share the processors. Processor time is that of the workers. Any answer but a verdict, or
+//! a lost count, ends the bench with a panic.
 
 #[path = "../tests/it/common/mod.rs"]
 #[allow(dead_code, reason = "the tests need the rest")]
@@ -25,11 +25,11 @@ use servers::cpu_of_tree;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Keys of the other bench.
+/// The keys of the bench whose files are included.
 const KEYS: usize = 100_000;
 /// The most keys of the small group.
 const SMALL_KEYS: u32 = 1_000_000;
-/// Items of a request, where their cost is measured.
+/// The items of a request where the cost of items is measured.
 const ITEMS: u64 = 64;
 /// Keys whose counts are compared.
 const SAMPLE: u64 = 1000;
@@ -85,7 +85,7 @@ fn main() -> Result<()> {
 }
 
 impl Options {
-    /// A group for so many times the keys that it is planned for, and a small one.
+    /// A group for `times` the planned keys, and a small one.
     fn map(&self, times: f64) -> String {
         let pair = |id, name, keys| {
             format!(
@@ -106,7 +106,7 @@ struct Bench {
     live: tempfile::TempDir,
 }
 
-/// What frs-load has measured, and what the workers have spent.
+/// The figures of frs-load, and the processor time of the workers.
 struct Run {
     requests: f64,
     seconds: f64,
@@ -119,7 +119,7 @@ impl Run {
         self.cpu.as_secs_f64() * 1e6 / self.requests
     }
 
-    /// Of an item, where each request has [`ITEMS`].
+    /// The processor time of an item, if each request has [`ITEMS`].
     fn item_ns(&self) -> f64 {
         self.cpu_us() * 1000.0 / ITEMS as f64
     }
@@ -138,7 +138,7 @@ impl Bench {
         }
         for round in 1..=rounds {
             let alone = self.load_at(&server, rate, seconds)?;
-            // All that it has changed is written beside the next load.
+            // The pass writes the changes of this load beside the next one.
             let passing = Command::new(env!("CARGO_BIN_EXE_frs"))
                 .current_dir(self.setup.dir.path())
                 .arg("checkpoint")
@@ -181,11 +181,11 @@ impl Bench {
         Ok(())
     }
 
-    /// Fills both groups, and compares what items of them cost.
+    /// Fills both groups, and compares the cost of their items.
     fn compare(&self, server: &Server<'_>) -> Result<()> {
         let Options { keys, seconds, turns, .. } = self.options;
         self.make_nodes(server, "small", 0..keys.min(SMALL_KEYS))?;
-        // Each key once. The last tenth comes into a group that is nearly as full as planned.
+        // Each key once. The last tenth goes into a group that is nearly as full as planned.
         let most = keys / 10 * 9;
         for (name, made) in
             [("making nine tenths of its nodes", 0..most), ("making the others", most..keys)]
@@ -214,7 +214,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Grows the group by half of what it is planned for, beside a load.
+    /// Grows the group by half of its planned keys, beside a load.
     fn grow(&self, server: &Server<'_>, counts: Vec<u64>) -> Result<()> {
         let Options { rate, seconds, .. } = self.options;
         let alone = self.load_at(server, rate, seconds)?;
@@ -276,28 +276,28 @@ impl Bench {
         Ok((begun.elapsed(), said.trim().to_owned()))
     }
 
-    /// A load on the large group at a rate.
+    /// Runs a load on the large group at a rate.
     fn load_at(&self, server: &Server<'_>, rate: u64, seconds: u64) -> Result<Run> {
         let (rate, duration) = (rate.to_string(), format!("{seconds}s"));
         let arguments = ["--zipf", "0", "--rate", &rate, "--duration", &duration];
         self.load(server, "large", &arguments)
     }
 
-    /// An Update of each of these keys of a group.
+    /// Sends an Update of each of these keys of a group.
     fn make_nodes(&self, server: &Server<'_>, group: &str, keys: Range<u32>) -> Result<Run> {
         let requests = u64::from(keys.end - keys.start).div_ceil(ITEMS).to_string();
         let first = keys.start.to_string();
         self.load_items(server, group, &["--in-turn", &first, "--requests", &requests])
     }
 
-    /// A load of requests of many items.
+    /// Runs a load of requests with many items.
     fn load_items(&self, server: &Server<'_>, group: &str, arguments: &[&str]) -> Result<Run> {
         let items = ITEMS.to_string();
         let many = ["--items", &items, "--pipeline", "4"];
         self.load(server, group, &[&many, arguments].concat())
     }
 
-    /// A load on the business of a group, which has the group's name.
+    /// Runs a load on the business of a group, which has the group's name.
     fn load(&self, server: &Server<'_>, group: &str, arguments: &[&str]) -> Result<Run> {
         let workers = server.workers();
         let spent = || -> Result<Duration> {
@@ -330,7 +330,7 @@ impl Bench {
         })
     }
 
-    /// The group's files.
+    /// The size of the group's files.
     fn mib(&self) -> Result<u64> {
         let mut bytes = 0;
         for entry in std::fs::read_dir(self.live.path())? {

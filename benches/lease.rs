@@ -1,14 +1,14 @@
-//! What a hit costs that spends a lease, against the same limit of `share="host"`: both in turns,
-//! in one run, with one key and with a million. `cargo bench -p frs-server --bench lease`;
+//! The cost of a hit that spends a lease, against the same limit with `share="host"`: both in
+//! turns, in one run, with one key and with a million. `cargo bench -p frs-server --bench lease`;
 //! arguments select by name.
 //!
-//! A line says the nanoseconds of both, and the median of the ratios with its range. Each limit is
-//! compared twice: *small* with local records as small as they can be, *alike* with local records
-//! in a group of the same `node-size`, as if both bizs were in one group.
+//! A line shows the nanoseconds of both, and the median of the ratios with its range. Each limit is
+//! compared twice: *small* with local records that are as small as possible, *alike* with local
+//! records in a group of the same `node-size`, as if both bizs were in one group.
 //!
 //! `FRS_BENCH_DIR` names the directory for the files, `FRS_BENCH_KEYS` the number of keys,
-//! `FRS_BENCH_ROUNDS` that of rounds. `FRS_BENCH_ONLY=local` or `leased` runs that side alone, for
-//! tools that count instructions.
+//! `FRS_BENCH_ROUNDS` the number of rounds. `FRS_BENCH_ONLY=local` or `leased` runs that side
+//! alone, for tools that count instructions.
 
 mod bench_store;
 mod random;
@@ -17,22 +17,21 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use frs_base::clock;
+use frs_cluster::lease::Lease;
+use frs_cluster::nodes::{self, LeaseMoment};
 use frs_conf::key::{KeyField, MAX_KEY_WORDS, Seed};
 use frs_conf::{ClusterSecret, KeyType};
-use frs_engine::{
-    Answers, Command, Exchange, ItemOptions, LeaseKey, LeaseMoment, Request, Role, Service,
-};
-use frs_limit::lease::Lease;
+use frs_engine::{Answers, Command, Exchange, ItemOptions, Request, Role, Service, StoredKey};
 use frs_store::layout::node;
 
 use random::Random;
 
-/// Updates of one side in a round.
+/// The Updates of one side in a round.
 const BLOCK: usize = 1 << 16;
 const ROUNDS: usize = 31;
 const KEYS: u64 = 1_000_000;
 const NOW: u64 = 1_700_000_000_000;
-/// Requests that a worker hands over together.
+/// The requests that a worker runs together.
 const TOGETHER: usize = 16;
 const KEY_BYTES: usize = "user-000000000000000".len();
 const LEASED: u32 = 1;
@@ -78,7 +77,7 @@ impl World {
     fn new(case: &Case, keys: u64) -> World {
         let dir = bench_store::directory();
         let cluster = r#"<cluster name="c" secret-file="s"><node>a:1</node></cluster>"#;
-        // Chains that are half full.
+        // Chains are half full.
         let key_nodes = keys.div_ceil(28).max(8);
         let &Case { limits, local_bytes, leased_bytes, .. } = case;
         let group = |name: &str, bytes: u32| {
@@ -100,7 +99,7 @@ impl World {
         bench_store::fill(&dir, &map, cluster, |runtime| {
             runtime.set_cluster_keys(ClusterSecret::new([7; 32]).keys());
         });
-        let service = Service::attach(dir.path(), Role::Program).expect("an attachment");
+        let service = frs_cluster::attach(dir.path(), Role::Program).expect("an attachment");
         let mut world = World { service, keys, _dir: dir };
         for key in 0..keys {
             world.grant(key);
@@ -112,9 +111,10 @@ impl World {
         world
     }
 
-    /// The ledger has granted this host more than it can use.
+    /// Grants this host more than it can use.
     fn grant(&mut self, number: u64) {
-        let (boot_ms, incarnation) = (clock::boot_ms(), self.service.incarnation());
+        let (boot_ms, incarnation) =
+            (clock::boot_ms(), frs_cluster::Host::incarnation_of(&mut self.service));
         let mut key = KeyField::default();
         key.encode(KeyType::String, key_text(number).as_bytes(), 24, Seed([0; 2])).expect("a key");
         let key = key.key();
@@ -122,22 +122,27 @@ impl World {
         field[..key.words().len()].copy_from_slice(key.words());
         let key_word = node::key_word(LEASED, key.form() as u8, key.bytes());
         let moment = LeaseMoment { boot_ms, wall_ms: NOW, ledger_ms: NOW };
-        let granted = self.service.with_leases(&LeaseKey { key_word, field }, moment, |limits| {
-            for limit in limits {
-                limit.holding.lease = Lease {
-                    incarnation,
-                    seq: number + 1,
-                    window: NOW,
-                    allowance: limit.settings.max / 6,
-                    end_ms: boot_ms + 86_400_000,
-                    gone_ms: boot_ms + 86_400_000,
-                    sent_ms: boot_ms,
-                    heard_ms: boot_ms,
-                    elsewhere: limit.settings.max / 2,
-                    ..Lease::default()
-                };
-            }
-        });
+        let granted = nodes::with_leases(
+            &mut self.service,
+            &StoredKey { key_word, field },
+            moment,
+            |limits| {
+                for limit in limits {
+                    limit.holding.lease = Lease {
+                        incarnation,
+                        seq: number + 1,
+                        window: NOW,
+                        allowance: limit.settings.max / 6,
+                        end_ms: boot_ms + 86_400_000,
+                        gone_ms: boot_ms + 86_400_000,
+                        sent_ms: boot_ms,
+                        heard_ms: boot_ms,
+                        elsewhere: limit.settings.max / 2,
+                        ..Lease::default()
+                    };
+                }
+            },
+        );
         granted.expect("a lease");
     }
 
@@ -155,7 +160,7 @@ fn key_text(number: u64) -> String {
     format!("user-{number:015}")
 }
 
-/// How requests come.
+/// How requests arrive.
 #[derive(Clone, Copy)]
 struct Load {
     name: &'static str,
@@ -170,7 +175,7 @@ const LOADS: [Load; 4] = [
     Load { name: "1 M keys, 16 requests together", one_key: false, together: TOGETHER },
 ];
 
-/// What runs the Updates of one biz.
+/// One side of a comparison: runs the Updates of one biz.
 struct Side<'w> {
     world: &'w mut World,
     biz: &'static str,
@@ -178,7 +183,7 @@ struct Side<'w> {
 }
 
 impl Side<'_> {
-    /// Nanoseconds of an Update.
+    /// Measures the nanoseconds of an Update.
     fn ns(&mut self, random: &mut Random) -> f64 {
         let keys = if self.load.one_key { 1 } else { self.world.keys };
         let texts: String = (0..BLOCK).map(|_| key_text(random.next() % keys)).collect();
@@ -198,7 +203,7 @@ impl Side<'_> {
     }
 }
 
-/// A round. Tools that count instructions find it by its name.
+/// A round, in a function of its own, which tools that count instructions find by name.
 #[inline(never)]
 fn serve(service: &mut Service, exchanges: &mut [Exchange], fill: &mut impl FnMut(&mut Request)) {
     for _ in 0..BLOCK / exchanges.len() {
@@ -223,7 +228,7 @@ fn pair(world: &mut World, name: &str, local: &'static str, load: Load) {
     let (mut locals, mut leased) = (Vec::new(), Vec::new());
     let mut turn = |biz| Side { world: &mut *world, biz, load }.ns(&mut random);
     for round in 0..rounds + 1 {
-        // Each is the first one in every other round. The round before the first one warms up.
+        // The sides take turns at being first. An extra round before the first warms up.
         let is_first = round % 2 == 0;
         let mut own = if runs("local") && is_first { turn(local) } else { 0.0 };
         let lease = if runs("leased") { turn("leased") } else { 0.0 };

@@ -1,4 +1,4 @@
-//! What one item costs between its parsing and its node: hashing, placing, judging, checking.
+//! The cost of one item between its parsing and its node: hashing, placing, judging, checking.
 
 use std::hint::black_box;
 
@@ -6,7 +6,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use frs_base::hash;
 use frs_conf::key::{KeyField, Seed};
 use frs_conf::{Biz, Geometry, HashKind, Interval, KeyType, Limit, Policy, Scope, Total};
-use frs_limit::{Rules, Spending, States, Terms};
+use frs_limit::{Rules, States, Terms};
 
 const SEED: Seed = Seed([0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]);
 const KEY: &str = "18829340001@login.id";
@@ -74,7 +74,7 @@ fn limits(c: &mut Criterion) {
             b.iter(|| {
                 now += 1;
                 let (key, biz) = (&mut key, &mut wide);
-                let states = &mut States { key, biz, terms: &Terms::of(Spending::New) };
+                let states = &mut States { key, biz, terms: &Terms::NEW };
                 let (now, count) = (black_box(now), black_box(1));
                 rules.roll(states, now);
                 let judgement = rules.judge(states, now, count);

@@ -1,4 +1,4 @@
-//! What reading requests and writing answers costs, without sockets and without the store.
+//! The cost of reading requests and writing answers, without sockets and without the store.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -8,7 +8,7 @@ use frs_conf::{AuthzKey, Http};
 use frs_engine::{Answer, Answers, Command, Figures, Request, Verdict};
 use frs_server::protocol::request_head::{self, Head};
 use frs_server::protocol::{Bounds, Decoded, Format, Line, codec};
-use frs_server::worker::connection::{Connection, ConnectionBuffers, Rules, Serve};
+use frs_server::worker::connection::{Connection, ConnectionBuffers, ConnectionRules, Serve};
 
 const BOUNDS: Bounds = Bounds { max_items: 1024, max_atomic_items: 64 };
 
@@ -118,7 +118,7 @@ fn documents(c: &mut Criterion) {
 fn connections(c: &mut Criterion) {
     let mut group = c.benchmark_group("connection");
     let http = Http::default();
-    let rules = Rules { http: &http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
+    let rules = ConnectionRules { http: &http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
     let get = b"GET /update?biz=login&key=user-000000000042 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
     for (name, requests, input) in [
         ("post 1", 1, post(Format::Xml, 1)),

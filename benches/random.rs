@@ -1,11 +1,11 @@
 //! Random numbers of the benches: the order of keys needs nothing better than xorshift64*
 //! (Marsaglia 2003, Vigna 2016), and costs nothing.
 
-/// Its state, never 0.
+/// The state, never 0.
 pub struct Random(pub u64);
 
 impl Random {
-    /// The next number.
+    /// Returns the next number.
     pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

@@ -1,11 +1,11 @@
-//! What one command costs through the library: hit, create, evict, find, and atomic requests, on a
-//! group of a million keys; also what a worker's counters and the members of `distinct` cost.
+//! The cost of one command through the library: hit, create, evict, find, and atomic requests, on a
+//! group of a million keys; also the cost of a worker's counters and of the members of `distinct`.
 //! Requests run one at a time, several at once, and with many items in one request. For comparison:
-//! what merely changing a line of memory costs. `cargo bench -p frs-server --bench store`
+//! the cost of only changing a line of memory. `cargo bench -p frs-server --bench store`
 //!
-//! `FRS_BENCH_DIR` names the directory for the files (default /dev/shm if it exists: live files of
-//! large groups are on tmpfs). `FRS_BENCH_SMALL_PAGES=1` leaves the filled group in small pages.
-//! Otherwise it is put into huge pages if the kernel can, as a server's keeper does.
+//! `FRS_BENCH_DIR` names the directory for the files. The default is /dev/shm if it exists, because
+//! live files of large groups are on tmpfs. `FRS_BENCH_SMALL_PAGES=1` leaves the filled group in
+//! small pages. Otherwise it is put into huge pages if the kernel can, as a server's keeper does.
 
 mod bench_store;
 mod random;
@@ -23,7 +23,7 @@ use frs_store::counter::Timed;
 use random::Random;
 
 const KEYS: u64 = 1_000_000;
-/// Items requested in turn, drawn from all keys: as many as there are keys.
+/// The items requested in turn, drawn from all keys: as many as there are keys.
 const REQUESTED: usize = 1 << 20;
 const NOW: u64 = 1_700_000_000_000;
 
@@ -111,7 +111,7 @@ fn bench(c: &mut Criterion) {
         });
     };
     run("service/update evict, full chains of 56", &requests("evict", 1, u64::MAX));
-    // Warming up makes the nodes.
+    // Warming up creates the nodes.
     run("service/update hit, two lines, 50 k keys", &requests("wide", 1, 50_000));
     let mut many = requests("hit", 64, KEYS);
     run("service/64 updates hit, 1 M keys", &many);
@@ -127,7 +127,7 @@ fn bench(c: &mut Criterion) {
     two_processes(&world);
 }
 
-/// Keys in the order of their requests, each with the returned number of bytes.
+/// The keys in the order of their requests, as one text, and the number of bytes of each.
 fn keys() -> (usize, String) {
     let (mut random, mut key, mut keys) = (Random(0x9e37_79b9), String::new(), String::new());
     for _ in 0..REQUESTED {
@@ -169,7 +169,7 @@ fn singles(c: &mut Criterion, service: &mut Service) {
     });
 }
 
-/// What a program's call through a client costs: the Update of [`singles`], plus a lock, a clock
+/// The cost of a program's call through a client: the Update of [`singles`], plus a lock, a clock
 /// read and a verdict of its own.
 fn client(c: &mut Criterion, world: &World) {
     let client = frs::Client::attach(world.dir.path()).expect("a client");
@@ -184,10 +184,10 @@ fn client(c: &mut Criterion, world: &World) {
     });
 }
 
-/// The least that an Update needs: to read one line, of as much memory as the group has, and change
-/// it with a compare-exchange. The next line is known beforehand, or only when this one is done; a
-/// single Update waits for the latter. (In small pages, if the kernel gives huge ones only on
-/// request.)
+/// The least work of an Update: reads one line, of as much memory as the group has, and changes it
+/// with a compare-exchange. The next line is known in advance, or only after this one, which is the
+/// case of a single Update. The memory is in small pages if the kernel gives huge ones only on
+/// request.
 fn floor(c: &mut Criterion) {
     const LINE: usize = 8;
     let lines: usize = 35_715 * 57;
@@ -248,7 +248,7 @@ fn create(c: &mut Criterion) {
     });
 }
 
-/// What a member costs that a sketch or a set knows, and what one costs that is new to a sketch.
+/// The cost of a member that a sketch or a set knows, and of one that is new to a sketch.
 fn distinct(c: &mut Criterion) {
     const RECORDS: u64 = 100;
     const MEMBERS: u64 = 200;
@@ -263,7 +263,7 @@ fn distinct(c: &mut Criterion) {
     });
     let dir = bench_store::directory();
     let map = format!("<map>{}</map>", bizs.collect::<String>());
-    // The undo log holds so many of the largest records.
+    // The undo log has room for 42 of the largest records.
     bench_store::fill(&dir, &map, "<http max-atomic-items=\"42\"/>", |_| {});
     let mut service = Service::attach(dir.path(), Role::Program).expect("an attachment");
     let (mut request, mut answers) = (Request::default(), Answers::default());

@@ -11,7 +11,9 @@ use frs_conf::{AuthzKey, Conf, Http, Listen};
 use frs_engine::{
     Answer, Answers, Figures, HistorySpan, ItemError, LimitFigures, Request, Verdict,
 };
-use frs_server::worker::connection::{Connection, ConnectionBuffers, RespRules, Rules, Serve};
+use frs_server::worker::connection::{
+    Connection, ConnectionBuffers, ConnectionRules, RespRules, Serve,
+};
 use frs_server::worker::resp_connection::RespConnection;
 
 struct Counting;
@@ -66,7 +68,7 @@ impl Serve for Fixed {
                     error_thousandths: None,
                     history: HistorySpan::default(),
                 };
-                // More of them, and the answers of a tick would be over their bound.
+                // With more windows, the answers of a tick would exceed their bound.
                 let windows = if start == 0 { 60 } else { 3 };
                 answers.details.push(limit, Some(std::iter::repeat_n(u32::MAX, windows)));
             }
@@ -109,7 +111,8 @@ fn allocations(input: &[u8], turns: u64) -> usize {
 }
 
 fn allocations_by(http: &Http, input: &[u8], turns: u64) -> usize {
-    let rules = Rules { http, authz: &AuthzKey::Forwarded, trusted: &[], admin: Some(&ADMIN) };
+    let rules =
+        ConnectionRules { http, authz: &AuthzKey::Forwarded, trusted: &[], admin: Some(&ADMIN) };
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     let mut connection = Connection::new(None);
     let mut turn = |now: u64| {
@@ -151,7 +154,7 @@ fn the_steady_state_allocates_nothing() {
         "GET /authz/login:403/x HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1, 10.0.0.1\r\n\r\n"
             .to_owned(),
         "HEAD /health HTTP/1.0\r\nConnection: keep-alive\r\n\r\n".to_owned(),
-        // Faults cost nothing more.
+        // Faults allocate nothing either.
         "GET /nope HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
         "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
         post("", "<request><item biz='b' kay='k'/></request>"),
@@ -203,14 +206,14 @@ fn the_steady_state_in_resp_allocates_nothing() {
         array(&["CL.THROTTLE", "alice", "15", "30", "60"]),
         array(&["EXEC"]),
         array(&["COMMAND", "COUNT"]),
-        // Faults cost nothing more.
+        // Faults allocate nothing either.
         array(&["GET", "a"]),
         array(&["FRS.UPDATE", "login", "alice", "COUNT", "x"]),
     ]
     .concat()
     .into_bytes();
     let http = Http::default();
-    let rules = Rules { http: &http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
+    let rules = ConnectionRules { http: &http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
     let own = RespRules { rules, token: None, throttle: Some("login") };
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     let mut connection = RespConnection::default();

@@ -10,14 +10,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use frs_base::clock;
+use frs_cluster::lease::Lease;
+use frs_cluster::nodes::{self, LeaseMoment};
 use frs_conf::key::{KeyForm, KeyRef};
 use frs_conf::{ClusterSecret, Conf, Srv, Texts};
-use frs_engine::{Answers, Exchange, LeaseKey, LeaseMoment, Request, Role, Service, Stage};
-use frs_limit::lease::Lease;
+use frs_engine::{Answers, Exchange, Need, NeedKind, Request, Role, Service, Stage, StoredKey};
 use frs_server::worker::connection::{Connection, ConnectionBuffers, RespRules, Serve};
 use frs_server::worker::resp_connection::RespConnection;
 use frs_store::testing::put_in_force;
-use frs_store::{GroupCounter, Runtime, Want, WantKind};
+use frs_store::{GroupCounter, Runtime};
 
 struct Counting;
 
@@ -103,7 +104,7 @@ fn post(path: &str, body: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// The clients' input in this turn. Its length is always the same.
+/// The clients' input in this turn. All turns have inputs of one length.
 fn input(turn: u64) -> Vec<u8> {
     let get = |target: String| format!("GET {target} HTTP/1.1\r\nHost: t\r\n\r\n");
     let items: String = (0..40)
@@ -154,7 +155,7 @@ fn input(turn: u64) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A data directory as a master prepares it, with more in its srv.xml.
+/// A data directory as a master prepares it, with further elements in its srv.xml.
 fn world(dir: &Path, more: &str, map: &str) -> (Conf, Runtime) {
     let srv = format!(
         "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir=\"{}\"/>{more}</srv>",
@@ -163,7 +164,7 @@ fn world(dir: &Path, more: &str, map: &str) -> (Conf, Runtime) {
     put_in_force(dir, &Texts::of(srv, map))
 }
 
-/// Allocations are counted for the whole process: one test at a time.
+/// One test at a time: allocations are counted for the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -265,14 +266,15 @@ const SHARED: &str = r#"<map>
     <limit policy="total" scope="biz" max="1000000"/></biz>
 </map>"#;
 
-/// The ledger has granted so much of each limit of a key, and has nothing left.
+/// Acts as the ledger: grants `allowance` of each limit of a key, and has nothing left.
 fn grant(courier: &mut Service, biz_id: u32, allowance: u64) {
-    let (boot_ms, wall_ms, incarnation) = (clock::boot_ms(), clock::now(), courier.incarnation());
+    let (boot_ms, wall_ms, incarnation) =
+        (clock::boot_ms(), clock::now(), frs_cluster::Host::incarnation_of(courier));
     let field = [u64::from(b'k')];
     let key = KeyRef::from_stored(&field, 1, KeyForm::Text as u8).expect("a key");
-    let Want { key_word, field, .. } = Want::of_key(WantKind::Update, biz_id, key);
+    let Need { key_word, field, .. } = Need::of_key(NeedKind::Update, biz_id, key);
     let moment = LeaseMoment { boot_ms, wall_ms, ledger_ms: wall_ms };
-    let granted = courier.with_leases(&LeaseKey { key_word, field }, moment, |limits| {
+    let granted = nodes::with_leases(courier, &StoredKey { key_word, field }, moment, |limits| {
         for limit in limits {
             let end_ms = boot_ms + 3_600_000;
             limit.holding.lease = Lease {
@@ -297,8 +299,8 @@ fn leases_and_what_is_exhausted_are_served_without_an_allocation() {
     let dir = tempfile::tempdir().expect("a directory");
     let (conf, runtime) = world(dir.path(), CLUSTER, SHARED);
     runtime.set_cluster_keys(ClusterSecret::new([7; 32]).keys());
-    let service = Service::attach(dir.path(), Role::Program).expect("attached");
-    let mut courier = Service::attach(dir.path(), Role::Courier).expect("attached");
+    let service = frs_cluster::attach(dir.path(), Role::Program).expect("attached");
+    let mut courier = frs_cluster::attach(dir.path(), Role::Cluster).expect("attached");
     for (biz_id, allowance) in [(1, 900_000), (2, 0), (3, 50), (4, 0), (5, 900_000)] {
         grant(&mut courier, biz_id, allowance);
     }
@@ -314,7 +316,7 @@ fn leases_and_what_is_exhausted_are_served_without_an_allocation() {
         get("/query?biz=both"),
         post("/update", &format!("<request>{items}</request>")),
         post("/query", &format!("<request>{}</request>", items.replace("exact", "log"))),
-        // Refused for what is spent, and charged where nothing is.
+        // Refused because of the spent items, and not charged.
         post("/update", &format!("<request atomic=\"true\">{items}</request>")),
         post(
             "/update",
@@ -342,7 +344,7 @@ fn leases_and_what_is_exhausted_are_served_without_an_allocation() {
     }
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     for _ in 0..300 {
-        // Of the single items: the leased ones pass, the spent ones, the log and the exact one do
+        // Of the single items the leased ones pass. The spent ones, the log and the exact one do
         // not.
         assert_eq!(turn(), (20 + 1 + 4, 20 + 2));
     }

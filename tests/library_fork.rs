@@ -1,8 +1,8 @@
 //! A client of the library across forks. A child attaches again, the parent's attachment is neither
 //! used nor released, and no lock held by a parent's thread blocks the child.
 //!
-//! This is a separate program without a harness, because it forks: first with its one thread, then
-//! beside threads that are in the middle of calls.
+//! A separate program without a harness, because it forks: first with its only thread, then beside
+//! threads in the middle of calls.
 
 #[allow(dead_code, unused_imports, reason = "a part of what all tests share")]
 #[path = "it/common/mod.rs"]
@@ -16,7 +16,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getpid};
 
-/// Seconds after which a child that waits for a lock of its parent's is ended.
+/// The seconds after which a child is ended that waits for a lock of its parent.
 const ALARM_S: u32 = 60;
 
 fn main() {
@@ -25,7 +25,7 @@ fn main() {
     if filter.is_some_and(|filter| !"library_fork".contains(&*filter)) {
         return;
     }
-    // No key-node is busy, however slow the machine is.
+    // With a long lock-timeout no key-node is busy, even on a slow machine.
     let http = "lock-timeout=\"10s\"".to_owned();
     let setup = Setup::new(&Settings { http, ..Settings::default() });
     setup.write_map(ZONED_MAP);
@@ -50,19 +50,19 @@ fn charge(client: &Client, key: &str) -> Option<u64> {
     client.update(Item::new("plenty", key)).expect("charged").used()
 }
 
-/// Runs `work` in a forked child, which then ends; returns the child's id.
+/// Runs `work` in a forked child, which then ends. Returns the child's id.
 #[expect(unsafe_code)]
 fn forked(work: impl FnOnce()) -> Pid {
     // SAFETY: if other threads run, the child uses nothing that they may have locked, except the
-    // heap and the client. The C library keeps the heap consistent across forks, and the client is
-    // what is tested.
+    // heap and the client. The C library keeps the heap consistent across forks. The client is
+    // under test.
     match unsafe { fork() }.expect("forked") {
         ForkResult::Parent { child } => child,
         ForkResult::Child => {
             nix::unistd::alarm::set(ALARM_S);
             let work = std::panic::AssertUnwindSafe(work);
             let done = std::panic::catch_unwind(work);
-            // Nothing of the parent's is dropped: neither the server nor its directory.
+            // Nothing of the parent is dropped: neither the server nor its directory.
             std::process::exit(if done.is_ok() { 0 } else { 1 });
         }
     }
@@ -149,13 +149,13 @@ fn children_forked_amid_calls_of_threads_are_answered(server: &Server<'_>, clien
     });
     let used = client.query(Item::new("plenty", "amid")).expect("judged").used();
     assert_eq!(used, Some(charged.into_inner() + CHILDREN));
-    // While the keeper recovers a slot, it holds the lock of the process that has died.
+    // While the keeper recovers a slot, it holds the lock of the dead process.
     wait_until("no child is attached", || {
         programs(server).iter().all(|&pid| pid == getpid()).then_some(())
     });
 }
 
-/// How many children the storms fork.
+/// The number of children that the storms fork.
 fn forks() -> u64 {
     std::env::var("FRS_FORKS").map_or(100, |count| count.parse().expect("a number"))
 }
@@ -165,7 +165,7 @@ fn charge_once(setup: &Setup, key: &str) {
     charge(&Client::attach(setup.path("data")).expect("attached"), key);
 }
 
-/// This process has attached to nothing yet, so each child makes the first calls of a process, and
+/// This process has attached to nothing yet. So each child makes the first calls of a process, and
 /// forks amid them.
 // Shows: forks.
 fn children_forked_amid_first_calls_of_threads_attach_and_end(setup: &Setup) {

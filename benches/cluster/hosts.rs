@@ -9,10 +9,11 @@ use crate::common::{Client, Server, Settings, Setup, wait_until};
 use crate::nodes::{MASTERS, NodeOptions, Nodes};
 use crate::servers::cpu_of_tree;
 
-/// How many hosts there are.
+/// The number of hosts.
 pub const HOSTS: usize = 3;
 
-/// The cluster, or why there is none. No node is taken for dead because the machine is busy.
+/// The cluster, or the reason why there is none. The long timeout keeps a busy machine from failing
+/// over.
 pub fn nodes() -> Result<Nodes> {
     let arguments = ["--cluster-node-timeout", "15000"].map(str::to_owned).into();
     let options = NodeOptions { arguments, ..NodeOptions::default() };
@@ -20,7 +21,7 @@ pub fn nodes() -> Result<Nodes> {
         .ok_or_else(|| "it needs redis-server or valkey-server, 7.0 or newer".into())
 }
 
-/// `<cluster>` of srv.xml; the secret is in the file that it names.
+/// `<cluster>` of srv.xml. The file that it names holds the secret.
 pub fn cluster_element(nodes: &Nodes) -> String {
     let node = |node| format!("<node>{node}</node>");
     let seeds: String = nodes.seeds().into_iter().map(node).collect();
@@ -33,7 +34,7 @@ pub struct Host {
     admin: Reserved,
 }
 
-/// The hosts, with one map.xml.
+/// The hosts, all with the same map.xml.
 pub fn setups(nodes: &Nodes, map: &str) -> Result<Vec<Host>> {
     (0..HOSTS).map(|_| setup(nodes, map)).collect()
 }
@@ -51,7 +52,7 @@ fn setup(nodes: &Nodes, map: &str) -> Result<Host> {
 }
 
 impl Host {
-    /// Starts it, and waits until it has the cluster.
+    /// Starts the host, and waits until it reaches the cluster.
     pub fn start(&self) -> Server<'_> {
         let server = self.setup.start();
         wait_until("the host reaches all masters", || {
@@ -69,7 +70,7 @@ impl Host {
     }
 }
 
-/// What /metrics says of all hosts.
+/// The /metrics of all hosts.
 pub fn metrics(hosts: &[Host]) -> Result<Metrics> {
     let pages: Option<Vec<Metrics>> = hosts.iter().map(Host::try_metrics).collect();
     let pages = pages.ok_or("a host has no metrics")?;
@@ -80,7 +81,7 @@ pub fn metrics(hosts: &[Host]) -> Result<Metrics> {
 pub struct Metrics(String);
 
 impl Metrics {
-    /// The sum of all samples of a name whose labels contain a text.
+    /// The sum of all samples of `name` whose labels contain `label`.
     pub fn sum(&self, name: &str, label: &str) -> f64 {
         let samples = self.0.lines().filter_map(|line| {
             let rest = line.strip_prefix(name).filter(|rest| rest.starts_with(['{', ' ']))?;
@@ -116,7 +117,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// That of all servers, as of now.
+    /// The processor time of all servers up to now.
     pub fn now(servers: &[Server<'_>], nodes: &Nodes) -> Result<Cpu> {
         let mut cpu = Cpu::default();
         for server in servers {
@@ -133,7 +134,7 @@ impl Cpu {
         Ok(cpu)
     }
 
-    /// What was spent since.
+    /// The processor time since `before`.
     pub fn since(self, before: Cpu) -> Cpu {
         Cpu {
             frs: self.frs.saturating_sub(before.frs),
@@ -143,7 +144,7 @@ impl Cpu {
         }
     }
 
-    /// Of all servers.
+    /// The processor time of all servers.
     pub fn sum(self) -> Duration {
         self.frs + self.couriers + self.masters + self.replicas
     }

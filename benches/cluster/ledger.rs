@@ -1,14 +1,14 @@
-//! What a lease costs a node of the cluster: first leases of new ledgers, each by one message, and
-//! beside them INCRs of new counters, in turns. All are of one slot, so one master serves them.
+//! The cost of a lease to a node of the cluster: first leases of new ledgers, each by one message,
+//! and in turns INCRs of new counters. All keys are in one slot, so one master serves them.
 
 use std::time::Duration;
 
 use clap::Args;
 use frs_base::figures::grouped;
-use frs_limit::lease::{Claim, Kind, Settings, Take};
+use frs_cluster::lease::{Claim, Kind, Settings, Take};
+use frs_cluster::ledger::{LIBRARY, arguments, function};
+use frs_cluster::name;
 use frs_load::prepared::{Answer, Client, Pace, Read, Request, Until};
-use frs_server::courier::ledger::{LIBRARY, arguments, function};
-use frs_server::courier::name;
 use redis::cmd;
 
 use crate::nodes::Nodes;
@@ -38,7 +38,7 @@ pub struct Options {
     every: u64,
 }
 
-/// All rounds, and a row for each.
+/// Runs all rounds, and prints a row for each.
 pub fn run(options: &Options) -> Result<()> {
     let nodes = hosts::nodes()?;
     let master = Nodes::first_master(name::slot(ledger(0, 0).as_bytes()));
@@ -77,7 +77,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The name of a ledger, which is as long as those of a courier.
+/// The name of a ledger, as long as a courier's.
 fn ledger(round: u32, nth: u32) -> String {
     format!("frs:{{bench:1:0123456789abcdef0123456789abcdef}}:1:{round:04x}:{nth}")
 }

@@ -1,6 +1,6 @@
-//! How many checks stay on their host. frs-load asks three hosts for keys that it routes by
-//! consistent hash, in an open loop. Whether an item waited for a lease, the hosts count; whether
-//! all of a window was given out, the client.
+//! The share of checks that stay on their host. frs-load queries three hosts in an open loop, and
+//! routes keys by consistent hash. The hosts count the items that waited for a lease. The client
+//! counts the admitted uses of each window.
 
 use std::process::Command;
 
@@ -33,7 +33,7 @@ pub struct Options {
     unrouted: bool,
 }
 
-/// One run, and its figures.
+/// Makes one run, and prints its figures.
 pub fn run(options: &Options) -> Result<()> {
     let Options { max, window, seconds, rate, keys, unrouted } = options;
     let nodes = hosts::nodes()?;
@@ -79,7 +79,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Prints what the hosts have counted. Returns how many items waited.
+/// Prints the hosts' counts. Returns the number of items that waited.
 fn print(before: &Metrics, after: &Metrics) -> u64 {
     let more = |name: &str, label: &str| after.sum(name, label) - before.sum(name, label);
     let checks = more("frs_items_total", "");
@@ -101,8 +101,8 @@ fn print(before: &Metrics, after: &Metrics) -> u64 {
     waited as u64
 }
 
-/// A quantile of the slowest answers. No choice of so many answers has a larger one, so those that
-/// waited have not.
+/// A quantile of the `count` slowest answers. It is an upper bound for the answers that waited,
+/// because no other `count` answers have a larger quantile.
 fn of_slowest(latencies: &str, count: u64, quantile: f64) -> f64 {
     let row = |line: &str| {
         let (us, answers) = line.split_once(',')?;

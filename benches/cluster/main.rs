@@ -1,9 +1,10 @@
-//! What limits of several machines cost, on a real cluster and real sockets: `just bench-cluster`.
+//! The cost of limits of several machines, on a real cluster and real sockets: `just
+//! bench-cluster`.
 //!
 //! Three hosts of frs with one worker each, and three masters and three replicas of Redis, run on
 //! this machine beside their client. So the figures are those of everything together on few cores.
-//! Processor time is what the kernel has counted for each process. Any answer but a verdict ends
-//! the bench with status 1.
+//! Processor time is the time that the kernel has counted for each process. Any answer but a
+//! verdict ends the bench with status 1.
 
 #[path = "../../tests/it/common/mod.rs"]
 #[allow(dead_code, reason = "the tests need the rest")]
@@ -36,7 +37,7 @@ use clap::{Parser, Subcommand};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Connections of the client of bench-serve, and the keys of its memcached.
+/// The connections of bench-serve's client, and the keys of its memcached.
 const CONNECTIONS: usize = 64;
 const KEYS: usize = 100_000;
 

@@ -1,7 +1,7 @@
 //! Two windows for each key, by frs over the cluster and by a script in the cluster alone, in
 //! turns. Both get the same keys in the same bursts from the same client, over as many connections.
-//! The hosts of frs run only when it is their turn, so the cluster works for the script alone in
-//! the other turns.
+//! The hosts of frs run only in their own turns, so in the script's turns the cluster works for the
+//! script alone.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use clap::Args;
 use frs_base::figures::grouped;
 use frs_load::Keys;
 use frs_load::prepared::{Answer, Client, Measured, Pace, Read, Request, Until};
-use frs_server::courier::name;
+use frs_cluster::name;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use redis::cmd;
@@ -23,7 +23,7 @@ use crate::nodes::{MASTERS, Nodes};
 const MINUTE_MAX: u64 = 1_000;
 const DAY_MAX: u64 = 100_000;
 
-/// Its maxima are those above.
+/// A map with the maxima above.
 const MAP: &str = r#"<map>
   <group name="default" files="1" key-nodes="2048" node-size="512" hash="bob"/>
   <biz id="1" name="two" key="string" share="cluster" hosts="3">
@@ -33,7 +33,7 @@ const MAP: &str = r#"<map>
 </map>
 "#;
 
-/// The same by counters that expire: nothing is charged unless both have room.
+/// The same limits with counters that expire: nothing is charged unless both have room.
 const SCRIPT: &str = "
 for i = 1, 2 do
   local used = redis.call('GET', KEYS[i])
@@ -73,7 +73,7 @@ pub struct Options {
     connections: u32,
 }
 
-/// All rounds, and a row for each.
+/// Runs all rounds, and prints a row for each.
 pub fn run(options: &Options) -> Result<()> {
     let nodes = hosts::nodes()?;
     let hosts = hosts::setups(&nodes, MAP)?;
@@ -178,7 +178,7 @@ fn frs_request(key: u32) -> Vec<u8> {
     update("update", &format!("<item biz=\"two\" key=\"k{key}\"/>")).into_bytes()
 }
 
-/// Loads the script on each master. A key's counters are on one of them.
+/// Loads the script on each master. The counters of a key are on one master.
 fn script_requests(nodes: &Nodes, keys: u32) -> Vec<Request> {
     let mut digest = String::new();
     for master in 0..MASTERS {

@@ -1,7 +1,7 @@
-//! What a cluster costs a limit that is not shared, and what a lease costs while uses are in hand.
-//! Servers with one biz each are measured in turns, and each round begins with the next one. One of
-//! them has no `<cluster>`, one has it for nothing, and one shares its limit, of which it never
-//! lacks uses.
+//! The cost of a cluster to a limit that is not shared, and the cost of a lease while uses are in
+//! hand. Three servers with one biz each are measured in turns, and each round begins with the next
+//! one. One has no `<cluster>`, one has a cluster that it does not use, and one shares its limit,
+//! of which it never lacks uses.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::{CONNECTIONS, Result, hosts};
 const NAMES: [&str; 3] =
     ["no cluster", "a cluster, share=\"host\"", "a cluster, share=\"cluster\""];
 
-/// Keys of each server: so few that each comes again before its lease goes back.
+/// The keys of each server: few enough that each is used again before its lease is returned.
 const KEYS: usize = 1_000;
 
-/// Every key gets its record and its lease.
+/// The time in which every key gets its record and its lease.
 const WARM_UP: Duration = Duration::from_secs(5);
 
-/// After ten seconds without a use leases go back.
+/// Leases are returned after ten seconds without a use.
 const IDLE_SECONDS: u64 = 10;
 
 /// What a run is like
@@ -39,12 +39,12 @@ pub struct Options {
     depth: usize,
 }
 
-/// A server waits for its turn while the two others have theirs.
+/// A server is idle while the two others are measured, so a measurement is bounded.
 fn seconds() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(1..IDLE_SECONDS / 2)
 }
 
-/// All rounds, and the table.
+/// Runs all rounds, and prints the table.
 pub fn run(options: &Options) -> Result<()> {
     let nodes = hosts::nodes()?;
     let secret = tempfile::NamedTempFile::new()?;
@@ -60,7 +60,7 @@ pub fn run(options: &Options) -> Result<()> {
         Frs::start_with(&shared, &element)?,
     ];
     let requests = Requests::updates(1, KEYS);
-    // While a lease is on its way an item may be refused.
+    // An item may be refused until its lease arrives.
     for server in &servers {
         let (address, protocol) = (server.address(), Protocol::HttpRefusing);
         Load { address, protocol, connections: CONNECTIONS, depth: 1 }.run(&requests, WARM_UP)?;

@@ -1,7 +1,7 @@
-//! What inspection costs a live server. frs-load, which checks every answer, runs beside a busy
-//! loop and beside frs-inspect, which dumps, verifies and lists without a pause, in turns. Both
-//! take the same processor time. A server that has the processor for itself wakes up more often and
-//! finds fewer requests each time, which costs more.
+//! The cost of inspection to a live server. frs-load, which checks every answer, runs in turns
+//! beside a busy loop and beside frs-inspect, which dumps, verifies and lists without a pause. Both
+//! neighbours take the same processor time: a server with an idle processor would wake up more
+//! often and find fewer requests each time, which costs more.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -26,7 +26,7 @@ const MAP: &str = r#"<map>
 </map>
 "#;
 
-/// All rounds, and the table.
+/// Runs all rounds, and prints the table.
 pub fn run(options: &Options) -> Result<()> {
     let frs = Frs::start(MAP)?;
     let duration = options.seconds;
@@ -53,12 +53,12 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// How many inspections there were.
+/// The number of inspections.
 type Looked = std::result::Result<usize, String>;
-/// What runs beside the load, until `over` is set.
+/// A program beside the load. It runs until `over` is set.
 type Neighbour = fn(&Path, &AtomicBool) -> Looked;
 
-/// A load while a neighbour runs.
+/// Runs a load beside a neighbour.
 fn beside(neighbour: Neighbour, frs: &Frs, duration: Duration) -> Result<(Measured, usize)> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -99,7 +99,7 @@ fn look(data: &Path, over: &AtomicBool) -> Looked {
     Ok(looked)
 }
 
-/// Load from frs-load. A wrong answer is a fault.
+/// Runs frs-load. A wrong answer is an error.
 fn load(address: SocketAddr, duration: Duration) -> Result<Measured> {
     let output = Command::new(crate::tools::tool("frs-load"))
         .args([format!("http://{address}"), format!("--duration={}s", duration.as_secs())])

@@ -31,9 +31,9 @@ pub struct Measured {
 #[derive(Clone, Copy)]
 pub enum Protocol {
     Http,
-    /// HTTP, in which an item may be refused.
+    /// HTTP. An item may be refused.
     HttpRefusing,
-    /// HTTP, in which every item must be refused.
+    /// HTTP. Every item must be refused.
     HttpRefused,
     Memcached,
 }
@@ -50,7 +50,7 @@ impl Requests {
         Requests::updates_of(1, items, keys)
     }
 
-    /// The same on another biz, whose id has one digit.
+    /// Updates on another biz, whose id has one digit.
     pub fn updates_of(biz: u32, items: usize, all: usize) -> Requests {
         Requests::of("update", biz, items, &shuffled(items, all))
     }
@@ -89,10 +89,10 @@ pub fn update(command: &str, items: &str) -> String {
     )
 }
 
-/// All keys in random order, for requests of so many.
+/// All keys in random order, for requests of `items` items.
 pub fn shuffled(items: usize, all: usize) -> Vec<usize> {
     let mut random = Random(0x5eed);
-    // Few keys per request make many requests. Many keys must not make too few.
+    // Requests of one item are many in one pass. Requests of many items need more passes.
     let passes = if items == 1 { 1 } else { 4 };
     (0..passes).flat_map(|_| permutation(&mut random, all)).collect()
 }
@@ -103,7 +103,7 @@ pub fn drawn(draws: usize, all: usize, exponent: f64) -> Vec<usize> {
     (0..draws as u64).map(|place| keys.at(place) as usize).collect()
 }
 
-/// Bytes of the reply to one request, head and body.
+/// The bytes of the reply to one request, head and body.
 pub fn reply_bytes(address: SocketAddr, requests: &Requests) -> Result<usize> {
     Ok(one_by_one(address, &requests.requests[..1])?.answer_bytes)
 }
@@ -125,7 +125,7 @@ pub struct Load {
     pub address: SocketAddr,
     pub protocol: Protocol,
     pub connections: usize,
-    /// Requests in flight on each of them.
+    /// Requests in flight on each connection.
     pub depth: usize,
 }
 
@@ -150,7 +150,7 @@ impl Load {
     }
 }
 
-/// Checks replies. Wrong are another status, an item in error, and a verdict that is not expected.
+/// Checks replies. Errors are a wrong status, an item in error, and an unexpected verdict.
 pub struct Checker {
     protocol: Protocol,
     passed: memmem::Finder<'static>,

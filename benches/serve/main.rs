@@ -162,7 +162,7 @@ fn run(options: &Options) -> Result<()> {
     }
 }
 
-/// frs, the bare loop and memcached, in all scenarios that run.
+/// Compares frs, the bare loop and memcached in all selected scenarios.
 fn compare(options: &Options, runs: impl Fn(Scenario) -> bool) -> Result<()> {
     let wanted = |kind| options.servers.contains(&kind);
     let mut bench = Bench { options, frs: None, memcached: None, wrk: wrk::present() };
@@ -188,7 +188,7 @@ fn compare(options: &Options, runs: impl Fn(Scenario) -> bool) -> Result<()> {
 }
 
 impl Bench<'_> {
-    /// All rounds of one scenario, and its table.
+    /// Runs all rounds of one scenario, and prints its table.
     fn scenario(&self, scenario: Scenario) -> Result<()> {
         let updates = Requests::updates(scenario.items(), KEYS);
         let incrs = Requests::incrs();
@@ -215,7 +215,7 @@ impl Bench<'_> {
         if let Some(memcached) = memcached {
             rows.push(Row::new(Client::Own, memcached));
         }
-        // Ordered by client, and within each by the servers in turn.
+        // Sorts by client. Each client measures the servers in turn.
         rows.sort_by_key(|row| row.client);
 
         for round in 1..=self.options.rounds {

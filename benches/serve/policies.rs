@@ -1,4 +1,4 @@
-//! What each policy costs. The server and the keys are the same. Each round measures all policies
+//! The cost of each policy. The server and the keys are the same. Each round measures all policies
 //! in turn, and compares each with `interval` of the same round.
 
 use std::time::Duration;
@@ -8,10 +8,10 @@ use crate::report::{self, Sample};
 use crate::servers::{Frs, Server};
 use crate::{CONNECTIONS, Options, Result};
 
-/// Keys of each biz. The load of one connection uses each about ten times a second.
+/// The keys of each biz. The load of one connection uses each about ten times a second.
 const KEYS: usize = 10_000;
 
-/// Long enough for a ring to reach its steady content.
+/// Long enough for a ring to reach its steady state.
 const WARM_UP: Duration = Duration::from_secs(6);
 
 /// Policies in the order of their biz ids.
@@ -27,8 +27,8 @@ const NAMES: [&str; 9] = [
     "interval and total of the biz",
 ];
 
-/// Only `sliding` reaches its limit. At about ten uses a second of each key, about 40 of its 50
-/// places are in use, and a few uses are refused.
+/// Only `sliding` reaches its limit. With about ten uses a second of each key, about 40 of its 50
+/// places are taken, and a few uses are refused.
 const MAP: &str = r#"<map>
   <group name="small" files="1" key-nodes="2048" node-size="64" hash="bob"/>
   <group name="wide" files="1" key-nodes="2048" node-size="128" hash="bob"/>
@@ -60,7 +60,7 @@ const MAP: &str = r#"<map>
 </map>
 "#;
 
-/// All rounds, and the table.
+/// Runs all rounds, and prints the table.
 pub fn run(options: &Options) -> Result<()> {
     let frs = Frs::start(MAP)?;
     let load = |seconds, requests: &Requests| {
@@ -74,7 +74,7 @@ pub fn run(options: &Options) -> Result<()> {
     for round in 1..=options.rounds {
         eprintln!("policies: round {round} of {}", options.rounds);
         for (index, (requests, samples)) in requests.iter().zip(&mut rows).enumerate() {
-            // The ring becomes empty between two rounds.
+            // The ring empties between two rounds.
             let warm_up = if NAMES[index].starts_with("sliding,") { WARM_UP } else { WARM_UP / 6 };
             load(warm_up, requests)?;
             let before = frs.cpu()?;

@@ -25,7 +25,7 @@ pub struct Sample {
     requests_per_second: f64,
     p50_micros: f64,
     p99_micros: f64,
-    /// The server's, over all its processes, for one request.
+    /// Processor time of the server's processes for one request.
     cpu_micros: f64,
 }
 

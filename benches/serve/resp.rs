@@ -1,5 +1,5 @@
-//! frs by RESP against Redis, both asked by redis-benchmark, in turns: what a limit costs where
-//! users count by INCR or by a script today.
+//! frs over RESP against Redis, both driven by redis-benchmark, in turns: the cost of a limit to
+//! users who count by INCR or by a script.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -30,10 +30,10 @@ const MAP: &str = r#"<map>
 </map>
 "#;
 
-/// The same as the biz `two` by counters that expire.
+/// The same as the biz `two`, with counters that expire.
 const SCRIPT: &str = include_str!("../two_windows.lua");
 
-/// What redis-benchmark replaces by a number below `KEYS`.
+/// The key, whose second part redis-benchmark replaces by a number below `KEYS`.
 const KEY: &str = "k__rand_int__";
 
 /// Requests in flight on one connection.
@@ -47,7 +47,7 @@ struct Case<'a> {
     command: Vec<&'a str>,
 }
 
-/// Both depths, all rounds, and a table for each.
+/// Runs both depths in all rounds, and prints a table for each.
 pub fn run(options: &Options) -> Result<()> {
     if Command::new("redis-benchmark").arg("--version").output().is_err() {
         println!("MISSING redis-benchmark (apt-get install redis-tools): RESP is not measured");
@@ -79,9 +79,9 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// All rounds at one depth, and the table.
+/// Runs all rounds at one depth, and prints the table.
 fn compare(options: &Options, cases: &[Case<'_>], depth: usize) -> Result<()> {
-    // The first run creates the keys, and tells how many requests take the time that is wanted.
+    // The first run creates the keys, and shows how many requests fill the time.
     let mut counts = Vec::new();
     for case in cases {
         let Measured { requests, elapsed, .. } = case.measure(depth, 5 * KEYS as u64)?;
@@ -104,7 +104,7 @@ fn compare(options: &Options, cases: &[Case<'_>], depth: usize) -> Result<()> {
 }
 
 impl Case<'_> {
-    /// One run of redis-benchmark, and a request before and after that must succeed.
+    /// Runs redis-benchmark once. A request before it and one after it must succeed.
     fn measure(&self, depth: usize, requests: u64) -> Result<Measured> {
         self.check()?;
         let output = Command::new("redis-benchmark")
@@ -131,7 +131,7 @@ impl Case<'_> {
         Ok(Measured { requests, elapsed, p50: millis(p50), p99: millis(p99) })
     }
 
-    /// A single request is allowed and charged.
+    /// Checks that a single request is allowed and charged.
     fn check(&self) -> Result<()> {
         let command: Vec<String> =
             self.command.iter().map(|word| word.replace("__rand_int__", "000000000000")).collect();
@@ -139,7 +139,8 @@ impl Case<'_> {
         let reply = ask(self.address, &command)?;
         let is_success = match &reply {
             Value::Int(count) => *count > 0,
-            // An answer of CL.THROTTLE begins with its verdict, one of FRS.UPDATE with its name.
+            // An answer of CL.THROTTLE begins with its verdict, one of FRS.UPDATE with the name
+            // `limited`.
             Value::Array(values) => match values.as_slice() {
                 [Value::Int(0), ..] => true,
                 [Value::BulkString(name), Value::Int(0), ..] => name == b"limited",

@@ -19,7 +19,7 @@ pub const BARE: &str = "bare loop";
 pub const MEMCACHED: &str = "memcached";
 pub const REDIS: &str = "redis";
 
-/// How long a server may take to start and to end.
+/// The longest time that a server may take to start or to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A running server.
@@ -28,13 +28,13 @@ pub trait Server {
     fn address(&self) -> SocketAddr;
     fn process(&self) -> &Process;
 
-    /// Processor time of all its processes so far, including the kernel's work for them.
+    /// The processor time of all its processes so far, including the kernel's work for them.
     fn cpu(&self) -> Result<Duration> {
         cpu_of_tree(self.process().0.id())
     }
 }
 
-/// A child process. Dropping it asks it to stop, then forces it.
+/// A child process. Dropping it stops it, by force if needed.
 pub struct Process(Child);
 
 impl Drop for Process {
@@ -50,7 +50,7 @@ impl Drop for Process {
 }
 
 impl Process {
-    /// Waits until `ready` is true. A server that ends meanwhile is a fault.
+    /// Waits until `ready` is true. Fails if the server ends meanwhile.
     fn await_ready(&mut self, name: &str, ready: impl Fn() -> bool) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while !ready() {
@@ -77,7 +77,7 @@ pub const ONE_BIZ: &str = r#"<map>
 
 /// frs with one worker.
 pub struct Frs {
-    // In this order: the server ends before its directory is removed.
+    // The order of the fields matters: the server ends before its directory is removed.
     process: Process,
     address: SocketAddr,
     data: PathBuf,
@@ -89,12 +89,12 @@ impl Frs {
         Frs::start_with(map, "")
     }
 
-    /// With more elements of srv.xml.
+    /// Starts this version of frs with further elements of srv.xml.
     pub fn start_with(map: &str, more: &str) -> Result<Frs> {
         Frs::start_program(Path::new(env!("CARGO_BIN_EXE_frs")), map, more)
     }
 
-    /// Of another version.
+    /// Starts another version of frs.
     pub fn start_program(program: &Path, map: &str, more: &str) -> Result<Frs> {
         let directory = tempfile::tempdir()?;
         let address = free_address()?;
@@ -126,7 +126,7 @@ impl Frs {
         Ok(Frs { process, address, data, _directory: directory })
     }
 
-    /// Where its files are.
+    /// The data directory.
     pub fn data_dir(&self) -> &Path {
         &self.data
     }
@@ -154,7 +154,7 @@ fn healthy(address: SocketAddr) -> Result<bool> {
     Ok(status.ends_with(b" 200"))
 }
 
-/// The floor: benches/bare_loop.rs.
+/// The bare loop, benches/bare_loop.rs: the floor for frs.
 pub struct Bare {
     process: Process,
     address: SocketAddr,
@@ -190,12 +190,12 @@ impl Server for Bare {
     }
 }
 
-/// Examples are built beside the binaries.
+/// The path of the bare loop. Examples are built beside the binaries.
 fn bare_program() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_frs")).with_file_name("examples").join("bare_loop")
 }
 
-/// memcached with one serving thread and every key set.
+/// memcached with one serving thread, and a value for every key.
 pub struct Memcached {
     process: Process,
     address: SocketAddr,
@@ -234,7 +234,7 @@ impl Server for Memcached {
     }
 }
 
-/// Redis that keeps nothing on disk.
+/// Redis without files on disk.
 pub struct Redis {
     process: Process,
     address: SocketAddr,
@@ -269,7 +269,7 @@ impl Server for Redis {
     }
 }
 
-/// incr needs an initial value.
+/// Sets the initial values that incr needs.
 fn set_keys(address: SocketAddr) -> Result<()> {
     let mut stream = TcpStream::connect(address)?;
     let mut replies = BufReader::new(stream.try_clone()?);
@@ -319,7 +319,7 @@ pub fn cpu_of_tree(root: u32) -> Result<Duration> {
     Ok(Duration::from_secs_f64(ticks as f64 / per_second as f64))
 }
 
-/// What /proc/PID/stat says of a process.
+/// The fields of /proc/PID/stat that are used.
 struct Stat {
     parent: u32,
     /// utime + stime + cutime + cstime.
@@ -327,7 +327,7 @@ struct Stat {
 }
 
 impl Stat {
-    /// All of it follows the name in parentheses (proc(5)).
+    /// The fields after the name in parentheses (proc(5)).
     fn read(stat: &str) -> Option<Stat> {
         let (_, after_name) = stat.rsplit_once(") ")?;
         let fields: Vec<&str> = after_name.split(' ').collect();

@@ -1,8 +1,9 @@
-//! What a version costs beside the one before: `--only versions --before PROGRAM`.
+//! The cost of a version beside the one before: `--only versions --before PROGRAM`.
 //!
-//! Each round starts both servers anew, with one worker each, this version with all that it counts
-//! and serves. Each load runs on the one and on the other, every second round the other way round,
-//! so that a change in the machine's speed affects both. What counts is the ratio within a round.
+//! Each round starts both servers anew, with one worker each. This version runs with everything
+//! that it counts and serves. Each load runs on both servers, and the order changes with each
+//! round, so that a change in the machine's speed affects both. The result is the ratio within a
+//! round.
 
 use std::path::Path;
 
@@ -13,14 +14,14 @@ use crate::{CONNECTIONS, KEYS, Options, Result};
 
 const NAMES: [&str; 2] = ["before", "now"];
 
-/// Keys, each drawn as often as the others.
+/// The number of keys if there are few. Each is drawn equally often.
 const FEW: usize = 16;
-/// As frs-load draws them.
+/// The exponent of frs-load.
 const EXPONENT: f64 = 0.99;
-/// Keys that are drawn.
+/// The number of drawn keys.
 const DRAWS: usize = 1 << 17;
 
-/// No key of the first biz is ever refused. Each key of the other one is, from its second use on.
+/// The first biz never refuses a key. The other biz refuses each key from its second use on.
 const MAP: &str = r#"<map>
   <group name="open" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24" hash="bob"/>
   <group name="spent" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24" hash="bob"/>
@@ -33,7 +34,7 @@ const MAP: &str = r#"<map>
 </map>
 "#;
 
-/// What is sent.
+/// A load.
 struct Case {
     name: &'static str,
     requests: Requests,
@@ -80,10 +81,10 @@ impl Case {
     }
 }
 
-/// All rounds, and a table for each case.
+/// Runs all rounds, and prints a table for each case.
 pub fn run(options: &Options, before: &Path) -> Result<()> {
     let cases = Case::all();
-    // Every key is there, and has used all that it may.
+    // Creates every key, and uses up the limits of the second biz.
     let first = [1, 2].map(|biz| Requests::updates_of(biz, 64, KEYS));
     let mut rows: Vec<[Vec<Sample>; 2]> = cases.iter().map(|_| Default::default()).collect();
     for round in 1..=options.rounds {

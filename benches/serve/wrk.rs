@@ -44,7 +44,7 @@ pub fn run(
         )
         .into());
     }
-    // wrk's latencies mean nothing if requests are pipelined.
+    // wrk's latencies are meaningless for pipelined requests.
     let latency = |micros| (depth == 1).then_some(Duration::from_micros(micros));
     Ok(Measured {
         requests,

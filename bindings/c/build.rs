@@ -3,6 +3,7 @@
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libfrs.so.1");
-    // A program may have the address of its handler of SIGBUS, so dlclose must not unload it.
+    // A program may have kept the address of the library's SIGBUS handler, so dlclose must not
+    // unload it.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
 }

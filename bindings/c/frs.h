@@ -11,15 +11,14 @@
  *
  * docs/c.md describes it. Compile with `pkg-config --cflags --libs frs`.
  *
- * A handle serves all threads of a process, and the processes that it forks. A call takes the
+ * A handle serves all threads of a process, and the processes that it forks. A call uses the
  * server's configuration in force and waits for other processes at most lock-timeout of srv.xml.
  * Do not call from a signal handler.
  *
- * Structures begin with their size, which the caller sets; FRS_ITEM, FRS_RESULT, FRS_LIMIT and
- * FRS_OPTIONS do.
- * A later version appends fields. So a program that was compiled with an older frs.h works with a
- * newer library. An older library refuses a structure with new fields that are not 0, by
- * FRS_ARGUMENT, and sets new fields of a result to 0.
+ * Structures begin with their size, which the caller sets: FRS_ITEM, FRS_RESULT, FRS_LIMIT and
+ * FRS_OPTIONS set it. A later version appends fields. So a program that was compiled with an older
+ * frs.h works with a newer library. An older library refuses a structure whose new fields are not 0
+ * with FRS_ARGUMENT, and sets new fields of a result to 0.
  */
 #ifndef FRS_H
 #define FRS_H
@@ -63,13 +62,13 @@ extern "C" {
  * frs_options allow. */
 typedef struct frs frs;
 
-/* A length: the text ends with a NUL. */
+/* In place of a length: the text ends with a NUL. */
 #define FRS_TEXT ((size_t)-1)
 
 /* Flags of an item. */
 #define FRS_FORCE 1u  /* charge even beyond a limit */
-#define FRS_DETAIL 2u /* tell the figures of every limit, in `limits` of the result */
-#define FRS_RATE 4u   /* the limit comes along: rate uses in each period_ns, burst at once */
+#define FRS_DETAIL 2u /* report the figures of every limit, in `limits` of the result */
+#define FRS_RATE 4u   /* the item brings its rate: rate uses in each period_ns, burst at once */
 
 /* A use to ask about or to charge. */
 typedef struct frs_item {
@@ -78,13 +77,13 @@ typedef struct frs_item {
     size_t biz_bytes;   /* its length, or FRS_TEXT */
     const char *key;    /* the user, address or account, UTF-8 */
     size_t key_bytes;   /* its length, or FRS_TEXT */
-    int64_t count;      /* uses; below 0: given back; 0: only a check */
+    int64_t count;      /* uses; below 0: returned uses; 0: only a check */
     uint32_t flags;     /* FRS_FORCE, FRS_DETAIL, FRS_RATE, or 0 */
     uint32_t reserved;  /* 0 */
     uint64_t rate;      /* with FRS_RATE */
     uint64_t period_ns; /* with FRS_RATE */
     uint64_t burst;     /* with FRS_RATE */
-    const char *member; /* what limits of the policy distinct note, UTF-8; NULL: none */
+    const char *member; /* the member for limits of the policy distinct, UTF-8; NULL: none */
     size_t member_bytes; /* its length, or FRS_TEXT */
 } frs_item;
 
@@ -107,9 +106,9 @@ typedef struct frs_limit {
     int64_t retry_ms;  /* until the limit admits the item; -1: now or never */
     char policy[24];   /* the policy's name */
     uint32_t *history;    /* set by the caller: room for the windows before, or NULL */
-    size_t history_room;  /* set by the caller: so many windows */
-    size_t history_count; /* windows before that are known, the newest first; the first
-                           * history_room of them are told. FRS_NO_HISTORY: the limit keeps none */
+    size_t history_room;  /* set by the caller: the number of windows */
+    size_t history_count; /* known windows before, the newest first, of which the first
+                           * history_room are stored. FRS_NO_HISTORY: the limit keeps none */
 } frs_limit;
 
 #define FRS_LIMIT { sizeof(frs_limit), 0, 0, 0, 0, { 0 }, 0, 0, 0, 0, 0, "", NULL, 0, 0 }
@@ -123,7 +122,7 @@ typedef struct frs_limit {
 #define FRS_LIST_DENY 2
 
 /* The answer on one item. Figures are those of the deciding limit, after the call: the first that
- * refuses, or the one with the least remaining. -1: there is no such figure. */
+ * refuses, or the one with the least remaining. -1: the figure is missing. */
 typedef struct frs_result {
     size_t size;         /* sizeof(frs_result) */
     int32_t code;        /* FRS_OK: the item is judged; else why it is not */
@@ -144,7 +143,7 @@ typedef struct frs_result {
     char action[64];     /* the advice of on-exceed; empty: none */
     frs_limit *limits;   /* set by the caller, for FRS_DETAIL: an array, or NULL */
     size_t limits_room;  /* set by the caller: elements of it, each with its size */
-    size_t limits_count; /* limits of the business; the first limits_room of them are told */
+    size_t limits_count; /* limits of the business; the first limits_room of them are stored */
 } frs_result;
 
 #define FRS_RESULT \
@@ -163,11 +162,11 @@ typedef struct frs_options {
     uint32_t reserved; /* 0 */
 } frs_options;
 
-/* What frs_open does: one place in each process. Calls of several threads take turns. */
+/* The options of frs_open: one place in each process. Calls of several threads take turns. */
 #define FRS_OPTIONS { sizeof(frs_options), 1, 0 }
 
 /* As frs_open, with options; NULL: FRS_OPTIONS. A second place is taken once two calls run at the
- * same time. Where none is free, the handle works with those that it has. */
+ * same time. If no place is free, the handle works with the places that it has. */
 int frs_open_with(const char *data_dir, const frs_options *options, frs **handle);
 
 /* Charges an item if its limits admit it. The code is also in the result. */
@@ -181,19 +180,20 @@ int frs_query(frs *handle, const frs_item *item, frs_result *result);
 #define FRS_ATOMIC 2u /* all or nothing */
 #define FRS_TRY 4u    /* do not wait for the lease of a shared limit: see FRS_WOULD_WAIT */
 
-/* Runs several items in one call: faster than one after another. Each result has its own code.
+/* Runs several items in one call, which is faster than one call each. Each result has its own code.
  * *refused, if not NULL, is 1 if an atomic batch charged nothing. */
 int frs_batch(frs *handle, const frs_item *items, frs_result *results, size_t count,
               uint32_t flags, int *refused);
 
-/* Frees the handle, and its place if this process made one. No other call may use it any more. */
+/* Frees the handle, and its place if this process has one. No other call may use the handle any
+ * more. */
 void frs_close(frs *handle);
 
-/* What a code means. Never NULL, and never to be freed. */
+/* The meaning of a code. Never NULL. Do not free it. */
 const char *frs_strerror(int code);
 
-/* What this thread's last failed call found, and what was expected. Valid until the next call of
- * this thread; empty if none has failed. */
+/* What this thread's last failed call found, and what it expected. Valid until the next call of
+ * this thread; empty if no call has failed. */
 const char *frs_message(void);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-"""What an Update from Python costs above one from Rust: one after another, in turns.
+"""The extra cost of an Update from Python over one from Rust: one after another, in turns.
 
     .ci/python bench [ROUNDS]
 
@@ -33,7 +33,7 @@ TURN = 200_000
 
 
 def turn(updates: int, keys: list[str], work: Callable[[str, str], object]) -> float:
-    """The nanoseconds of a call, of so many over the keys, in order."""
+    """The nanoseconds of a call, on average over this many calls, with the keys in order."""
     order = list(islice(cycle(keys), updates))
     begun = time.perf_counter_ns()
     for key in order:
@@ -42,7 +42,7 @@ def turn(updates: int, keys: list[str], work: Callable[[str, str], object]) -> f
 
 
 def nothing(_biz: str, _key: str) -> None:
-    """What the loop costs, with a call of a function of Python."""
+    """Measures the cost of the loop, with a call of a Python function."""
 
 
 def shown(name: str, figures: list[float]) -> str:
@@ -53,7 +53,7 @@ def shown(name: str, figures: list[float]) -> str:
 def main(rounds: int) -> None:
     numbers = list(range(KEYS))
     random.Random(1).shuffle(numbers)
-    # Made in the order of use, as the other half has them: a program has just made its key.
+    # Texts are made in the order of use, as in the Rust half: a program has just made its key.
     keys = [f"user-{number}" for number in numbers]
     server = Server(MAP)
     try:
@@ -70,7 +70,7 @@ def main(rounds: int) -> None:
             return float(rust.stdout.readline())
 
         client = frs.attach(server.data)
-        # Each key is there before the first round.
+        # Creates each key before the first round.
         rust_turn(KEYS)
         turn(KEYS, keys, client.update)
         figures: dict[str, list[float]] = {

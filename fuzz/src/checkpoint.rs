@@ -1,8 +1,8 @@
-//! Checkpoints as nobody wrote them: looking into them, verifying them and starting from them fails
-//! with an error or works, in bounded time, and brings no record that was not there.
+//! Checkpoints with contents that no writer made: looking into them, verifying them and starting
+//! from them fails with an error or works, in bounded time, and brings no new record.
 //!
-//! An input is a byte that names a file and what is done, one of what is made to look right, a
-//! length, and pieces to write: an offset, a length and so many bytes each.
+//! An input is a byte that names a file, a byte of flags (valid CRC, cut, start), a length for the
+//! cut, and pieces to write, each an offset, a length and its bytes.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -53,7 +53,7 @@ pub fn run(data: &[u8]) {
     });
 }
 
-/// As a writer of another mind would have sealed it.
+/// Gives the header a valid CRC, as a faulty writer would.
 fn seal(file: &File) {
     let mut header = [0; (at::CHECKPOINT_CRC + 1) * 8];
     file.read_exact_at(&mut header, 0).expect("so long it is");
@@ -63,10 +63,10 @@ fn seal(file: &File) {
     file.write_all_at(&crc.to_le_bytes(), end as u64).expect("written");
 }
 
-/// Everything that tools do.
+/// Does everything that tools do.
 fn look(data: &Path) {
     let _ = restorable(data, "g").map(|facts| format!("{facts:?}"));
-    let Ok(mut reader) = Reader::open_checkpoints(data) else { return };
+    let Ok(mut reader) = Reader::open_checkpoints(data, None) else { return };
     let pass = reader.pass();
     for (_, group) in reader.groups() {
         let _ = group.as_ref().map(|group| format!("{:?}", group.verify(&pass)));
@@ -108,7 +108,7 @@ impl World {
         self.dir.path().join("data")
     }
 
-    /// Starts after the machine went down.
+    /// Starts as after a reboot.
     fn start(&self) {
         let _ = std::fs::remove_dir_all(self.dir.path().join("live"));
         let _ = std::fs::remove_file(Runtime::path_in(&self.data()));
@@ -123,7 +123,7 @@ impl World {
             records += 1;
             ControlFlow::Continue(())
         });
-        // Two keys of `sale`, and what it has for all of them.
+        // Two keys of `sale`, and its record of the whole business.
         assert!(records <= KEYS.len() + 1, "{records} records");
     }
 }

@@ -1,5 +1,5 @@
-//! srv.xml, map.xml and the edits of `PUT` and `DELETE /biz/…`: refused with faults that can be
-//! told, or a configuration that every command can speak of. The first byte chooses.
+//! srv.xml, map.xml and the edits of `PUT` and `DELETE /biz/…`. Either they are refused with faults
+//! that have a text, or every command can describe the configuration. The first byte chooses.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ const MAP: &str = r#"<map>
 </map>"#;
 const NAMES: TextNames<'_> = TextNames { map: "map.xml", biz: "body" };
 
-/// Between the parts of an edit: no byte of UTF-8.
+/// Separates the parts of an edit: not a byte of UTF-8.
 const PART: u8 = 0xff;
 
 /// Runs one input.
@@ -29,7 +29,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// As `frs check` does.
+/// Checks as `frs check` does.
 fn check(srv: &[u8], map: &[u8]) {
     let conf = match Conf::parse("srv.xml", srv, "map.xml", map) {
         Ok(conf) => conf,
@@ -57,7 +57,7 @@ struct Edit<'i> {
     meant: BizName<'i>,
     /// A map.xml.
     map: &'i str,
-    /// What was sent.
+    /// The body of the request.
     body: &'i str,
 }
 
@@ -74,16 +74,16 @@ fn put(input: &[u8]) {
         Ok(put) => put,
         Err(error) => return told(&error),
     };
-    // What was put stands there, once, and nothing else has changed.
+    // The put element is there once, and nothing else has changed.
     let written = edit::elements(&put.text, Some(meant), NAMES.map).expect("well-formed as before");
     let written = written.expect("it was put there");
     assert!(body.contains(written.trim_end()), "{written:?} of {body:?}");
     assert_eq!(put.old.is_none(), edit::elements(map, Some(meant), NAMES.map).unwrap().is_none());
-    let undone = edit::Undone { old: put.old.as_deref(), new: put.new.as_deref() };
+    let undone = edit::EditToRevert { old: put.old.as_deref(), new: put.new.as_deref() };
     let back = edit::revert(&put.text, undone, NAMES.map);
     if put.old.is_none() {
         let removed = edit::remove(&put.text, meant, NAMES.map).expect("it is there").text;
-        // One that is a single tag is opened for it, and stays so.
+        // A map that is a single tag is opened by the put, and stays open.
         let is_tag = map.contains("/>") && !map.contains("</map");
         assert!(removed == map || is_tag, "{:?}", put.text);
         assert_eq!(back.expect("nothing has changed").text, removed);

@@ -1,9 +1,9 @@
-//! A connection fed with anything, whole and in two pieces: the answers are the same, and there is
-//! none after the one that closes. The first two bytes say where to cut.
+//! An HTTP connection that is fed any bytes, whole and in two pieces: the answers are the same, and
+//! no answer follows one that closes. The first two bytes choose the cut.
 
 use frs_conf::{AuthzKey, Http};
 use frs_engine::{Answer, Answers, ItemError, Request};
-use frs_server::worker::connection::{Connection, ConnectionBuffers, Rules, Serve};
+use frs_server::worker::connection::{Connection, ConnectionBuffers, ConnectionRules, Serve};
 
 use super::talk::{bounds, talk};
 
@@ -25,7 +25,7 @@ impl Serve for Busy {
 }
 
 fn answers(http: &Http, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
-    let rules = Rules { http, authz: &AuthzKey::Forwarded, trusted: &[], admin: None };
+    let rules = ConnectionRules { http, authz: &AuthzKey::Forwarded, trusted: &[], admin: None };
     let (mut connection, mut scratch) = (Connection::new(None), ConnectionBuffers::default());
     talk(pieces, |unread, out| connection.advance(unread, rules, &mut Busy, &mut scratch, out))
 }
@@ -38,7 +38,7 @@ pub fn run(data: &[u8]) {
     let http = bounds();
     let whole = answers(&http, &[input]);
     assert_eq!(answers(&http, &[head, tail]), whole);
-    // A line of a head: what is echoed in a body has no line ends of its own.
+    // Matches only lines of a head, because text echoed in a body has no line ends.
     let closing = b"\r\nConnection: close\r\n";
     let closes = whole.0.windows(closing.len()).filter(|text| text == closing).count();
     assert!(closes <= 1);

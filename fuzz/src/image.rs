@@ -1,8 +1,8 @@
-//! Files of a data directory as nobody wrote them: opening, inspecting, serving and starting from
-//! them fails with an error or works, in bounded time.
+//! Files of a data directory with contents that no writer made: opening, inspecting, serving and
+//! starting from them fails with an error or works, in bounded time.
 //!
-//! An input is a byte that names a file and what is done, one of what is made to look right, a
-//! length, and pieces to write: an offset, a length and so many bytes each.
+//! An input is a byte that names a file and an action, a byte of flags (valid CRCs, cut, time), a
+//! length for the cut, and pieces to write, each an offset, a length and its bytes.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -45,7 +45,7 @@ pub fn run(data: &[u8]) {
             file.set_len(u16::from_le_bytes(*len).into()).expect("cut");
         }
         let now = if sealed & 8 != 0 { NOW } else { NOW * 2 };
-        // Another configuration may name other directories: those are not written to.
+        // Another configuration may name other directories, which must not be written to.
         match chosen >> 2 & 3 {
             1 if which != CONF => serve(world, now),
             2 if which != CONF => start(world, now),
@@ -58,8 +58,8 @@ pub fn run(data: &[u8]) {
     });
 }
 
-/// Writes the pieces over a file. Of runtime.mmap, which is large, the parts that are read come one
-/// behind the other.
+/// Writes the pieces over a file. In runtime.mmap, which is large, the offsets of the input cover
+/// only the parts that are read, one after the other.
 fn write(world: &World, which: usize, pieces: &[u8]) {
     write_pieces(&world.files[which].file, pieces, |at| match which {
         RUNTIME => runtime_byte(at),
@@ -74,7 +74,7 @@ fn runtime_byte(at: u64) -> u64 {
         0 => at,
         1 => slot_byte(0, 0) + at % pages,
         2 => slot_byte(1, 0) + at % pages,
-        // Words of states, phases and logs, which fewer bytes would seldom hit.
+        // Words of states, phases and logs, which random offsets would seldom hit.
         3 => slot_byte(0, 0) + at % 64,
         4 => slot_byte(0, at::INTENT_LIST) + at % 128,
         5 => slot_byte(0, at::UNDO_LOG) + at % 256,
@@ -83,7 +83,7 @@ fn runtime_byte(at: u64) -> u64 {
     }
 }
 
-/// As a writer of another mind would have sealed it.
+/// Gives the header a valid CRC, as a faulty writer would.
 fn seal_file(file: &File, which: usize) {
     match which {
         RUNTIME => {
@@ -115,10 +115,10 @@ fn seal_nodes(file: &File, key_node: usize) {
     }
 }
 
-/// Everything that tools and pages do.
+/// Does everything that tools and pages do.
 fn look(world: &World, now: u64) {
-    // Who looks waits for a holder a tenth of a second at each place: that is no find, and there
-    // would be little else to see. Tests of inspect/ scribble over them.
+    // Frees the semaphores first: at each taken one a reader waits a tenth of a second, which is no
+    // finding and hides others. The tests of inspect/ damage the semaphores.
     for file in &world.files[..FILES] {
         for key_node in 0..KEY_NODES {
             let at = head(key_node) as u64 * 8;
@@ -154,7 +154,7 @@ fn look(world: &World, now: u64) {
     let _ = (faults, reader.refresh().is_ok());
 }
 
-/// A program that attaches, asks for keys that are there and for some that are not.
+/// Attaches as a program, and asks for existing keys and for new ones.
 fn serve(world: &World, now: u64) {
     let Ok(mut service) = Service::attach(world.dir(), Role::Program) else { return };
     for key in KEYS {
@@ -167,7 +167,7 @@ fn serve(world: &World, now: u64) {
     let _ = (service.unserved_groups(), service.recover_dead());
 }
 
-/// A server that starts there, serves and ends.
+/// Starts a server there, serves and ends.
 fn start(world: &World, now: u64) {
     if Runtime::create_or_open(world.dir()).is_err()
         || prepare(&world.conf, &Default::default()).is_err()

@@ -1,4 +1,5 @@
-//! Any bytes as a request document: read or refused; what was read is JSON, and is echoed as JSON.
+//! Any bytes as a request document: it is read or refused. A document that was read is valid JSON,
+//! and is echoed as JSON.
 
 use frs_engine::{Answer, Answers, Command, ItemError, Request};
 use frs_server::protocol::json::{read, write, write_error};
@@ -6,7 +7,7 @@ use frs_server::protocol::{Bounds, Decoded, Line};
 
 const BOUNDS: Bounds = Bounds { max_items: 8, max_atomic_items: 4 };
 
-/// A text as it is echoed: without what XML forbids.
+/// A text as it is echoed, without the characters that XML forbids.
 fn echo(text: &str) -> String {
     let stays = |c| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..);
     text.chars().map(|c| if stays(c) { c } else { '\u{FFFD}' }).collect()

@@ -1,8 +1,8 @@
-//! What each fuzz target does with an input. Hostile inputs are refused or answered: they never
-//! panic, hang, or change what they do not own.
+//! The work of each fuzz target. Hostile inputs are refused or answered. They never panic, hang, or
+//! change data that is not theirs.
 //!
-//! The targets in fuzz_targets/ call these functions with ever new inputs; tests/it/corpus.rs calls
-//! them with those of the archives in tests/corpus.
+//! The targets in fuzz_targets/ call these functions with new inputs. tests/it/corpus.rs calls them
+//! with the inputs of the archives in tests/corpus.
 
 pub mod checkpoint;
 pub mod conf;
@@ -15,16 +15,16 @@ pub mod undo;
 mod world;
 pub mod xml;
 
-/// A target.
+/// A fuzz target.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Its name, which is also that of its archive in tests/corpus.
+    /// Its name, which is also the name of its archive in tests/corpus.
     pub name: &'static str,
-    /// What it does with an input.
+    /// Runs one input.
     pub run: fn(&[u8]),
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: [Target; 8] = [
     Target { name: "checkpoint", run: checkpoint::run },
     Target { name: "conf", run: conf::run },

@@ -1,17 +1,17 @@
-//! A connection that speaks RESP fed with anything, whole and in two pieces: the replies are the
-//! same, and each is whole. The first two bytes say where to cut.
+//! A RESP connection that is fed any bytes, whole and in two pieces: the replies are the same, and
+//! each is complete. The first two bytes choose the cut.
 
 use frs_conf::{AuthzKey, Http};
 use frs_engine::{Answer, Answers, ItemError, Request, Verdict};
-use frs_server::worker::connection::{ConnectionBuffers, RespRules, Rules, Serve};
+use frs_server::worker::connection::{ConnectionBuffers, ConnectionRules, RespRules, Serve};
 use frs_server::worker::resp_connection::RespConnection;
 
 use super::talk::{bounds, talk};
 
-/// The words that begin an answer in HTTP, which refuses a request in HTTP.
+/// The beginning of the HTTP answer that refuses an HTTP request.
 const HTTP_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n";
 
-/// Admits keys of an even length, and is busy for the others.
+/// Admits keys of an even length, and answers busy for the others.
 struct Even;
 
 impl Serve for Even {
@@ -33,13 +33,13 @@ impl Serve for Even {
 }
 
 fn answers(http: &Http, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
-    let rules = Rules { http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
+    let rules = ConnectionRules { http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
     let own = RespRules { rules, token: None, throttle: Some("throttle") };
     let (mut connection, mut scratch) = (RespConnection::default(), ConnectionBuffers::default());
     talk(pieces, |unread, out| connection.advance(unread, own, &mut Even, &mut scratch, out))
 }
 
-/// What follows the reply at the beginning. `None`: it is not whole, or no reply.
+/// The bytes after the first reply. `None` if the reply is incomplete or invalid.
 fn after_reply(reply: &[u8]) -> Option<&[u8]> {
     let end = reply.windows(2).position(|pair| pair == b"\r\n")?;
     let (line, mut rest) = (&reply[..end], &reply[end + 2..]);

@@ -1,7 +1,7 @@
-//! What the targets that talk to a connection share: small bounds, and input in pieces.
+//! The common part of the targets with a connection: small bounds, and input in pieces.
 
 use frs_conf::Http;
-use frs_server::worker::connection::Progress;
+use frs_server::worker::connection::InputProgress;
 
 /// Bounds that short inputs reach.
 pub fn bounds() -> Http {
@@ -14,11 +14,11 @@ pub fn bounds() -> Http {
     }
 }
 
-/// Sends the pieces one after another. `advance` has the connection answer what is unread. Returns
-/// all answers, and whether the connection closed.
+/// Sends the pieces one after another. `advance` answers the unread input. Returns all answers, and
+/// whether the connection closed.
 pub fn talk(
     pieces: &[&[u8]],
-    mut advance: impl FnMut(&[u8], &mut Vec<u8>) -> Progress,
+    mut advance: impl FnMut(&[u8], &mut Vec<u8>) -> InputProgress,
 ) -> (Vec<u8>, bool) {
     let (mut unread, mut out, mut closed) = (Vec::new(), Vec::new(), false);
     for piece in pieces {

@@ -1,8 +1,9 @@
-//! The slot of a dead owner whose intents and undo log are any words: its recovery ends, frees the
-//! slot, and changes no word but those that the log names and that nodes or their tags stand in.
+//! The slot of a dead owner whose intents and undo log are arbitrary words. Its recovery ends,
+//! frees the slot, and changes only words that the log names and that belong to nodes or their
+//! tags.
 //!
-//! An input is a byte of how the lists are counted, one that gives each key-node's semaphore a
-//! holder, and entries: a byte of what kind, and what that asks for.
+//! An input is a byte that chooses the counts of the lists, a byte that gives each key-node's
+//! semaphore a holder, and entries, each a byte for its kind and the numbers of that kind.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -16,10 +17,10 @@ use super::world::{FILE_WORDS, FILES, KEY_NODES, PAGE_WORDS, World, bytes_of, he
 /// The slot, and its owner's epoch.
 const DEAD: usize = 3;
 const EPOCH: u64 = 5;
-/// What its owner writes into semaphores, and the bit of who sleeps.
+/// The owner's word in semaphores, and the bit that marks waiters.
 const TOKEN: u32 = DEAD as u32 | (EPOCH as u32) << 8;
 const WAITERS: u32 = 1 << 31;
-/// Entries of each list.
+/// The most entries of each list.
 const ENTRIES_MAX: usize = 64;
 
 struct Stage {
@@ -58,7 +59,7 @@ thread_local! {
     static STAGE: RefCell<Stage> = RefCell::new(Stage::new());
 }
 
-/// What is left of an input.
+/// The rest of an input.
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {
@@ -69,7 +70,7 @@ impl Rest<'_> {
     }
 }
 
-/// The two lists.
+/// The intent list and the undo log.
 #[derive(Default)]
 struct Lists {
     intents: Vec<[u64; 2]>,
@@ -131,7 +132,7 @@ pub fn run(data: &[u8]) {
     STAGE.with_borrow_mut(|stage| {
         stage.world.restore();
         let mut rest = Rest(entries);
-        // Counts that are not those of the lists: any, or beyond what there is room for.
+        // Counts that differ from the lists: arbitrary, or beyond the room.
         let count = |chosen: u8, rest: &mut Rest<'_>| match chosen & 3 {
             1 => Some(rest.number(2)),
             2 => Some(rest.number(8)),
@@ -148,8 +149,8 @@ pub fn run(data: &[u8]) {
         let before = stage.words();
         assert_eq!(stage.service.recover_dead(), 1, "the slot is recovered");
         compare(&before, &stage.words(), &lists.named(stage.group));
-        // Entries stay behind those of the next input: they are written over only as far as it
-        // goes.
+        // Entries would stay behind those of the next input, which overwrites only as many as it
+        // has.
         stage.write_slot(at::INTENT_LIST, &[0; ENTRIES_MAX * 2]);
         stage.write_slot(at::UNDO_LOG, &[0; ENTRIES_MAX * 3]);
     });

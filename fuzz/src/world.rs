@@ -1,7 +1,7 @@
-//! A prepared data directory whose files an input may overwrite, and that is put back as it was.
+//! A prepared data directory. An input may overwrite its files, and they are restored afterwards.
 //!
-//! Invariant: an input finds the same bytes, whatever inputs came before it and in whatever
-//! process, so that what it finds is found again. In memory, where there is such a directory.
+//! Invariant: an input finds the same bytes in every process and after any other inputs, so that a
+//! finding is reproducible. The directory is in memory if possible.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -12,7 +12,7 @@ use frs_engine::{Answers, Command, ItemOptions, Request, Role, Service};
 use frs_store::fuzzing as at;
 use frs_store::{Runtime, group, testing};
 
-/// When everything happens: milliseconds.
+/// The time of all calls, in milliseconds.
 pub const NOW: u64 = 1_800_000_000_000;
 /// Files of the group.
 pub const FILES: usize = 2;
@@ -22,7 +22,7 @@ pub const KEY_NODES: usize = 2;
 pub const CHAIN: usize = 4;
 /// Words of a node.
 pub const NODE_WORDS: usize = 24;
-/// Bytes of one piece that an input writes, at most.
+/// The most bytes of one piece of an input.
 const PIECE_MAX: usize = 64;
 /// Words of a page.
 pub const PAGE_WORDS: usize = 512;
@@ -30,7 +30,7 @@ pub const PAGE_WORDS: usize = 512;
 pub const FILE_WORDS: usize = PAGE_WORDS + KEY_NODES * KEY_NODE_WORDS;
 const KEY_NODE_WORDS: usize = at::HEAD_WORDS + CHAIN * NODE_WORDS;
 
-/// Every policy, in nodes of keys and of a whole business.
+/// Every policy, in records of keys and of a whole business.
 pub const MAP: &str = r#"<map>
   <group name="g" files="2" key-nodes="2" chain="4" node-size="192"/>
   <biz id="1" name="login" key="string">
@@ -46,7 +46,7 @@ pub const MAP: &str = r#"<map>
   </biz>
 </map>"#;
 
-/// Keys that have nodes.
+/// Keys with nodes.
 pub const KEYS: [BizKey<'_>; 4] = [
     BizKey { biz: "login", key: "alice" },
     BizKey { biz: "login", key: "bob" },
@@ -61,17 +61,17 @@ pub struct BizKey<'k> {
     pub key: &'k str,
 }
 
-/// First word of a key-node.
+/// The first word of a key-node.
 pub const fn head(key_node: usize) -> usize {
     PAGE_WORDS + key_node * KEY_NODE_WORDS
 }
 
-/// First word of a node.
+/// The first word of a node.
 pub const fn node(key_node: usize, place: usize) -> usize {
     head(key_node) + at::HEAD_WORDS + place * NODE_WORDS
 }
 
-/// First byte of a word of a slot.
+/// The first byte of a word of a slot.
 pub const fn slot_byte(slot: usize, word: usize) -> u64 {
     ((at::SLOTS_START + slot * at::SLOT_WORDS + word) * 8) as u64
 }
@@ -81,7 +81,7 @@ pub fn bytes_of(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// The directory.
+/// A prepared data directory.
 pub struct World {
     dir: tempfile::TempDir,
     pub conf: Conf,
@@ -89,7 +89,7 @@ pub struct World {
     pub files: [Kept; FILES + 2],
 }
 
-/// A file, open, and parts of it as they were.
+/// An open file, and its original contents in part.
 pub struct Kept {
     pub path: PathBuf,
     pub file: File,
@@ -98,13 +98,13 @@ pub struct Kept {
     parts: Vec<KeptPart>,
 }
 
-/// Bytes of a file as they were.
+/// The original bytes of a part of a file.
 struct KeptPart {
     from: u64,
     bytes: Vec<u8>,
 }
 
-/// Bytes of a file.
+/// A range of bytes of a file.
 struct Part {
     from: u64,
     len: usize,
@@ -124,13 +124,13 @@ impl Kept {
         Kept { path, file, len, inode, parts }
     }
 
-    /// All of a file.
+    /// Keeps a whole file.
     pub fn whole(path: PathBuf) -> Kept {
         let bytes = std::fs::metadata(&path).expect("it is there").len();
         Kept::of(path, &[Part { from: 0, len: bytes as usize }])
     }
 
-    /// Puts it back; false where the directory holds another file by now.
+    /// Restores the file. Returns `false` if the directory holds another file by now.
     pub fn restore(&self) -> bool {
         let there = std::fs::metadata(&self.path);
         if there.map_or(true, |there| there.ino() != self.inode) {
@@ -146,7 +146,7 @@ impl Kept {
 }
 
 impl World {
-    /// Makes it.
+    /// Prepares a new directory.
     pub fn new() -> World {
         let dir = directory();
         let data = dir.path();
@@ -161,8 +161,8 @@ impl World {
         (0..FILES).for_each(|file| settle(&group::path_of(data, "g", file as u32)));
         let conf = put_in_force(data, srv);
         let page = PAGE_WORDS * 8;
-        // Header and the register's first page; of the first slots state, counters, and some of
-        // intents and undo log.
+        // The header and the register's first page; of the first slots the state, the counters, and
+        // a part of the intents and of the undo log.
         let mut parts = vec![Part { from: 0, len: 2 * page }];
         for slot in 0..4 {
             parts.push(Part { from: slot_byte(slot, 0), len: 2 * page });
@@ -183,7 +183,7 @@ impl World {
         self.dir.path()
     }
 
-    /// Puts everything back; makes it anew where a file is not there any more.
+    /// Restores everything, or makes a new directory if a file is missing.
     pub fn restore(&mut self) {
         if !self.files.iter().all(Kept::restore) {
             *self = World::new();
@@ -191,7 +191,7 @@ impl World {
     }
 }
 
-/// A new directory, in memory where that is to be had.
+/// A new directory, in memory if possible.
 pub fn directory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
@@ -206,7 +206,7 @@ pub fn put_in_force(data: &Path, srv: String) -> Conf {
     conf
 }
 
-/// Writes the pieces of an input over a file: an offset, a length and so many bytes each.
+/// Writes the pieces of an input over a file. Each is an offset, a length and its bytes.
 pub fn write_pieces(file: &File, mut pieces: &[u8], place: impl Fn(u64) -> u64) {
     while let Some(([low, high, len], rest)) = pieces.split_first_chunk::<3>() {
         let at = u64::from(u16::from_le_bytes([*low, *high]));
@@ -216,7 +216,7 @@ pub fn write_pieces(file: &File, mut pieces: &[u8], place: impl Fn(u64) -> u64) 
     }
 }
 
-/// Asks for one key and looks at no answer but for its being there.
+/// Asks for one key, and checks only that there is an answer.
 pub fn ask(service: &mut Service, command: Command, key: BizKey<'_>, now: u64) {
     let (mut request, mut answers) = (Request::default(), Answers::default());
     request.begin(command);
@@ -226,7 +226,7 @@ pub fn ask(service: &mut Service, command: Command, key: BizKey<'_>, now: u64) {
     assert_eq!(answers.items.len(), 1);
 }
 
-/// Makes a new group file the same in each process: keys lead to the same places.
+/// Makes a new group file equal in each process, so that keys lead to the same places.
 fn settle(path: &Path) {
     let file = File::options().read(true).write(true).open(path).expect("it is there");
     let mut header = [0; at::GROUP_CRC * 8];
@@ -243,7 +243,7 @@ fn settle(path: &Path) {
     seal_header(&file);
 }
 
-/// Writes the CRC of a group file's header as it stands.
+/// Writes a valid CRC into a group file's header.
 pub fn seal_header(file: &File) {
     let mut header = [0; at::GROUP_CRC * 8];
     file.read_exact_at(&mut header, 0).expect("so long it is");

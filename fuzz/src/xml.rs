@@ -1,4 +1,5 @@
-//! Any bytes as a request document: read or refused; what was read is echoed as XML.
+//! Any bytes as a request document: it is read or refused. A document that was read is echoed as
+//! XML.
 
 use frs_engine::{Answer, Answers, Command, ItemError, Request};
 use frs_server::protocol::xml::{read, write, write_error};

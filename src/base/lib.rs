@@ -10,6 +10,8 @@ pub mod figures;
 #[cfg(not(loom))]
 pub mod hash;
 #[cfg(not(loom))]
+pub mod log_throttle;
+#[cfg(not(loom))]
 pub mod scan;
 pub mod sync;
 #[cfg(not(loom))]

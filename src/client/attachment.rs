@@ -33,7 +33,7 @@ pub(super) struct Attachment {
     place: usize,
 }
 
-/// Whether a call may wait for the lease of a shared limit.
+/// Whether a call may wait for uses of a shared limit.
 #[derive(Debug)]
 pub(super) enum Patience<'p> {
     /// The call waits up to the `wait` of the business. Its exchange is moved here, because a wait
@@ -59,8 +59,8 @@ impl Attachment {
     /// A new attachment, for the place of this number.
     pub fn new(origin: &Origin, place: usize) -> Result<Attachment, AttachError> {
         let Origin { data_dir, role } = origin;
-        let mut service =
-            Service::attach(data_dir, *role).map_err(|error| AttachError::of(data_dir, error))?;
+        let mut service = frs_cluster::attach(data_dir, *role)
+            .map_err(|error| AttachError::of(data_dir, error))?;
         service.set_wait_room(usize::MAX);
         Ok(Attachment { service, exchange: Exchange::default(), place })
     }
@@ -175,16 +175,16 @@ impl Attachment {
         if exchange.stage != Stage::Answered {
             return Err(self.wait(patience));
         }
-        // The courier may have to hear of uses without a lease, for which no call waits.
-        service.call_courier();
+        // The cluster may have to hear of forced uses, for which no call waits.
+        service.call_for_needs();
         Ok(())
     }
 
     #[cold]
     fn wait(&mut self, patience: Patience<'_>) -> Error {
         let Attachment { service, exchange, place } = self;
-        // The lease is asked for in any case: a later call finds it.
-        service.call_courier();
+        // The uses are asked for in any case: a later call finds them.
+        service.call_for_needs();
         if let (Patience::Waits(parked), Some(bell)) = (patience, service.shared_bell()) {
             let (bell, exchange) = (bell.clone(), std::mem::take(exchange));
             let limit = Duration::from_millis(exchange.wait_ms);
@@ -227,7 +227,7 @@ impl Parked {
         if self.left().is_zero() || service.may_go_on(&self.exchange) {
             service.begin_tick();
             service.run_all(std::slice::from_mut(&mut self.exchange), clock::now());
-            service.call_courier();
+            service.call_for_needs();
             self.limit = Duration::from_millis(self.exchange.wait_ms);
             self.begun = clock::instant();
         }

@@ -105,9 +105,9 @@ impl<'c> Batch<'c> {
         }
     }
 
-    /// Like [`Batch::run`], but does not wait for leases. `run` may wait for the leases of limits
+    /// Like [`Batch::run`], but does not wait for other machines. `run` may wait for uses of limits
     /// that several machines share, up to the `wait` of their businesses. This call asks for
-    /// missing leases, and a later call with the same items finds them.
+    /// missing uses, and a later call with the same items finds them.
     ///
     /// An item that would wait gets [`Error::WouldWait`] and has charged nothing. The other items
     /// are answered and charged: do not send them again. If an item of an atomic batch would wait,

@@ -23,7 +23,7 @@ use crate::{AttachError, Error, Item, Tell, Verdict, pool};
 ///
 /// # Threads
 /// A client is one attachment in each process, whatever the number of threads: calls of threads
-/// take turns. A call that waits for the lease of a limit that several machines share leaves its
+/// take turns. A call that waits for uses of a limit that several machines share leaves its
 /// attachment to the others meanwhile. An attachment takes one of the places that `max-programs` of
 /// srv.xml reserves for programs, so that setting counts processes. [`Client::with_places`] lets
 /// calls of several threads run at once.
@@ -88,10 +88,10 @@ impl Client {
         self.run(Command::Update, item)
     }
 
-    /// Like [`Client::update`], but does not wait for leases. `update` may wait for the lease of a
-    /// limit that several machines share, up to the `wait` of its business. This call asks for the
-    /// lease, and a later call finds it. It does not wait for calls of other threads that wait for
-    /// leases, either. [`Batch::try_run`](crate::Batch::try_run) is the same for several items.
+    /// Like [`Client::update`], but does not wait for other machines. `update` may wait for uses of
+    /// a limit that several machines share, up to the `wait` of its business. This call asks for
+    /// the uses, and a later call finds them. It does not wait for calls of other threads that wait
+    /// for uses, either. [`Batch::try_run`](crate::Batch::try_run) is the same for several items.
     ///
     /// # Errors
     /// The same, and [`Error::WouldWait`]. Nothing was charged.

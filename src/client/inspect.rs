@@ -22,8 +22,43 @@
 //! # }
 //! ```
 
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+
 #[doc(inline)]
 pub use frs_engine::inspect::{
-    By, Error, FileStats, GroupStats, LeaseRecord, Look, NodePlace, NodeRecord, Reader,
-    RefusedNode, RefusedNodes, Skipped, Walked, Window, now,
+    By, Error, FileStats, GroupStats, Look, NodePlace, NodeRecord, RefusedNode, RefusedNodes,
+    SharedRecord, Skipped, Walked, Window, now,
 };
+
+/// Looks into a data directory. It takes no semaphore, and writes nothing to the files.
+///
+/// Opening a reader maps all groups. A program that looks often keeps its reader and calls
+/// [`refresh`](frs_engine::inspect::Reader::refresh).
+#[derive(Debug)]
+pub struct Reader(frs_engine::inspect::Reader);
+
+impl Reader {
+    /// Opens a data directory by the configuration in force there, or by the latest one if no
+    /// server runs. Leaves out a group that cannot be opened.
+    ///
+    /// # Errors
+    /// There is no configuration, or it cannot be read.
+    pub fn open(data_dir: &Path) -> Result<Reader, Error> {
+        frs_engine::inspect::Reader::open_with(data_dir, frs_cluster::PLUG).map(Reader)
+    }
+}
+
+impl Deref for Reader {
+    type Target = frs_engine::inspect::Reader;
+
+    fn deref(&self) -> &frs_engine::inspect::Reader {
+        &self.0
+    }
+}
+
+impl DerefMut for Reader {
+    fn deref_mut(&mut self) -> &mut frs_engine::inspect::Reader {
+        &mut self.0
+    }
+}

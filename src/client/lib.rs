@@ -63,8 +63,8 @@
 //!   `unknown-biz`, `bad-key` and `bad-count` mean that the item is wrong. After `store`, `busy`
 //!   and `full` the program may try the item again.
 //! - [`Error::TooMany`]: the batch has more items than srv.xml allows.
-//! - [`Error::WouldWait`]: [`Client::try_update`] or [`Batch::try_run`] lacks the lease of a limit
-//!   that several machines share.
+//! - [`Error::WouldWait`]: [`Client::try_update`] or [`Batch::try_run`] lacks uses of a limit that
+//!   several machines share.
 //!
 //! After an error nothing is charged.
 //!

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use frs_base::sys;
 use frs_engine::testing::World;
-use frs_engine::{ItemError, Role, Service};
-use frs_store::{ROLE_PROGRAM, Runtime, TakenWant, WantQueue, WantResult};
+use frs_engine::{ItemError, NeedEnd, Role, Service};
+use frs_store::{LetterQueue, ROLE_PROGRAM, Runtime, TakenLetter};
 
 use super::pool::Pool;
 use crate::attachment::{Attachment, Origin};
@@ -533,7 +533,7 @@ fn an_attachment_that_no_call_uses_takes_a_new_generation_with_the_others() {
 
 #[test]
 fn a_program_that_never_waits_is_answered_once_the_cluster_had_its_time() {
-    let world = World::shared(
+    let world = frs_cluster::testing::shared(
         r#"<map><group name="g" files="1" key-nodes="8" chain="8" node-size="128" backup="1s"/>
         <biz id="1" name="b" key="string"><limit policy="total" max="1"/></biz></map>"#,
     );
@@ -551,12 +551,12 @@ fn a_program_that_never_waits_is_answered_once_the_cluster_had_its_time() {
 struct Shared {
     world: World,
     client: Client,
-    queue: RefCell<WantQueue>,
+    queue: RefCell<LetterQueue>,
 }
 
 impl Shared {
     fn new() -> Shared {
-        let world = World::shared(
+        let world = frs_cluster::testing::shared(
             r#"<map><group name="g" files="1" key-nodes="64" chain="8" node-size="640"/>
             <biz id="1" name="shared" key="string" share="cluster" hosts="2" wait="1000ms"
               on-down="local"><limit policy="interval" interval="1m" max="10"/></biz>
@@ -567,7 +567,7 @@ impl Shared {
     }
 
     /// The next want, once there is one.
-    fn wanted(&self) -> TakenWant {
+    fn wanted(&self) -> TakenLetter {
         let runtime = self.world.runtime();
         loop {
             let slot = runtime.open_rings().next().expect("the client's ring");
@@ -579,17 +579,17 @@ impl Shared {
     }
 
     /// The cluster cannot be reached: the item is judged here.
-    fn finish(&self, want: &TakenWant) {
+    fn finish(&self, want: &TakenLetter) {
         let runtime = self.world.runtime();
         let slot = runtime.open_rings().next().expect("the client's ring");
-        WantQueue::finish(runtime.slot(slot), want.ticket, WantResult::Unreachable);
+        LetterQueue::reply(runtime.slot(slot), want.ticket, NeedEnd::Unreachable.reply());
         runtime.ring_owner(slot, None);
     }
 }
 
 // Shows: lease-waits-block-none.
 #[test]
-fn a_call_that_waits_for_a_lease_keeps_no_other_waiting() {
+fn a_call_that_waits_for_uses_keeps_no_other_waiting() {
     let shared = Shared::new();
     let Shared { client, world, .. } = &shared;
     let order =

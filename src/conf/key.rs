@@ -1,8 +1,7 @@
-//! Key types: from the text of a request to the key field of a node, and from that field to its
-//! place.
+//! Keys: from the text of a request to the key field of a node, and from that field to the text
+//! that tools show. [`place`] computes the place of a node.
 //!
-//! Invariant: the place depends only on what a node stores (biz id, form, length, words), on the
-//! group's geometry and on its seed. Look-up, verify and migrate all call [`KeyRef::locate`].
+//! Invariant: two texts that mean the same key of a business have the same stored form.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,34 +9,38 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use frs_base::hash;
 use frs_base::scan::{ONES, marks};
 
-use crate::schema::{Geometry, HashKind, KeyType};
+use crate::schema::KeyType;
 
-/// Bytes of the longest key that a request may contain.
+mod place;
+
+pub use place::{KeyNodeId, Location};
+
+/// The most bytes of a key in a request.
 pub const MAX_KEY_BYTES: usize = 1024;
 
-/// Words of the longest key field.
+/// Words of the largest key field.
 pub const MAX_KEY_WORDS: usize = 32;
 
-/// What the key field of a node holds. The numbers are part of the file format.
+/// The kinds of content of a node's key field. The numbers are part of the file format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum KeyForm {
     /// UTF-8 text.
     Text = 0,
-    /// A u64 of 8 bytes.
+    /// A u64, 8 bytes.
     Integer = 1,
-    /// An IPv4 address: 4 bytes, as on the wire.
+    /// An IPv4 address, 4 bytes, as on the wire.
     V4 = 2,
-    /// An IPv6 address cut to its biz's prefix: 16 bytes, as on the wire.
+    /// An IPv6 address cut to its biz's prefix, 16 bytes, as on the wire.
     V6 = 3,
-    /// The keyed 128-bit digest of the text: 16 bytes.
+    /// The keyed 128-bit digest of the text, 16 bytes.
     Digest = 4,
-    /// Nothing: the node of a whole biz.
+    /// No key: the node of a whole biz.
     Biz = 5,
 }
 
 impl KeyForm {
-    /// The form with this number in a file.
+    /// The form that this number stands for in a file.
     pub const fn from_number(number: u8) -> Option<KeyForm> {
         Some(match number {
             0 => KeyForm::Text,
@@ -67,7 +70,7 @@ impl KeyForm {
 pub struct Seed(pub [u64; 2]);
 
 impl Seed {
-    /// The key of the digests of a group's own bizs. It differs from that of the places, so that
+    /// The key of the digests of a group's own bizs. It differs from the key of the places, so that
     /// neither reveals anything about the other.
     pub const fn digest_key(self) -> DigestKey {
         DigestKey([self.0[0] ^ 0x6469_6765_7374_2d30, self.0[1] ^ 0x6469_6765_7374_2d31])
@@ -79,7 +82,7 @@ impl Seed {
 pub struct DigestKey(pub [u64; 2]);
 
 impl DigestKey {
-    /// Tells it apart from others, and reveals nothing of it.
+    /// A hash that tells this key from others and reveals nothing of it.
     pub fn mark(self) -> u64 {
         hash::siphash_text(b"key", self.0)
     }
@@ -94,25 +97,25 @@ impl From<Seed> for DigestKey {
 /// The text is not a key of the biz's key type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadKey {
-    /// No byte, or more than [`MAX_KEY_BYTES`].
+    /// The key is empty, or has more than [`MAX_KEY_BYTES`].
     #[error("a key has 1 to 1024 bytes, not {0}")]
     Length(usize),
-    /// A character that XML 1.0 does not allow.
+    /// The key has a character that XML 1.0 does not allow.
     #[error("a key holds only characters that XML 1.0 allows")]
     Character,
-    /// An integer key is no number.
+    /// An integer key is not a number.
     #[error("not the decimal digits of a number from 0 to 18446744073709551615")]
     NotInteger,
-    /// An ip key is no address.
+    /// An ip key is not an address.
     #[error("not an IPv4 or IPv6 address without port, brackets or zone")]
     NotAddress,
 }
 
-/// A buffer for one key as stored, reused from item to item.
+/// A buffer for one key in its stored form, reused from item to item.
 #[derive(Debug, Clone)]
 pub struct KeyField {
-    /// Little-endian, byte 0 in the lowest bits of word 0, zero-padded to a whole word. Words
-    /// beyond that are left over from other keys.
+    /// Little-endian: byte 0 is in the lowest bits of word 0. The last word of the key is padded
+    /// with zeros. The words after it are left over from earlier keys.
     words: [u64; MAX_KEY_WORDS],
     bytes: u16,
     form: KeyForm,
@@ -125,8 +128,9 @@ impl Default for KeyField {
 }
 
 impl KeyField {
-    /// Stores the key that `text`, UTF-8, names for a biz of `key_type`. Key fields of its group
-    /// have `key_bytes` bytes (of a checked geometry). After an error the field holds no key.
+    /// Stores the key that `text`, which is UTF-8, names for a biz of `key_type`. `key_bytes` is
+    /// the size of the key fields of its group, from a checked geometry. After an error the field
+    /// holds no key.
     ///
     /// # Errors
     /// The text is empty, too long, contains a character that XML 1.0 forbids, or does not fit the
@@ -161,7 +165,8 @@ impl KeyField {
     fn set_text(&mut self, text: &[u8]) -> Result<(), BadKey> {
         let (whole, tail) = text.as_chunks::<8>();
         let mut suspect = match whole {
-            // Most keys have no more. The compiler turns a loop into a call, which costs more.
+            // Most keys have at most three whole words. The compiler turns a loop into a call,
+            // which costs more.
             [] => false,
             [first] => self.set_word(0, first),
             [first, second] => self.set_word(0, first) | self.set_word(1, second),
@@ -230,7 +235,7 @@ impl KeyField {
     }
 }
 
-/// 0 to 7 bytes, zero-padded: two reads that overlap instead of a loop over bytes.
+/// 0 to 7 bytes, zero-padded. Two overlapping reads replace a loop over bytes.
 #[inline(always)]
 fn tail_word(tail: &[u8]) -> u64 {
     match (tail.first_chunk::<4>(), tail.last_chunk::<4>()) {
@@ -242,7 +247,8 @@ fn tail_word(tail: &[u8]) -> u64 {
     }
 }
 
-/// The words of a key field with this text, which is a key. None: it has more than 24 bytes.
+/// The words of a key field that holds this text, which is a key. `None` if it has more than 24
+/// bytes.
 #[inline(always)]
 pub fn words_of_short_text(text: &[u8]) -> Option<[u64; 3]> {
     let (whole, tail) = text.as_chunks::<8>();
@@ -256,13 +262,13 @@ pub fn words_of_short_text(text: &[u8]) -> Option<[u64; 3]> {
     })
 }
 
-/// A word of which only the first 0 to 7 bytes are text, with spaces in the others.
+/// A word of which only the first 0 to 7 bytes are text, with spaces in the other bytes.
 #[inline(always)]
 const fn padded(word: u64, bytes: usize) -> u64 {
     word | (ONES * 0x20) << (bytes * 8)
 }
 
-/// Whether a byte of `word` can begin a character that XML forbids: below 0x20, or 0xEF.
+/// Whether any byte of `word` can begin a character that XML forbids: a byte below 0x20, or 0xEF.
 #[inline(always)]
 fn is_suspect(word: u64) -> bool {
     marks(word, b"\xEF") != 0
@@ -273,10 +279,10 @@ fn is_xml_text(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(|text| text.chars().all(is_xml_char))
 }
 
-/// Checks whether a text is a key of this type, as [`KeyField::encode`] does.
+/// Checks that a text is a key of this type, as [`KeyField::encode`] does.
 ///
 /// # Errors
-/// It is not.
+/// The text is not a key of this type.
 pub fn check(key_type: KeyType, text: &[u8]) -> Result<(), BadKey> {
     match key_type {
         _ if text.is_empty() || text.len() > MAX_KEY_BYTES => Err(BadKey::Length(text.len())),
@@ -293,7 +299,7 @@ pub fn is_xml_char(c: char) -> bool {
     !matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// Only digits, with any number of leading zeros.
+/// Reads digits only, with any number of leading zeros.
 fn parse_integer(text: &[u8]) -> Option<u64> {
     text.iter().try_fold(0_u64, |number, byte| {
         let digit = byte.wrapping_sub(b'0');
@@ -312,27 +318,7 @@ const fn cut_to_prefix(address: u128, prefix: u8) -> u128 {
     }
 }
 
-/// A key-node of a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KeyNodeId {
-    /// File of the group.
-    pub file: u32,
-    /// Key-node of the file.
-    pub key_node: u32,
-}
-
-/// The place that a key leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Location {
-    /// File of the group.
-    pub file: u32,
-    /// Key-node of the file.
-    pub key_node: u32,
-    /// The node's tag in the key-node's head, 1..=255.
-    pub tag: u8,
-}
-
-/// A key as stored. Two keys of a biz are the same if all three parts are.
+/// A key in its stored form. Two keys of a biz are the same if all three parts are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyRef<'a> {
     words: &'a [u64],
@@ -340,18 +326,11 @@ pub struct KeyRef<'a> {
     form: KeyForm,
 }
 
-impl Location {
-    /// Its key-node.
-    pub const fn key_node_id(&self) -> KeyNodeId {
-        KeyNodeId { file: self.file, key_node: self.key_node }
-    }
-}
-
 impl<'a> KeyRef<'a> {
     /// The key of the node of a whole biz.
     pub const BIZ: KeyRef<'static> = KeyRef { words: &[], bytes: 0, form: KeyForm::Biz };
 
-    /// The key in a node's whole key field. None if no encoder writes such a field.
+    /// The key in a node's whole key field. `None` if no encoder writes such a field.
     pub fn from_stored(field: &'a [u64], bytes: u16, form: u8) -> Option<KeyRef<'a>> {
         let form = KeyForm::from_number(form).filter(|form| form.allows(bytes))?;
         let (words, padding) = field.split_at_checked(usize::from(bytes).div_ceil(8))?;
@@ -380,65 +359,9 @@ impl<'a> KeyRef<'a> {
     pub const fn form(&self) -> KeyForm {
         self.form
     }
-
-    /// The index estimation: 64 bits of the stored key together with its biz.
-    ///
-    /// For `bob` that is lookup3 of the key's bytes, with the biz id in the seed's upper half; for
-    /// the node of a whole biz it is lookup3 of biz id and a flag. For `siphash` it is SipHash-1-3
-    /// of biz id, length and form in one word, then the key's words.
-    #[inline(always)]
-    pub fn estimate(&self, biz_id: u32, kind: HashKind, seed: Seed) -> u64 {
-        let biz = u64::from(biz_id);
-        match (kind, self.form) {
-            (HashKind::Bob, KeyForm::Biz) => hash::lookup3_words(&[biz | 1 << 32], 8, seed.0[0]),
-            (HashKind::Bob, _) => {
-                hash::lookup3_words(self.words, usize::from(self.bytes), seed.0[0] ^ biz << 32)
-            }
-            (HashKind::Siphash, form) => {
-                let prefix = biz | u64::from(self.bytes) << 32 | (form as u64) << 48;
-                hash::siphash_words(prefix, self.words, seed.0)
-            }
-        }
-    }
-
-    /// The place of the node of this key of a biz.
-    #[inline(always)]
-    pub fn locate(&self, biz_id: u32, geometry: &Geometry, seed: Seed) -> Location {
-        let h = self.estimate(biz_id, geometry.hash, seed);
-        let KeyNodeId { file, key_node } = match self.form {
-            KeyForm::Integer => route_integer(self.words[0], geometry),
-            _ => route(h, geometry),
-        };
-        Location { file, key_node, tag: tag(h) }
-    }
 }
 
-/// The key-node of an index estimation.
-#[inline(always)]
-const fn route(h: u64, geometry: &Geometry) -> KeyNodeId {
-    KeyNodeId { file: (h >> 32) as u32 % geometry.files, key_node: h as u32 % geometry.key_nodes }
-}
-
-/// The key-node of an integer key, by modulo, so that adjacent keys spread evenly.
-#[inline(always)]
-const fn route_integer(key: u64, geometry: &Geometry) -> KeyNodeId {
-    let files = geometry.files as u64;
-    KeyNodeId {
-        file: (key % files) as u32,
-        key_node: (key / files % geometry.key_nodes as u64) as u32,
-    }
-}
-
-/// 1..=255 from all bits of `h`, by multiplicative hashing (Knuth, TAOCP 3, 6.4): the low bits
-/// alone already determine the key-node.
-#[inline]
-const fn tag(h: u64) -> u8 {
-    const K: u64 = 0x9e37_79b9_7f4a_7c15;
-    let top = (h.wrapping_mul(K) >> 56) as u8;
-    top % 255 + 1
-}
-
-/// The key as a tool shows it: text, numbers and addresses unchanged, `digest:` and 32 hex digits,
+/// The key as tools show it: text, numbers and addresses unchanged, `digest:` and 32 hex digits,
 /// `*` for the whole biz.
 impl fmt::Display for KeyRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,14 +1,15 @@
 //! Configuration: srv.xml and map.xml, read once and checked as a whole. All faults are reported at
 //! once.
 //!
-//! Raw XML becomes checked types that cannot hold a wrong value. A folder uses only those above it:
+//! Raw XML becomes checked types that cannot hold a wrong value. A folder uses only those above it
+//! in this table:
 //!
 //! | folder | duty |
 //! | --- | --- |
 //! | `schema/` | the checked types |
-//! | [`key`] | keys as nodes store them, and their places |
+//! | [`key`] | keys in the form that nodes store, and their places |
 //! | `read/` | text to values, with the position of every fault |
-//! | `check/` | what must fit together; both files to one configuration |
+//! | `check/` | what must fit together; both files as one configuration |
 //! | `explain/` | what a configuration means, promises and costs |
 //! | `publish/` | the configuration in force, as a file |
 #![allow(missing_docs, reason = "for the crates above; programs see what `frs` exports")]
@@ -22,7 +23,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
-pub use check::{Kept, LiveGeometry, LoadedConf, Texts};
+pub use check::{KeptFiles, LiveGeometry, LoadedConf, Texts};
 pub use explain::{
     DirFilesystem, Filesystem, Machine, biz_words, differences, envoy_program, limit_words,
 };
@@ -39,11 +40,11 @@ pub use schema::{
     AccessToken, Admin, Authority, AuthzKey, Biz, Calendar, Charge, Checkpoint, Cidr, Cluster,
     ClusterNode, Conf, Count, DISTINCT_HEADER_WORDS, Data, Descriptor, Distinct, Domain, Entry,
     EpochStep, FileAccess, Gcra, Geometry, Group, HISTORY_HEADER_BYTES, HISTORY_WINDOW_BYTES,
-    HashKind, Http, Interval, KeyPart, KeyType, LEASED_WORDS, Lifts, Limit, ListRule, Listed,
-    Listen, Log, LogFormat, LogLevel, Login, MAX_COUNT, MAX_EPOCH, MAX_GCRA_NS, MAX_HISTORY,
-    MAX_RING_USES, MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS, Map, Mode, MoveMode, OnDown,
-    OnFull, OnMiss, Origin, OtherSetting, Pattern, Policy, RING_HEADER_BYTES, RING_USE_BYTES, Rate,
-    Resp, Rls, Room, SLOTS, Scope, Share, SharedLimit, SharedLimits, Sharing, Sliding,
+    HashKind, Http, Interval, KeyPart, KeyType, Lifts, Limit, ListRule, Listed, Listen, Log,
+    LogFormat, LogLevel, Login, MAX_COUNT, MAX_EPOCH, MAX_GCRA_NS, MAX_HISTORY, MAX_RING_USES,
+    MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS, Map, Mode, MoveMode, OnDown, OnFull, OnMiss,
+    Origin, OtherSetting, Pattern, Policy, RING_HEADER_BYTES, RING_USE_BYTES, Rate, Resp, Rls,
+    Room, SHARED_WORDS, SLOTS, Scope, Share, SharedLimit, SharedLimits, Sharing, Sliding,
     SlidingCounter, Srv, StatePlace, TOKEN_UNITS, Tally, Target, Token, Total, Turns, UNDO_WORDS,
     Unit, UnknownBiz, ValuePattern, Weight, Written, sketch_words,
 };

@@ -1,4 +1,4 @@
-//! Every kind of fault, with its position, and what is accepted.
+//! Every kind of fault, with its position, and configurations that are accepted.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use super::memory_bound::BufferSizes;
-use super::read::Host;
+use super::read::LocalHost;
 use super::{
     AuthzKey, Checkpoint, Cidr, Conf, Data, Faults, FileAccess, Geometry, HashKind, Http, Interval,
     KeyType, Limit, Listen, LoadedConf, Log, LogFormat, LogLevel, Machine, OnFull, Policy, Rate,
@@ -51,7 +51,7 @@ fn faults(found: Result<Conf, Faults>, expected: &[&str]) {
     assert_eq!(found.lines().collect::<Vec<_>>(), expected);
 }
 
-/// The sizes of the server at some time. `frs check` uses the current ones.
+/// Sizes that the server had at some time. `frs check` uses the current ones.
 pub(super) const SIZES: BufferSizes = BufferSizes {
     arena_bytes: 1 << 20,
     pool_buffers: 256,
@@ -268,7 +268,7 @@ fn loaded_texts_are_those_checked() {
     let LoadedConf { conf, texts } = Conf::load_texts(dir.path(), &Settings::default()).unwrap();
     assert_eq!(conf.srv.workers, 3);
     assert_eq!((texts.srv.as_str(), &texts.map), ("<srv><workers>3</workers></srv>", &map));
-    assert_eq!(texts.check(&Host::this()), Ok(conf));
+    assert_eq!(texts.check(&LocalHost::this()), Ok(conf));
 }
 
 #[test]
@@ -331,7 +331,7 @@ proptest! {
         let _ = Conf::parse("s", &format!("<srv>{text}</srv>"), "m", &format!("<map>{text}</map>"));
     }
 
-    /// Any combination of settings that is accepted can be reported on, and none panics.
+    /// Every accepted combination of settings can be reported on, and no combination panics.
     #[test]
     fn no_settings_panic(
         key in proptest::sample::select(vec!["string", "integer", "ip", "digest"]),
@@ -361,7 +361,7 @@ proptest! {
     }
 }
 
-/// A `<limit>` of any policy, with settings of all of them.
+/// A `<limit>` of any policy, with settings of all policies.
 fn some_limit() -> impl Strategy<Value = String> {
     const POLICIES: [&str; 9] = [
         "interval",

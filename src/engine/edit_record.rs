@@ -7,7 +7,7 @@
 use frs_base::clock::Millis;
 use frs_conf::Scope;
 use frs_conf::key::{KeyField, KeyNodeId, KeyRef};
-use frs_limit::{Rules, Spending, States, Terms};
+use frs_limit::{Rules, States, Terms};
 use frs_store::layout::{TAG_WORDS, node, tag};
 use frs_store::{NodeIndex, Refused, Transaction, Wanted};
 
@@ -171,7 +171,7 @@ impl Service {
             entry.adopt(transaction.words(index), scope);
             let mut other = rules.fresh_other(scope);
             let [own, _] = transaction.states([Some(index), None]);
-            let terms = &Terms::of(Spending::Ask);
+            let terms = &Terms::ASKING;
             let mut states =
                 States::of_record(scope, &mut own[..rules.words(scope)], &mut other, terms);
             rules.roll(&mut states, now);
@@ -206,17 +206,18 @@ impl Service {
                 let (rules, scope) = (entry.rules(target.listing), target.scope);
                 let mut words = transaction.words(index).to_vec();
                 entry.adopt(&mut words, scope);
-                let (mut other, terms) = (rules.fresh_other(scope), Terms::of(Spending::Ask));
+                let (mut other, terms) = (rules.fresh_other(scope), Terms::ASKING);
                 let own = &mut words[entry.states_at()..][..rules.words(scope)];
                 let mut states = States::of_record(scope, own, &mut other, &terms);
                 rules.roll(&mut states, now);
                 figures(rules, &states, scope, now)
             });
-            if entry.fetch_wait_ms.is_none() || target.scope == Scope::Biz {
+            if entry.remote.is_none() || target.scope == Scope::Biz {
                 transaction.erase(index);
                 return Ok(there);
             }
-            if there.is_none() && !entry.backs_up && !transaction.may_be_spilled(index) {
+            let copies = entry.remote.is_some_and(|remote| remote.copies);
+            if there.is_none() && !copies && !transaction.may_be_kept(index) {
                 return Ok(None);
             }
             // A fresh record: without one the cluster's copy would come back.

@@ -12,13 +12,13 @@ mod waiting;
 use frs_base::clock::Millis;
 use frs_conf::Mode;
 use frs_store::layout::slot::INTENTS_MAX;
-use frs_store::{Lead, Moment, NodeOwner, Refused, WantKind, Wanted};
+use frs_store::{Lead, Moment, NodeOwner, Refused, Wanted};
 
 use super::{Answer, Answers, Exchange, Item, ItemError, Request, Service, Stage};
-use atomic::{AtomicBuffers, AtomicTransaction, Lacking};
-use one::{ItemTransaction, Unjudged, log_too_large};
-use resolved::{EarlyAnswer, LastBiz, Resolved, WaitState};
-use waiting::Wish;
+use atomic::{AtomicBuffers, AtomicTransaction};
+use one::{ItemTransaction, Judged, Lack, log_too_large};
+use resolved::{EarlyAnswer, LastBiz, Resolved};
+use waiting::{Attempt, Lacking};
 
 pub(super) use refusals::Refusals;
 pub use refusals::{RefusalSample, RefusedItem, Refuser};
@@ -60,26 +60,30 @@ impl Service {
     /// Runs a request: one transaction for each item, or one for all of them if it is atomic. There
     /// is an answer for each item, in order.
     ///
-    /// Nothing waits: the biz's `on-miss` answers an item that lacks a lease, and an item whose
-    /// record may have been spilled is `busy`.
+    /// Nothing waits: the biz's `on-miss` answers an item that lacks shared uses, and an item whose
+    /// record may have been moved to the cluster is `busy`.
     pub fn run(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
         let generation = self.generation;
-        self.waits.state = WaitState::Late;
-        self.run_uncounted(request, now, answers);
-        self.waits.state = WaitState::New;
+        self.run_uncounted(request, now, &Attempt::ONLY, answers);
         if self.generation != generation {
             self.name_again(request, answers);
         }
         self.count(request, answers, now, None);
     }
 
-    fn run_uncounted(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
+    fn run_uncounted(
+        &mut self,
+        request: &Request,
+        now: Millis,
+        attempt: &Attempt<'_>,
+        answers: &mut Answers,
+    ) {
         answers.clear();
         self.set_now(now);
         if request.atomic {
-            self.run_atomic(request, now, answers);
+            self.run_atomic(request, now, attempt, answers);
         } else {
-            self.run_each(request, now, answers);
+            self.run_each(request, now, attempt, answers);
         }
     }
 
@@ -94,8 +98,8 @@ impl Service {
     /// Runs several requests, in order, each as [`Service::run`] does. If each has one item and
     /// none is atomic, the memory of several is fetched together.
     ///
-    /// An exchange with an item that lacks a lease or its record is [`Stage::Waiting`] afterwards,
-    /// and the exchanges behind it in its lane are [`Stage::Behind`]. Run it again when
+    /// An exchange with an item that lacks shared uses or its record is [`Stage::Waiting`]
+    /// afterwards, and the exchanges behind it in its lane are [`Stage::Behind`]. Run it again when
     /// [`Service::may_go_on`] returns true, or when its `wait_ms` are over.
     pub fn run_all(&mut self, exchanges: &mut [Exchange], now: Millis) {
         let generation = self.generation;
@@ -116,7 +120,10 @@ impl Service {
                 let exchange = &mut exchanges[at];
                 match exchange.stage {
                     Stage::Waiting => self.go_on(exchange, now),
-                    _ => self.run_uncounted(&exchange.request, now, &mut exchange.answers),
+                    _ => {
+                        let Exchange { request, answers, .. } = exchange;
+                        self.run_uncounted(request, now, &Attempt::FIRST, answers);
+                    }
                 }
                 self.end_exchange(exchange);
             }
@@ -136,17 +143,15 @@ impl Service {
     #[inline]
     fn run_one(
         &mut self,
-        request: &Request,
-        item: &Item,
-        at: usize,
+        item: ItemAt<'_>,
         now: Millis,
+        attempt: &Attempt<'_>,
         answers: &mut Answers,
     ) {
-        let item = ItemAt { request, item, at };
         if let Err(refused) = self.run_short::<false>(&item, now, answers) {
-            self.run_whole(item, refused, now, answers);
+            self.run_whole(item, refused, now, attempt, answers);
         }
-        self.report_uses(request, at..at + 1);
+        self.report_uses(item.request, item.at..item.at + 1);
     }
 
     /// Answers an item on the only node that it needs, if that node is here. With `IS_NEW`, answers
@@ -199,50 +204,46 @@ impl Service {
     #[inline(never)]
     fn run_whole(
         &mut self,
-        item: ItemAt<'_>,
+        own: ItemAt<'_>,
         mut refused: Option<Refused>,
         now: Millis,
+        attempt: &Attempt<'_>,
         answers: &mut Answers,
     ) {
         if refused.is_none() {
-            match self.run_short::<true>(&item, now, answers) {
+            match self.run_short::<true>(&own, now, answers) {
                 Ok(()) => return,
                 Err(reason) => refused = reason,
             }
         }
-        let ItemAt { request, item, at } = item;
+        let ItemAt { request, item, at } = own;
         let mut error = ItemError::Busy;
         for _ in 0..RETRIES {
             if self.scratch.resolved[at].generation != self.generation {
-                self.fetch_head(request, item, at);
+                self.fetch_head(request, item, at, attempt.waited);
             }
             if self.scratch.resolved[at].settled.is_some() {
                 return self.answer_settled(at, answers);
             }
             if self.asks_first(request.command, at) {
-                let wish = Wish::Lease(WantKind::Query, None);
-                return self.wait_alone(request, at, wish, answers);
+                return self.wait_alone(own, Lack::Figures, attempt, answers);
             }
             let tried = match refused.take() {
                 Some(reason) => Err(reason),
                 None => self.try_one(request, item, at, now, answers),
             };
             match tried {
-                Ok(Ok(())) => return,
+                Ok(Ok(None)) => return,
+                Ok(Ok(Some(lack))) => {
+                    return self.wait_alone(own, lack, attempt, answers);
+                }
                 Err(Refused::Newer) if self.take_newer() => self.set_now(now),
                 Err(Refused::Newer | Refused::Unavailable) => {
                     error = ItemError::Store;
                     break;
                 }
                 Err(Refused::Busy) => break,
-                Ok(Err(Unjudged::NoLease)) => {
-                    let wish = Wish::Lease(WantKind::Update, None);
-                    return self.wait_alone(request, at, wish, answers);
-                }
-                Ok(Err(Unjudged::Absent(scope))) => {
-                    return self.wait_alone(request, at, Wish::Record(scope), answers);
-                }
-                Ok(Err(Unjudged::Failed(failed))) => {
+                Ok(Err(failed)) => {
                     error = failed;
                     break;
                 }
@@ -262,7 +263,7 @@ impl Service {
         answers.items.push(Answer { biz, result, details: 0..0, action: 0 });
     }
 
-    /// Appends the answer for an item, unless the item fails.
+    /// Appends the answer for an item, unless the item fails or lacks something.
     fn try_one(
         &mut self,
         request: &Request,
@@ -270,7 +271,7 @@ impl Service {
         at: usize,
         now: Millis,
         answers: &mut Answers,
-    ) -> Result<Result<(), Unjudged>, Refused> {
+    ) -> Result<Result<Option<Lack>, ItemError>, Refused> {
         let resolved = &self.scratch.resolved[at];
         let one = ItemTransaction::of(&self.table, resolved, request, item, now);
         let mut wanted = resolved.wanted().copied();
@@ -286,9 +287,13 @@ impl Service {
         let from = answers.details.len();
         let transaction = self.handle.begin(&mut self.buffers, wanted, self.generation)?;
         match one.run(request.command, transaction, &mut answers.details) {
-            Ok(verdict) => {
+            Ok(Judged::Verdict(verdict)) => {
                 one.answer(verdict, from, answers);
-                Ok(Ok(()))
+                Ok(Ok(None))
+            }
+            Ok(Judged::Wait(lack)) => {
+                answers.details.truncate(from);
+                Ok(Ok(Some(lack)))
             }
             Err(failed) => {
                 answers.details.truncate(from);
@@ -297,11 +302,17 @@ impl Service {
         }
     }
 
-    fn run_atomic(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
+    fn run_atomic(
+        &mut self,
+        request: &Request,
+        now: Millis,
+        attempt: &Attempt<'_>,
+        answers: &mut Answers,
+    ) {
         for _ in 0..RETRIES {
-            self.resolve_all(request);
+            self.resolve_all(request, attempt);
             if let Some(lacking) = self.asks_first_together(request) {
-                return self.wait_together(request, lacking, answers);
+                return self.wait_together(request, lacking, attempt, answers);
             }
             let tried = self.try_atomic(request, now, answers);
             // The charges of a request that is not stored are undone.
@@ -310,7 +321,9 @@ impl Service {
             self.report_uses(request, 0..stored);
             match tried {
                 Ok(None) => return,
-                Ok(Some(lacking)) => return self.wait_together(request, lacking, answers),
+                Ok(Some(lacking)) => {
+                    return self.wait_together(request, lacking, attempt, answers);
+                }
                 Err(Refused::Newer) if self.take_newer() => self.set_now(now),
                 Err(Refused::Newer | Refused::Unavailable) => {
                     return self.fail_all(request, ItemError::Store, answers);
@@ -321,10 +334,10 @@ impl Service {
         self.fail_all(request, ItemError::Busy, answers);
     }
 
-    fn resolve_all(&mut self, request: &Request) {
+    fn resolve_all(&mut self, request: &Request, attempt: &Attempt<'_>) {
         self.scratch.make_room(request.items().len());
-        self.fetch_step(0, request.items().iter().map(|item| (request, item)));
-        self.note_ended();
+        self.fetch_step(0, request.items().iter().map(|item| (request, item)), attempt.waited);
+        self.note_unmet(attempt);
         self.fetch_nodes(0..request.items().len());
         let RequestBuffers { resolved, wanted, .. } = &mut self.scratch;
         wanted.clear();

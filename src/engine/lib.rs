@@ -9,22 +9,22 @@ mod edit_record;
 mod execute;
 mod flushing;
 mod former_limits;
-mod identity;
 pub mod inspect;
-mod leases;
+mod item_path;
 mod members;
 mod move_records;
+mod need;
 mod outcome;
 mod parked_bytes;
+mod plug;
 mod quotas;
-mod records;
 mod request;
-mod room;
 mod table;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod void_records;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,13 +34,11 @@ use frs_base::clock::{self, Millis};
 use frs_conf::{Conf, active};
 use frs_store::counter::ITEM_ERRORS;
 use frs_store::{
-    BizRow, Error, Handle, Incarnation, OwnerBell, Places, ROLE_PROGRAM, Runtime, SlotRequest,
-    Sweep, TransactionBuffers, check_boot_clock, live_dir,
+    BizRow, Error, Handle, OwnerBell, Places, ROLE_PROGRAM, Runtime, SlotRequest, Sweep,
+    TransactionBuffers, live_dir,
 };
 
 use execute::{ItemWait, Refusals, Reports, RequestBuffers, Waits};
-use identity::Identity;
-use table::Table;
 
 /// The reason why an item could not be judged. The item has charged nothing. The variants are in
 /// order of precedence. The store counts each by its number, which never changes.
@@ -101,19 +99,18 @@ pub use edit_record::{Clearing, LimitUse, RecordError, RecordFigures, RecordName
 pub use execute::{RefusalSample, RefusedItem, Refuser};
 pub use flushing::Flushing;
 pub use former_limits::{note_former_limits, note_limits_in_force};
-pub use leases::{LeaseKey, LeaseMoment, LeasePass, LeasedLimit};
+pub use item_path::{ItemMoment, ItemNodes, LiveNode, StoredKey};
 pub use move_records::{MoveCounts, MovePass, MoveStep};
+pub use need::{Need, NeedEnd, NeedKind, NeededTogether};
 pub use outcome::Outcome;
 pub use parked_bytes::{
     SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES, WAITING_WINDOW_BYTES,
 };
+pub use plug::{Cluster, Files, Plug, Plugged, Remote};
 pub use quotas::QUOTAS_MAX;
-pub use records::{
-    ChangedRecord, Inserted, Record, RecordPlace, SentRecords, Step, StepBounds, Whereabouts,
-};
 pub use request::{Command, Item, ItemNames, ItemOptions, Request};
-pub use room::{Chain, ChainPlace, SpillingGroup};
-pub use table::Seen;
+pub use table::{Entry, Seen, Table, with_room};
+pub use void_records::VoidRecords;
 
 pub use frs_limit::{Details, Figures, Heard, HistorySpan, LimitFigures, List, Quota, Verdict};
 
@@ -184,8 +181,8 @@ pub enum Stage {
     /// Not run, or run and answered.
     #[default]
     Answered,
-    /// Some of its items wait for a lease or for a record. Run it again when that has come, or when
-    /// the exchange is late. The answers of its other items stay.
+    /// Some of its items wait for shared uses or for a record. Run it again when these have come,
+    /// or when the exchange is late. The answers of its other items stay.
     Waiting,
     /// Not begun: an earlier exchange of its lane waits.
     Behind,
@@ -202,7 +199,7 @@ pub enum Role {
     /// The admin plane, a thread of the keeper's process.
     Admin = 4,
     /// The process that alone talks to the cluster.
-    Courier = 5,
+    Cluster = 5,
     /// The server's own frs-envoy.
     Envoy = 6,
 }
@@ -222,8 +219,10 @@ pub struct Service {
     table: Table,
     scratch: RequestBuffers,
     buffers: TransactionBuffers,
-    /// The incarnation of this host, whose leases count. `None` without a cluster.
-    incarnation: Option<Incarnation>,
+    /// Makes the cluster of each configuration. `None`: this machine stands alone.
+    plug: Plugged,
+    /// The cluster. `None` if the configuration has none.
+    cluster: Option<Box<dyn Cluster>>,
     /// The process is a program, the admin plane or frs-envoy: its items can wait as soon as there
     /// is a cluster. The items of a worker can wait only if it has the doorbells of its master.
     waits_by_futex: bool,
@@ -254,13 +253,21 @@ impl Service {
     /// most `max-programs` of srv.xml programs can be attached at once.
     ///
     /// # Errors
-    /// There is no server's data, its files are damaged, or all places are taken.
+    /// There is no server's data, its files are damaged, or all places are taken. Or the
+    /// configuration has a cluster: then a plug is needed.
     pub fn attach(data_dir: &Path, role: Role) -> Result<Service, Error> {
+        Service::attach_with(data_dir, role, None)
+    }
+
+    /// The same, with a plug for the cluster that the configuration may have.
+    ///
+    /// # Errors
+    /// As [`Service::attach`].
+    pub fn attach_with(data_dir: &Path, role: Role, plug: Plugged) -> Result<Service, Error> {
         let generation = settled_generation(&Runtime::open(data_dir)?, data_dir);
         let conf = read_active(data_dir, generation)?;
-        if conf.srv.cluster.is_some() {
-            check_boot_clock()?;
-        }
+        let plug_in_use = plug::needed(&conf, plug)?;
+        plug_in_use.map_or(Ok(()), Plug::check)?;
         let places = &Places::of(&conf.srv);
         let request = SlotRequest { role: role as u32, places };
         let mut handle = Handle::attach_at(data_dir, live_dir(&conf), request)?;
@@ -273,9 +280,9 @@ impl Service {
             handle.prefault()?;
         }
         let has_cluster = conf.srv.cluster.is_some();
-        let mut service = Service::over(handle, data_dir, conf, generation);
+        let mut service = Service::over(handle, data_dir, conf, generation, plug);
         match role {
-            Role::Worker if has_cluster => service.handle.open_wants(OwnerBell::Event)?,
+            Role::Worker if has_cluster => service.handle.open_mailbox(OwnerBell::Event)?,
             Role::Program | Role::Admin | Role::Envoy => {
                 service.waits_by_futex = true;
                 service.open_ring()?;
@@ -286,10 +293,16 @@ impl Service {
     }
 
     /// The service over a handle that has taken the groups of this configuration.
-    fn over(handle: Handle, data_dir: &Path, conf: Conf, generation: u64) -> Service {
-        let Identity { keys, incarnation } = Identity::of(&handle, &conf);
+    fn over(
+        handle: Handle,
+        data_dir: &Path,
+        conf: Conf,
+        generation: u64,
+        plug: Plugged,
+    ) -> Service {
+        let cluster = plug::serve(plug, &handle, &conf);
         Service {
-            table: Table::new(&conf, &handle, keys),
+            table: Table::new(&conf, &handle, cluster.as_deref()),
             handle,
             data_dir: data_dir.to_path_buf(),
             conf: Arc::new(conf),
@@ -297,7 +310,8 @@ impl Service {
             failed: None,
             scratch: RequestBuffers::default(),
             buffers: TransactionBuffers::default(),
-            incarnation,
+            plug,
+            cluster,
             waits_by_futex: false,
             waits: Waits::default(),
             reports: Reports::default(),
@@ -334,7 +348,7 @@ impl Service {
     #[inline]
     fn set_now(&mut self, now: Millis) {
         self.table.set_now(now);
-        if self.table.is_shared() || self.table.has_warm_tier() {
+        if self.table.is_shared() || self.table.has_remote() {
             self.set_times(now, clock::boot_ms());
         }
     }
@@ -342,22 +356,20 @@ impl Service {
     /// The same with both clocks read.
     fn set_times(&mut self, now: Millis, boot_ms: u64) {
         self.table.set_now(now);
-        self.table.lease_clock().set_now(boot_ms);
-        if let Some(incarnation) = &mut self.incarnation {
-            let own = incarnation.now(self.handle.runtime());
-            self.table.lease_clock().set_incarnation(own, incarnation.is_unproven());
+        self.table.boot_clock().set_now(boot_ms);
+        if let Some(cluster) = &mut self.cluster {
+            cluster.begin_batch(self.handle.runtime());
         }
     }
 
-    /// The number by which the ledger knows this host. 0 without a cluster.
-    pub fn incarnation(&mut self) -> frs_limit::lease::Incarnation {
-        let runtime = self.handle.runtime();
-        self.incarnation.as_mut().map_or(0, |incarnation| incarnation.now(runtime))
+    /// The cluster, and the runtime file. `None` if the configuration has no cluster.
+    pub fn cluster(&mut self) -> Option<(&mut dyn Cluster, &Runtime)> {
+        Some((&mut **self.cluster.as_mut()?, self.handle.runtime()))
     }
 
-    /// The salt of the incarnation that [`Service::incarnation`] returned last.
-    pub fn incarnation_salt(&self) -> u64 {
-        self.incarnation.as_ref().map_or(0, Incarnation::salt)
+    /// The businesses of the configuration, prepared.
+    pub fn table(&self) -> &Table {
+        &self.table
     }
 
     /// Takes the configuration in force. After a failure the service keeps the one that it has, and
@@ -394,16 +406,15 @@ impl Service {
 
     fn take(&mut self, generation: u64) -> Result<(), Error> {
         let conf = read_active(&self.data_dir, generation)?;
+        plug::needed(&conf, self.plug)?;
         let lock_timeout = Duration::from_millis(conf.srv.http.lock_timeout_ms);
         self.handle.take_groups(&conf.map.groups, generation, lock_timeout)?;
-        let Identity { keys, incarnation } = Identity::of(&self.handle, &conf);
-        self.table = Table::new(&conf, &self.handle, keys);
-        self.incarnation = incarnation;
+        self.cluster = plug::serve(self.plug, &self.handle, &conf);
+        self.table = Table::new(&conf, &self.handle, self.cluster.as_deref());
         self.conf = Arc::new(conf);
         self.generation = generation;
         if let Err(error) = self.open_ring() {
-            // The process can still spend the leases that it holds.
-            tracing::error!(%error, "items of this process cannot wait for leases");
+            plug::cannot_wait(&error);
         }
         Ok(())
     }
@@ -413,7 +424,7 @@ impl Service {
         if !self.waits_by_futex || self.conf.srv.cluster.is_none() {
             return Ok(());
         }
-        self.handle.open_wants(OwnerBell::Futex)
+        self.handle.open_mailbox(OwnerBell::Futex)
     }
 
     /// Whether another generation is in force that could not be taken, so that every item answers
@@ -474,7 +485,7 @@ impl Service {
         most: usize,
         now: Millis,
     ) -> bool {
-        // A sweep ranks nodes by their leases, too.
+        // A sweep ranks nodes by their shared limits, too.
         self.set_now(now);
         let table = &self.table;
         let mut live = |group: usize, words: &[u64]| {

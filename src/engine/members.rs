@@ -4,7 +4,7 @@
 //! or the item is answered `bad-member` or `bad-count`.
 
 use frs_conf::key::DigestKey;
-use frs_conf::{self as conf, Tally};
+use frs_conf::{self as conf, DistinctCounting};
 use frs_limit::Member;
 
 /// The longest member.
@@ -24,11 +24,11 @@ pub(crate) struct Members {
 impl Members {
     /// None: no limit of the business notes members.
     pub fn of(biz: &conf::Biz, key: DigestKey) -> Option<Members> {
-        let any = |is: fn(Tally) -> bool| {
-            biz.limits.iter().any(|limit| limit.policy.tally().is_some_and(is))
+        let any = |is: fn(DistinctCounting) -> bool| {
+            biz.limits.iter().any(|limit| limit.policy.counting().is_some_and(is))
         };
-        let sketches = any(|tally| matches!(tally, Tally::Sketch { .. }));
-        let keeps_sets = any(|tally| matches!(tally, Tally::Exact { .. }));
+        let sketches = any(|counting| matches!(counting, DistinctCounting::Sketch { .. }));
+        let keeps_sets = any(|counting| matches!(counting, DistinctCounting::Exact { .. }));
         (sketches || keeps_sets).then_some(Members { sketches, keeps_sets, key })
     }
 

@@ -106,7 +106,7 @@ impl Service {
         if !self.handle.runtime().has_settled(self.generation) {
             return Ok(MoveStep::Unsettled);
         }
-        // Nodes are ranked by their leases, too.
+        // Nodes are ranked by their shared limits, too.
         self.set_now(now);
         let index = self.handle.index_of(group).ok_or(ItemError::Store)?;
         let former = self.handle.former_of(index).ok_or(ItemError::Store)?;
@@ -116,9 +116,9 @@ impl Service {
         let (new, old) = (&self.handle.groups()[index], &self.handle.groups()[former]);
         if pass.former != old.header().id {
             *pass = MovePass { former: old.header().id, ..MovePass::default() };
-            if old.has_spilled() {
-                // No process spills from the former group any more, and the places of the spilled
-                // keys in the new group are not known.
+            if old.has_kept() {
+                // No record leaves the former group any more for a place outside. The key-nodes of
+                // the kept keys in the new group are not known.
                 new.fill_filters();
             }
         }

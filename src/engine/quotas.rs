@@ -2,7 +2,7 @@
 //!
 //! Invariant: the limit that decides is among them, if it has a quota.
 
-use frs_limit::{Quota, Spending, Terms};
+use frs_limit::{Quota, Terms};
 
 use super::{Answer, CallRate, Item, Request, Service};
 
@@ -21,7 +21,7 @@ impl Service {
         if let (Some(entry), 1..) = (self.table.get(biz).filter(has_more), verdict.limit) {
             let rules = entry.rules(entry.listing(request.bytes(item).key));
             let pace = request.rate(item).and_then(CallRate::pace);
-            let terms = Terms { pace, ..Terms::of(Spending::Ask) };
+            let terms = Terms { pace, ..Terms::ASKING };
             for quota in rules.quotas(&terms) {
                 if quotas.len() < QUOTAS_MAX {
                     quotas.push(quota);

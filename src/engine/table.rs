@@ -7,16 +7,15 @@ use std::sync::Arc;
 use frs_conf::key::{
     BadKey, DigestKey, KeyField, KeyForm, KeyRef, Location, Seed, words_of_short_text,
 };
-use frs_conf::{
-    Biz, ClusterKeys, Conf, Geometry, KeyType, Mode, OnFull, OnMiss, Scope, Share, Sharing,
-};
-use frs_limit::{LeaseClock, List, Listing, Lists, Rules, Span, Spending, Worth};
+use frs_conf::{Conf, Geometry, KeyType, Mode, OnFull, Scope, Share, Sharing};
+use frs_limit::{BootClock, List, Listing, Lists, Rules, SharedPolicies, Span, Worth};
 use frs_store::layout::node;
 use frs_store::refused::{KEPT_BYTES, RefusedKey};
 use frs_store::{BizRow, FormerPlace, Handle, Judge, Rank, Sought, Wanted, group};
 
 use crate::call_rate::{self, CallRate};
 use crate::members::Members;
+use crate::plug::{Cluster, Remote};
 
 /// A live node of a key, as a sweep meets it.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +32,7 @@ pub struct Seen<'a> {
 
 /// All businesses, by their index in the map.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     entries: Vec<Entry>,
     /// Sorted by id.
     by_id: Vec<IdIndex>,
@@ -41,12 +40,12 @@ pub(crate) struct Table {
     known: Span,
     /// Nothing is limited.
     pub degraded: bool,
-    /// The time of leases.
-    clock: Arc<LeaseClock>,
+    /// The time of shared limits, and of all items that wait.
+    clock: Arc<BootClock>,
     /// Some business is shared.
     is_shared: bool,
     /// The cluster keeps records of some business.
-    has_warm_tier: bool,
+    has_remote: bool,
     /// The businesses over the former groups of those that grow, by the same indices.
     former: Option<Box<Table>>,
 }
@@ -76,7 +75,7 @@ pub(crate) struct FoundFormer<'a> {
 
 /// One prepared business.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub struct Entry {
     pub id: u32,
     pub rules: Rules,
     pub lists: Option<Lists>,
@@ -85,20 +84,15 @@ pub(crate) struct Entry {
     pub epoch: u64,
     /// How machines share its limits.
     pub sharing: Option<Sharing>,
-    /// How long an item waits for the record of its key that the cluster keeps. `None` if the
-    /// cluster keeps no records of this business.
-    pub fetch_wait_ms: Option<u64>,
-    /// The cluster keeps a copy of each record.
-    pub backs_up: bool,
-    /// A record in use goes to the cluster before another one takes its place.
-    pub spills: bool,
+    /// The records that the cluster keeps. `None` if it keeps none of this business.
+    pub remote: Option<Remote>,
     on_full: OnFull,
     /// The row that counts its items.
     pub row: BizRow,
     /// The longest period of a rate that its limits take from a call. None: they take none.
     max_period_ms: Option<u64>,
     /// How its limits note members. `None` if they note none.
-    pub members: Option<Members>,
+    pub(crate) members: Option<Members>,
     /// The word of advice of each limit.
     pub advice: Vec<Option<Arc<str>>>,
     key_type: KeyType,
@@ -132,21 +126,11 @@ struct FormerGroup {
     geometry: Geometry,
 }
 
-/// The cluster's keys, by purpose.
-#[derive(Clone, Copy)]
-struct KnownKeys {
-    /// For the names of keys, and for leases.
-    of_keys: Option<ClusterKeys>,
-    /// For the hashes of members.
-    of_members: Option<ClusterKeys>,
-}
-
 impl Table {
     /// Prepares the businesses of `conf`. `handle` has mapped its groups. [`Table::set_now`] must
     /// be called before the table is used.
-    /// `keys` are the cluster's; without them shared businesses are unavailable.
-    pub fn new(conf: &Conf, handle: &Handle, keys: Option<ClusterKeys>) -> Table {
-        let mut table = Table::over(conf, keys, |name| {
+    pub(crate) fn new(conf: &Conf, handle: &Handle, cluster: Option<&dyn Cluster>) -> Table {
+        let mut table = Table::over(conf, cluster, |name| {
             let index = handle.index_of(name)?;
             let header = |index: usize| handle.groups()[index].header();
             let former = handle.former_of(index);
@@ -162,16 +146,14 @@ impl Table {
 
     /// As [`Table::new`], over the groups that `find` returns with index and header. Items that
     /// this table judges are not counted.
-    pub fn over<'a>(
+    pub(crate) fn over<'a>(
         conf: &Conf,
-        keys: Option<ClusterKeys>,
+        cluster: Option<&dyn Cluster>,
         find: impl Fn(&str) -> Option<FoundGroup<'a>>,
     ) -> Table {
-        let clock = Arc::<LeaseClock>::default();
-        let known = KnownKeys { of_keys: keys, of_members: keys };
-        let mut table = Self::with_clock(conf, known, &clock, &find);
+        let mut table = Self::over_groups(conf, cluster, &find);
         if table.entries.iter().any(|entry| entry.former.is_some()) {
-            let former = Self::with_clock(conf, known, &clock, &|name| {
+            let former = Self::over_groups(conf, cluster, &|name| {
                 let FoundFormer { index, header } = find(name)?.former?;
                 Some(FoundGroup { index, header, former: None })
             });
@@ -180,23 +162,14 @@ impl Table {
         table
     }
 
-    /// As [`Table::over`], for a tool that cannot judge leases. `keys` tell it only which nodes
-    /// have members that the businesses know.
-    pub fn without_leases<'a>(
+    fn over_groups<'a>(
         conf: &Conf,
-        keys: Option<ClusterKeys>,
-        find: impl Fn(&str) -> Option<FoundGroup<'a>>,
-    ) -> Table {
-        let known = KnownKeys { of_keys: None, of_members: keys };
-        Self::with_clock(conf, known, &Arc::default(), &find)
-    }
-
-    fn with_clock<'a>(
-        conf: &Conf,
-        KnownKeys { of_keys: keys, of_members }: KnownKeys,
-        clock: &Arc<LeaseClock>,
+        cluster: Option<&dyn Cluster>,
         find: &dyn Fn(&str) -> Option<FoundGroup<'a>>,
     ) -> Table {
+        let names = cluster.and_then(Cluster::names);
+        let members = cluster.and_then(Cluster::members);
+        let shared_limits = cluster.map(|cluster| cluster as &dyn SharedPolicies);
         let entries: Vec<Entry> = conf
             .map
             .bizs
@@ -211,12 +184,8 @@ impl Table {
                 let seed = Seed(seeds);
                 // A biz that the cluster knows has the same names on all machines.
                 let is_known = conf.map.is_known_in_cluster(biz);
-                let shared = |keys: Option<ClusterKeys>| {
-                    keys.filter(|_| is_known).map(|keys| DigestKey(keys.key_seed))
-                };
-                let alike = shared(of_members);
-                let digest_key = shared(keys).unwrap_or(seed.digest_key());
-                let rules = Rules::with_clock(biz, clock, alike);
+                let digest_key = names.filter(|_| is_known).unwrap_or(seed.digest_key());
+                let rules = Rules::with(biz, shared_limits, members.filter(|_| is_known));
                 let whole = group
                     .filter(|_| rules.needs(Scope::Biz))
                     .map(|group| Wanted { group, at: KeyRef::BIZ.locate(biz.id, &geometry, seed) });
@@ -236,9 +205,7 @@ impl Table {
                     mode: biz.mode,
                     epoch: biz.epoch,
                     sharing: biz.sharing,
-                    fetch_wait_ms: keys.and_then(|_| fetch_wait_ms(conf, biz)),
-                    backs_up: configured.backup_ms.is_some() && configured.keeps(biz),
-                    spills: configured.spill && keys.is_some(),
+                    remote: cluster.and_then(|cluster| cluster.records(conf, biz)),
                     on_full: configured.on_full,
                     row: BizRow::OTHERS,
                     max_period_ms: call_rate::max_period_ms(biz),
@@ -250,8 +217,8 @@ impl Table {
                     geometry,
                     seed,
                     digest_key,
-                    names_keys: !is_known || keys.is_some(),
-                    knows_members: !is_known || of_members.is_some(),
+                    names_keys: !is_known || names.is_some(),
+                    knows_members: !is_known || members.is_some(),
                     whole,
                     rules,
                     former: found.and_then(|found| found.former).map(|former| FormerGroup {
@@ -265,10 +232,10 @@ impl Table {
         let mut by_id: Vec<IdIndex> = entries.iter().enumerate().map(id_index).collect();
         by_id.sort_unstable();
         let is_shared = conf.map.bizs.iter().any(|biz| biz.sharing.is_some());
-        let has_warm_tier = entries.iter().any(|entry| entry.fetch_wait_ms.is_some());
+        let has_remote = entries.iter().any(|entry| entry.remote.is_some());
         let (known, degraded) = (Span::NEVER, conf.srv.degrade);
-        let clock = Arc::clone(clock);
-        Table { entries, by_id, known, degraded, clock, is_shared, has_warm_tier, former: None }
+        let clock = shared_limits.map(|shared| Arc::clone(shared.clock())).unwrap_or_default();
+        Table { entries, by_id, known, degraded, clock, is_shared, has_remote, former: None }
     }
 
     /// Sets the time. Until the next turn of a calendar window this costs one comparison.
@@ -279,7 +246,7 @@ impl Table {
         }
     }
 
-    /// Whether some business is shared. Then the clock of leases must be set.
+    /// Whether some business is shared. Then the clock of shared limits must be set.
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.is_shared
@@ -287,13 +254,13 @@ impl Table {
 
     /// Whether the cluster keeps records of some business. Then items may wait for them.
     #[inline]
-    pub fn has_warm_tier(&self) -> bool {
-        self.has_warm_tier
+    pub fn has_remote(&self) -> bool {
+        self.has_remote
     }
 
-    /// The clock of leases, and of all items that wait.
+    /// The clock of shared limits, and of all items that wait.
     #[inline]
-    pub fn lease_clock(&self) -> &LeaseClock {
+    pub fn boot_clock(&self) -> &BootClock {
         &self.clock
     }
 
@@ -365,17 +332,6 @@ impl Table {
     }
 }
 
-/// The time of two messages to the cluster and their answers. If another record must be spilled
-/// first, the same again for that record.
-fn fetch_wait_ms(conf: &Conf, biz: &Biz) -> Option<u64> {
-    let cluster = conf.srv.cluster.as_ref()?;
-    let group = conf.map.groups.get(biz.group)?;
-    match group.spill {
-        true => Some(4 * cluster.timeout_ms),
-        false => group.keeps(biz).then(|| 2 * cluster.timeout_ms),
-    }
-}
-
 impl Entry {
     /// The key of a refused item, as sketches keep it. An item without a key of the business's type
     /// counts for the whole business.
@@ -417,7 +373,7 @@ impl Entry {
 
     /// Whether the limits take this rate from a call.
     #[cold]
-    pub fn takes_rate(&self, rate: &CallRate) -> bool {
+    pub(crate) fn takes_rate(&self, rate: &CallRate) -> bool {
         self.max_period_ms.is_some_and(|max_period_ms| rate.fits(max_period_ms))
     }
 
@@ -464,32 +420,29 @@ impl Entry {
         self.rules(self.lists.as_ref().and_then(|lists| lists.find_stored(key)))
     }
 
-    /// The highest rank that may be evicted for a node of the business. If records are spilled, no
-    /// node in use is evicted: the courier makes room. Only while the cluster cannot be reached,
-    /// nodes that refuse nothing are evicted.
+    /// Whether a record in use goes to the cluster before another one takes its place.
+    #[inline]
+    pub fn makes_room(&self) -> bool {
+        self.remote.is_some_and(|remote| remote.makes_room)
+    }
+
+    /// The highest rank that may be evicted for a node of the business. If the cluster makes room,
+    /// no node in use is evicted. Only while the cluster cannot be reached, nodes that refuse
+    /// nothing are evicted.
     pub fn evicts(&self, is_cut_off: bool) -> Rank {
         match self.on_full {
             OnFull::Refuse => Rank::Expired,
-            OnFull::Evict if self.spills && is_cut_off => Rank::Idle,
-            OnFull::Evict if self.spills => Rank::Expired,
+            OnFull::Evict if self.makes_room() && is_cut_off => Rank::Idle,
+            OnFull::Evict if self.makes_room() => Rank::Expired,
             OnFull::Evict => Rank::Banned,
         }
     }
 
-    /// Whether every use asks the ledger. False if nothing is refused.
+    /// Whether every use asks the cluster. False if nothing is refused.
     #[inline]
     pub fn is_exact(&self) -> bool {
         self.sharing.is_some_and(|sharing| sharing.share == Share::Exact)
-            && self.rules.need_leases()
-    }
-
-    /// The uses of leases that an item may spend after its wait has timed out.
-    #[cold]
-    pub fn spending_when_late(&self) -> Spending {
-        match self.sharing.map(|sharing| sharing.on_miss) {
-            Some(OnMiss::Admit) => Spending::Admit,
-            _ => Spending::Parked,
-        }
+            && self.rules.any_shared_refuses()
     }
 
     /// Words of its key fields.
@@ -607,7 +560,7 @@ impl Entry {
 
 /// A copy of a node, with room for the states of the configuration: the files may have another
 /// geometry.
-pub(crate) fn with_room(words: &[u64], needed: usize) -> Vec<u64> {
+pub fn with_room(words: &[u64], needed: usize) -> Vec<u64> {
     let mut copy = words.to_vec();
     copy.resize(words.len().max(needed), 0);
     copy
@@ -629,7 +582,7 @@ impl Judge for Table {
             return Rank::Expired;
         };
         if !entry.names_keys {
-            // Its leases cannot be judged now.
+            // Its shared limits cannot be judged now.
             return Rank::Kept;
         }
         if entry.is_outdated(words[node::CHECK], scope) {
@@ -649,7 +602,7 @@ impl Judge for Table {
         let states = &mut words[entry.states_at()..][..rules.words(scope)];
         match rules.worth(scope, states, now) {
             // What the cluster has of the key may be older, and is in use for as long.
-            Worth::Expired if entry.spills && scope == Scope::Key => Rank::Idle,
+            Worth::Expired if entry.makes_room() && scope == Scope::Key => Rank::Idle,
             Worth::Expired => Rank::Expired,
             Worth::Idle => Rank::Idle,
             Worth::Limiting => Rank::Limiting,

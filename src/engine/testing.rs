@@ -1,8 +1,6 @@
 //! A data directory for the tests of the engine and of the crates above, prepared as a master does
 //! it.
 
-pub mod host;
-
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
@@ -10,51 +8,63 @@ use frs_conf::{Conf, Texts, active};
 use frs_store::{Moves, Prepared, testing};
 
 use crate::{
-    Answer, Answers, Command, ItemError, ItemOptions, Request, Role, Service, Verdict,
-    note_former_limits,
+    Answer, Answers, Command, Exchange, ItemError, ItemOptions, MovePass, MoveStep, Plugged,
+    Request, Role, Service, Verdict, note_former_limits,
 };
 
 /// A prepared data directory, with what only the service does there.
-pub struct World(testing::World);
+pub struct World {
+    files: testing::World,
+    plug: Plugged,
+}
 
 impl Deref for World {
     type Target = testing::World;
 
     fn deref(&self) -> &testing::World {
-        &self.0
+        &self.files
     }
 }
 
 impl DerefMut for World {
     fn deref_mut(&mut self) -> &mut testing::World {
-        &mut self.0
+        &mut self.files
     }
 }
 
 impl World {
     /// [`testing::World::new`].
     pub fn new(map: &str) -> World {
-        World(testing::World::new(map))
+        World::alone(testing::World::new(map))
     }
 
-    /// [`testing::World::shared`].
-    pub fn shared(map: &str) -> World {
-        World(testing::World::shared(map))
+    fn alone(files: testing::World) -> World {
+        World { files, plug: None }
+    }
+
+    /// [`testing::World::shared`], for services with this plug.
+    pub fn shared(map: &str, plug: Plugged) -> World {
+        World { files: testing::World::shared(map), plug }
+    }
+
+    /// The same world, for services with this plug.
+    pub fn plugged(self, plug: Plugged) -> World {
+        World { plug, ..self }
     }
 
     /// [`testing::World::with_lock_timeout`].
     pub fn with_lock_timeout(map: &str, lock_timeout: &'static str) -> World {
-        World(testing::World::with_lock_timeout(map, lock_timeout))
+        World::alone(testing::World::with_lock_timeout(map, lock_timeout))
     }
 
     /// [`testing::World::on_disk`].
     pub fn on_disk(map: &str) -> Option<World> {
-        testing::World::on_disk(map).map(World)
+        testing::World::on_disk(map).map(World::alone)
     }
 
     /// [`testing::World::of`].
     pub fn of(dir: &Path, map: &str) -> World {
-        World(testing::World::of(dir, map))
+        World::alone(testing::World::of(dir, map))
     }
 
     /// Puts a map.xml in force whose groups have another geometry: they begin to move.
@@ -68,7 +78,7 @@ impl World {
         let prepared = self.prepare_moving(&moves);
         let mut overlay = active::read_overlay(&self.dir, generation - 1).unwrap_or_default();
         if let Ok(before) = before {
-            note_former_limits(&mut overlay, &before, &self.conf);
+            note_former_limits(&mut overlay, &before, &self.conf, self.plug);
         }
         overlay.set_moving(prepared.moving.clone());
         active::write_overlaid(&self.dir, generation, &Texts::of(srv, map), &overlay).unwrap();
@@ -80,12 +90,12 @@ impl World {
     pub fn reload_shared(&self, map: &str, generation: u64) {
         let before = active::read(&self.dir, generation - 1).unwrap();
         let mut overlay = active::read_overlay(&self.dir, generation - 1).unwrap();
-        note_former_limits(&mut overlay, &before, &self.shared_conf(map));
+        note_former_limits(&mut overlay, &before, &self.shared_conf(map), self.plug);
         self.publish_overlaid(map, generation, &overlay);
     }
 
     pub fn attach(&self) -> Service {
-        Service::attach(&self.dir, Role::Program).unwrap()
+        Service::attach_with(&self.dir, Role::Program, self.plug).unwrap()
     }
 }
 
@@ -101,6 +111,35 @@ pub fn request(command: Command, atomic: bool, items: &[Ask<'_>]) -> Request {
         request.push(biz, key, ItemOptions::of(*count));
     }
     request
+}
+
+/// Moves all nodes of group `g`, which grows, as the keeper does.
+pub fn move_all(service: &mut Service, now: u64) -> MovePass {
+    let mut pass = MovePass::default();
+    service.begin_tick();
+    for _ in 0..100_000 {
+        match service.move_nodes("g", &mut pass, 7, now).expect("it grows") {
+            MoveStep::Over { left: 0, awaiting: 0 } => return pass,
+            // It leaves what is on a disk once its copy is written.
+            MoveStep::Over { left: 0, .. } => service.flush(),
+            MoveStep::Over { left, .. } => panic!("{left} are left"),
+            MoveStep::Going => {}
+            MoveStep::Unsettled => panic!("nobody else is there"),
+        }
+    }
+    panic!("no end");
+}
+
+impl Exchange {
+    /// A request to run.
+    pub fn of(request: Request) -> Exchange {
+        Exchange { request, ..Exchange::default() }
+    }
+
+    /// The same in a lane.
+    pub fn in_lane(self, lane: usize) -> Exchange {
+        Exchange { lane, ..self }
+    }
 }
 
 impl Service {

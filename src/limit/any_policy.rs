@@ -13,9 +13,9 @@ use super::distinct::Distinct;
 use super::gcra::Gcra;
 use super::history::History;
 use super::interval::Window;
-use super::leased::Leased;
 use super::past::{Remembered, Totals};
 use super::policy::{Policy, Properties};
+use super::shared_policy::SharedPolicy;
 use super::state_word::WordNames;
 use super::token::Bucket;
 use super::{Demand, Figures, Terms};
@@ -35,7 +35,7 @@ pub(super) enum AnyPolicy {
     /// `calendar` or `count` that remembers windows.
     History(Box<History>),
     /// Any policy that machines share.
-    Leased(Box<Leased>),
+    Shared(Box<dyn SharedPolicy>),
 }
 
 // A request reads one of these for each limit, so large variants are boxed.
@@ -55,7 +55,7 @@ macro_rules! each {
             AnyPolicy::Count($limit) => $value,
             AnyPolicy::Distinct($limit) => $value,
             AnyPolicy::History($limit) => $value,
-            AnyPolicy::Leased($limit) => $value,
+            AnyPolicy::Shared($limit) => $value,
         }
     };
 }
@@ -95,14 +95,14 @@ impl AnyPolicy {
             | AnyPolicy::Token(_)
             | AnyPolicy::Gcra(_)
             | AnyPolicy::Total(_)
-            | AnyPolicy::Leased(_) => self,
+            | AnyPolicy::Shared(_) => self,
         }
     }
 
-    /// The leases of a shared limit.
+    /// The limit, if machines share it.
     #[inline]
-    pub fn leased(&self) -> Option<&Leased> {
-        if let AnyPolicy::Leased(limit) = self { Some(limit) } else { None }
+    pub fn shared(&self) -> Option<&dyn SharedPolicy> {
+        if let AnyPolicy::Shared(limit) = self { Some(&**limit) } else { None }
     }
 
     /// The totals of earlier windows, newest first. `None` if the limit keeps no history.

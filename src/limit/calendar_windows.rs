@@ -80,7 +80,7 @@ impl Span {
 }
 
 /// The window that contains an instant.
-pub(super) fn window_at(turns: &Turns, now: u64) -> Span {
+pub fn window_at(turns: &Turns, now: u64) -> Span {
     let at = reckoned(now);
     let (from, until) = match Length::of(turns.unit) {
         Length::Short(length_ms) => {

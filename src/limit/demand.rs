@@ -20,8 +20,11 @@ pub struct Demand<'a> {
 /// The terms that an item carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// The uses of leases that the item may spend.
-    pub spending: Spending,
+    /// How the item has waited for shared uses.
+    pub waited: Waited,
+    /// The item only asks: whether all machines together would admit it, by the last answer of the
+    /// cluster. It spends nothing.
+    pub asks: bool,
     /// The pace of a limit that takes one from the call, in place of the configured one.
     pub pace: Option<Pace>,
     /// The member that a `distinct` limit notes.
@@ -29,29 +32,34 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The terms of an item without a pace and a member of its own.
-    pub const fn of(spending: Spending) -> Terms {
-        Terms { spending, pace: None, member: None }
-    }
+    /// The terms of an item that has not waited, without a pace and a member of its own.
+    pub const NEW: Terms = Terms { waited: Waited::NotYet, asks: false, pace: None, member: None };
+
+    /// The same of an item that only asks.
+    pub const ASKING: Terms = Terms { asks: true, ..Terms::NEW };
 }
 
-/// The uses of leases that an item may spend.
+/// How an item has waited for shared uses, or for a record that the cluster may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Spending {
-    /// A first attempt may spend only what is not reserved for waiting requests, and nothing with
-    /// `share="exact"`.
+pub enum Waited {
+    /// It has not waited yet.
     #[default]
-    New,
-    /// A request that has waited may spend everything that is unspent.
-    Parked,
-    /// As `Parked`, or the uses that the host admits by itself while it cannot reach the cluster.
+    NotYet,
+    /// The cluster has answered.
+    Answered,
+    /// It has waited, and nothing has answered: it waited for a record, or must ask again.
+    Unanswered,
+    /// It has waited as long as it may.
+    TooLong,
+    /// The cluster cannot be reached.
     CutOff,
-    /// As `Parked`, or the uses that the host admits by itself after a wait without an answer,
-    /// unless the ledger has refused them. `on-miss` admits the request then.
-    Admit,
-    /// Spends nothing: asks whether all machines together would admit the item, by the last answer
-    /// of the ledger.
-    Ask,
+}
+
+impl Waited {
+    /// Whether it waits no longer.
+    pub fn is_over(self) -> bool {
+        matches!(self, Waited::TooLong | Waited::CutOff)
+    }
 }
 
 /// A member that a `distinct` limit counts: the hash of its text.

@@ -13,7 +13,7 @@
 mod remembered;
 
 use frs_conf as conf;
-use frs_conf::{DISTINCT_HEADER_WORDS, Tally};
+use frs_conf::{DISTINCT_HEADER_WORDS, DistinctCounting};
 
 use super::calendar::Calendar;
 use super::calendar_windows::Span;
@@ -28,7 +28,7 @@ use super::{Figures, Member, Terms, sketch};
 pub(super) struct Distinct {
     /// The calendar by which it restarts. `None` if it never restarts.
     turns: Option<Box<Calendar>>,
-    tally: Tally,
+    counting: DistinctCounting,
     /// The history. `None` if earlier windows are forgotten.
     remembered: Option<Box<Remembered>>,
 }
@@ -37,7 +37,7 @@ impl Distinct {
     /// Prepares a limit. If it has windows, the time must be set before it is used.
     pub fn new(limit: &conf::Distinct) -> Distinct {
         let turns = limit.turns.as_ref().map(|turns| Box::new(Calendar::counting(turns)));
-        Distinct { turns, tally: limit.tally, remembered: None }
+        Distinct { turns, counting: limit.counting, remembered: None }
     }
 
     /// The same limit with a history, if it has windows.
@@ -70,17 +70,19 @@ impl Distinct {
 
     /// Bits of a register's number. `None` for a set, which stores the members.
     fn precision(&self) -> Option<u8> {
-        match self.tally {
-            Tally::Sketch { precision, .. } => Some(precision),
-            Tally::Exact { .. } => None,
+        match self.counting {
+            DistinctCounting::Sketch { precision, .. } => Some(precision),
+            DistinctCounting::Exact { .. } => None,
         }
     }
 
     /// The most members. 0: there is no bound.
     const fn max(&self) -> u64 {
-        match self.tally {
-            Tally::Exact { max } | Tally::Sketch { max: Some(max), .. } => max,
-            Tally::Sketch { max: None, .. } => 0,
+        match self.counting {
+            DistinctCounting::Exact { max } | DistinctCounting::Sketch { max: Some(max), .. } => {
+                max
+            }
+            DistinctCounting::Sketch { max: None, .. } => 0,
         }
     }
 }
@@ -118,9 +120,9 @@ impl Policy for Distinct {
     }
 
     fn words(&self) -> WordNames {
-        let rest = match self.tally {
-            Tally::Sketch { .. } => WordUnit::Registers,
-            Tally::Exact { .. } => WordUnit::Fingerprint,
+        let rest = match self.counting {
+            DistinctCounting::Sketch { .. } => WordUnit::Registers,
+            DistinctCounting::Exact { .. } => WordUnit::Fingerprint,
         };
         let first = &[("start", WordUnit::Time), ("used", WordUnit::Members)];
         WordNames { first, rest: Some(rest) }
@@ -129,7 +131,7 @@ impl Policy for Distinct {
     fn properties(&self) -> Properties {
         Properties {
             notes_members: true,
-            only_counts: matches!(self.tally, Tally::Sketch { max: None, .. }),
+            only_counts: matches!(self.counting, DistinctCounting::Sketch { max: None, .. }),
             error_thousandths: self.precision().map(sketch::error_thousandths),
             ..Properties::PLAIN
         }
@@ -152,14 +154,16 @@ impl Policy for Distinct {
         let Some(member) = terms.member else { return true };
         let state = self.own(state);
         let (used, notes) = (state[1], count > 0);
-        match self.tally {
-            Tally::Sketch { max: None, .. } => true,
-            Tally::Sketch { precision, max: Some(max) } => {
+        match self.counting {
+            DistinctCounting::Sketch { max: None, .. } => true,
+            DistinctCounting::Sketch { precision, max: Some(max) } => {
                 let registers = &state[DISTINCT_HEADER_WORDS..];
                 let raised = notes.then(|| sketch::estimate_with(precision, registers, member));
                 raised.flatten().unwrap_or(used) <= max
             }
-            Tally::Exact { max } => used < max || members(state).contains(&member.hash()),
+            DistinctCounting::Exact { max } => {
+                used < max || members(state).contains(&member.hash())
+            }
         }
     }
 
@@ -167,8 +171,8 @@ impl Policy for Distinct {
     fn charge(&self, state: &mut [u64], _: u64, count: i32, terms: &Terms) {
         let Some(member) = terms.member else { return };
         let own = self.own_mut(state);
-        let changes = match self.tally {
-            Tally::Sketch { precision, .. } => {
+        let changes = match self.counting {
+            DistinctCounting::Sketch { precision, .. } => {
                 let registers = &mut own[DISTINCT_HEADER_WORDS..];
                 let raises = count > 0 && sketch::note(precision, registers, member);
                 if raises {
@@ -176,8 +180,8 @@ impl Policy for Distinct {
                 }
                 raises
             }
-            Tally::Exact { .. } if count > 0 => insert(own, member),
-            Tally::Exact { .. } => count < 0 && remove(own, member),
+            DistinctCounting::Exact { .. } if count > 0 => insert(own, member),
+            DistinctCounting::Exact { .. } => count < 0 && remove(own, member),
         };
         if changes {
             let current = self.calendar().map_or(0, Calendar::start);

@@ -108,17 +108,17 @@ impl Past {
 
 /// The history of a limit, and its place in the limit's state.
 #[derive(Debug, Clone)]
-pub(super) struct Remembered {
-    pub past: Past,
+pub struct Remembered {
+    pub(super) past: Past,
     /// Words of the limit itself.
-    pub own: Range<usize>,
+    pub(super) own: Range<usize>,
     /// Words of the history.
-    pub at: Range<usize>,
+    pub(super) at: Range<usize>,
 }
 
 impl Remembered {
     /// The totals of earlier windows, newest first.
-    pub fn totals<'w>(&self, state: &'w [u64]) -> Totals<'w> {
+    pub(super) fn totals<'w>(&self, state: &'w [u64]) -> Totals<'w> {
         Totals::of(&state[self.at.clone()])
     }
 }

@@ -15,7 +15,7 @@ use super::{Figures, Terms};
 ///
 /// A method without a default is a question that each new policy has to answer. A default is right
 /// for every policy, and at most less precise or slower.
-pub(super) trait Policy {
+pub trait Policy {
     /// Takes the settings of the same limit with another maximum. Keeps everything that these
     /// settings do not contain: the place of its history, or its sharing.
     fn resize(&mut self, settings: &conf::Policy);
@@ -102,7 +102,7 @@ pub(super) trait Policy {
 
 /// What sets a policy apart from a plain maximum.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Properties {
+pub struct Properties {
     /// Its uses are in the ring of its scope. `Rules` rolls and charges that ring.
     pub is_logged: bool,
     /// It counts distinct members.

@@ -29,7 +29,7 @@ const REACH_MS: u64 = u32::MAX as u64;
 
 /// The settings of a ring.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ring {
+pub struct Ring {
     /// Uses that it can hold, 0..=4096.
     pub uses: u32,
     /// The longest interval of its limits.
@@ -39,7 +39,7 @@ pub(super) struct Ring {
 /// Drops the uses that no limit counts at `now`: uses that are too old and, after a step of the
 /// clock, uses that are equally far in the future.
 #[inline]
-pub(super) fn roll(ring: Ring, words: &mut [u64], now: u64) {
+pub fn roll(ring: Ring, words: &mut [u64], now: u64) {
     let uses = Uses::of(words);
     if uses.is_empty() {
         RingPosition::EMPTY.store(words);
@@ -54,7 +54,7 @@ pub(super) fn roll(ring: Ring, words: &mut [u64], now: u64) {
 /// Appends `count` uses; in a full ring they replace the oldest uses. A negative count removes the
 /// newest uses.
 #[inline]
-pub(super) fn charge(ring: Ring, words: &mut [u64], now: u64, count: i32) {
+pub fn charge(ring: Ring, words: &mut [u64], now: u64, count: i32) {
     let magnitude = count.unsigned_abs() as usize;
     if count > 0 {
         append(ring, words, now, magnitude);
@@ -67,12 +67,12 @@ pub(super) fn charge(ring: Ring, words: &mut [u64], now: u64, count: i32) {
 
 /// Whether the ring is empty.
 #[inline]
-pub(super) fn is_fresh(words: &[u64]) -> bool {
+pub fn is_fresh(words: &[u64]) -> bool {
     Uses::of(words).is_empty()
 }
 
 /// Words of a ring.
-pub(super) fn words(ring: Ring) -> usize {
+pub fn words(ring: Ring) -> usize {
     (RING_HEADER_BYTES + RING_USE_BYTES * ring.uses).div_ceil(8) as usize
 }
 
@@ -96,7 +96,7 @@ pub(super) fn resize(ring: Ring, words: &mut [u64]) {
 
 /// The uses in a ring's words, in order of arrival.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Uses<'a> {
+pub struct Uses<'a> {
     place: RingPosition,
     slots: &'a [u64],
 }

@@ -13,9 +13,9 @@ mod by_hand;
 mod former;
 mod inspect;
 mod kept_ban;
-mod leases;
 mod lone;
 mod place;
+mod shared;
 mod worth;
 
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use frs_conf::{self as conf, Biz, Lifts, Mode, Scope};
 
 use super::any_policy::AnyPolicy;
 use super::ban::Ban;
+use super::boot_clock::BootClock;
 use super::calendar_windows::Span;
-use super::demand::Spending;
-use super::leased::LeaseClock;
 use super::ring;
+use super::shared_policy::SharedPolicies;
 use super::weight::Weights;
 use super::{Details, Figures, Heard, HistorySpan, LimitFigures, Quota, Terms, Verdict};
 
@@ -159,8 +159,7 @@ impl Rule {
         if self.policy.properties().only_counts { 2 } else { self.advises.into() }
     }
 
-    /// Whether the limit admits `count`. A limit that advises spends no leases: it compares the
-    /// uses of all machines.
+    /// Whether the limit admits `count`. A limit that advises compares the uses of all machines.
     #[inline]
     fn admits(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool {
         if self.advises {
@@ -171,7 +170,7 @@ impl Rule {
 
     #[inline(never)]
     fn would_admit(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool {
-        let terms = Terms { spending: Spending::Ask, ..*terms };
+        let terms = Terms { asks: true, ..*terms };
         self.policy.admits(state, now, count, &terms)
     }
 
@@ -188,8 +187,8 @@ impl Rule {
 
 pub use adopt::Written;
 use former::FormerNode;
-pub use leases::LeasedState;
 use place::{BanRoom, NodeLayout, place};
+pub use shared::SharedRule;
 pub use worth::Worth;
 
 /// The prepared limits of a biz.
@@ -209,21 +208,30 @@ pub struct Rules {
     /// There is one limit and nothing else: no ban, no ring, no weights.
     lone: bool,
     /// The time of limits that machines share.
-    clock: Option<Arc<LeaseClock>>,
+    clock: Option<Arc<BootClock>>,
     /// The known shapes of nodes that were written under former limits.
     former: Arc<[FormerNode]>,
 }
 
 impl Rules {
-    /// Prepares the limits of a biz. The time must be set before they are used.
+    /// Prepares the limits of a biz, as a machine alone has them. The time must be set before they
+    /// are used.
     pub fn new(biz: &Biz) -> Rules {
-        Rules::with_clock(biz, &Arc::default(), None)
+        match biz.sharing {
+            None => Rules::with(biz, None, None),
+            Some(_) => Rules::with(&Biz { sharing: None, ..biz.clone() }, None, None),
+        }
     }
 
-    /// The same, with the clock of shared limits, and with the key under which all machines hash
-    /// members. `None`: members are hashed under a key of the group.
-    pub fn with_clock(biz: &Biz, clock: &Arc<LeaseClock>, alike: Option<DigestKey>) -> Rules {
-        let rules = place(biz, clock);
+    /// The same, with the limits that machines share, and with the key under which all machines
+    /// hash members. `None`: members are hashed under a key of the group.
+    pub fn with(biz: &Biz, shared: Option<&dyn SharedPolicies>, alike: Option<DigestKey>) -> Rules {
+        debug_assert!(
+            biz.sharing.is_none() || shared.is_some(),
+            "who shares the limits of {biz:?}"
+        );
+        let shared = shared.filter(|_| biz.sharing.is_some());
+        let rules = place(biz, shared);
         let longest_ban_ms = rules.iter().map(|rule| rule.ban_ms).max().unwrap_or(0);
         let ban = BanRoom {
             words: usize::from(longest_ban_ms > 0),
@@ -245,7 +253,7 @@ impl Rules {
             lifts: biz.lifts,
             first_ban: rules.iter().position(|rule| rule.ban_ms > 0).unwrap_or(0) as u16,
             weights,
-            clock: biz.sharing.is_some().then(|| Arc::clone(clock)),
+            clock: shared.map(|shared| Arc::clone(shared.clock())),
             rules,
         }
     }
@@ -526,7 +534,7 @@ impl Rules {
             retry_ms: judgement.retry_ms.filter(|_| enforced),
             window_ms: policy.window_ms(state, states.terms),
             level_ns: policy.level_ns(state),
-            shared: policy.leased().map(|limit| Heard::ago(limit.age_ms(state))),
+            shared: policy.shared().map(|limit| Heard::ago(limit.age_ms(state))),
         }
     }
 
@@ -617,7 +625,7 @@ impl Rules {
             Scope::Key => (words, &mut []),
             Scope::Biz => (&mut [], words),
         };
-        let terms = &Terms::of(Spending::New);
+        let terms = &Terms::NEW;
         let states = &mut States { key, biz, terms };
         let banned = scope == Scope::Key && self.ban_left_ms(self.ban_until(states), now) > 0;
         let node = self.node(scope);
@@ -637,7 +645,7 @@ impl Rules {
     /// [`Rules::worth`] leaves them.
     pub fn used(&self, words: &[u64], now: u64) -> u64 {
         let of_keys = self.rules.iter().filter(|rule| rule.scope == Scope::Key);
-        let terms = Terms::of(Spending::Ask);
+        let terms = Terms::ASKING;
         let used = of_keys.map(|rule| rule.policy.figures(&words[rule.state()], now, &terms).used);
         used.max().unwrap_or(0)
     }

@@ -36,13 +36,13 @@ pub enum WordUnit {
     Past,
     /// Totals of two windows.
     PastUses,
-    /// Parts of the fields of a lease, which [`StateField`] names.
+    /// Parts of the fields of a shared limit, which [`StateField`] names.
     Fields,
 }
 
 /// The names and units of a limit's own words.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct WordNames {
+pub struct WordNames {
     /// Names and units of the first words.
     pub first: &'static [(&'static str, WordUnit)],
     /// The unit of all words behind them: a sketch's registers or a set's members. None: there are
@@ -68,7 +68,7 @@ pub struct StateWord {
     pub unit: WordUnit,
 }
 
-/// A field of a lease.
+/// A field of a shared limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StateField {
     /// Its name and its unit.

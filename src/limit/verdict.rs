@@ -200,22 +200,22 @@ pub struct Verdict {
     /// if that limit is a `gcra`; otherwise 0.
     pub level_ns: u64,
     /// Set if machines share the deciding limit: the figures are those of all machines, by the last
-    /// answer of the ledger.
+    /// answer of the cluster.
     pub shared: Option<Heard>,
 }
 
-/// The time since a ledger last answered.
+/// The time since the cluster last answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heard(std::num::NonZero<u64>);
 
 impl Heard {
-    /// `age_ms` milliseconds ago; `None` if the ledger never answered.
+    /// `age_ms` milliseconds ago; `None` if the cluster never answered.
     pub fn ago(age_ms: Option<u64>) -> Heard {
         let ago = age_ms.map_or(u64::MAX, |age_ms| age_ms.saturating_add(1).min(u64::MAX - 1));
         Heard(std::num::NonZero::new(ago).unwrap_or(std::num::NonZero::<u64>::MAX))
     }
 
-    /// Milliseconds since the last answer; `None` if the ledger never answered.
+    /// Milliseconds since the last answer; `None` if the cluster never answered.
     pub fn age_ms(self) -> Option<u64> {
         let ago = self.0.get();
         (ago != u64::MAX).then(|| ago - 1)

@@ -1,17 +1,18 @@
 //! The user that a server started as root acts as.
 //!
-//! Invariant: a child never has a way back to root. The master has one, and uses it only to bind a
-//! privileged port or to read configuration that only root may read.
+//! Invariant: a child never has a way back to root. The master has one, and uses it only where the
+//! rights of that user do not suffice: for secrets and the configuration, for directories and the
+//! files of sockets, and to bind privileged addresses.
 
-pub mod roots_way;
+pub mod root_path;
 
 use std::io;
 
 use nix::errno::Errno;
 use nix::unistd::{Gid, Uid, User};
 
-/// What the system knows of a user or a group. An image without /etc/passwd and /etc/group knows
-/// none.
+/// The entry of a user or a group in the system's lists. `None` if there is no entry, or no list,
+/// as in an image without /etc/passwd and /etc/group.
 pub(crate) fn known<T>(found: nix::Result<Option<T>>) -> nix::Result<Option<T>> {
     match found {
         Err(Errno::ENOENT) => Ok(None),
@@ -19,8 +20,8 @@ pub(crate) fn known<T>(found: nix::Result<Option<T>>) -> nix::Result<Option<T>> 
     }
 }
 
-/// The user that a server started as root becomes. The master keeps root only as its saved and real
-/// user, for privileged ports and for files that only root may read. Its children give up both.
+/// The user that a server started as root becomes. The master keeps root only as its real and saved
+/// user. Its children give up both.
 #[derive(Debug, Clone)]
 pub struct Account {
     name: std::ffi::CString,
@@ -29,7 +30,8 @@ pub struct Account {
 }
 
 impl Account {
-    /// Looks up `name`. `None` if there is no change of user (not root).
+    /// Looks up `name`. Returns `None` if this process is not root, so that its user does not
+    /// change.
     pub fn find(name: &str) -> io::Result<Option<Account>> {
         let user = User::from_name(name)?
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such user"))?;
@@ -38,7 +40,8 @@ impl Account {
         Ok(root.then_some(Account { name, uid: user.uid, gid: user.gid }))
     }
 
-    /// The owner of a file. `None` if there is no change of user (not root).
+    /// The owner of a file. Returns `None` if this process is not root, or if root owns the file,
+    /// so that the user does not change.
     pub fn of_owner(path: &std::path::Path) -> io::Result<Option<Account>> {
         use std::os::unix::fs::MetadataExt;
         let metadata = std::fs::metadata(path)?;
@@ -46,7 +49,7 @@ impl Account {
         if uid.is_root() || !Uid::current().is_root() {
             return Ok(None);
         }
-        // A user without a name is in no other groups.
+        // A user without a name is in no other group.
         let name = known(User::from_uid(uid))?.map_or_else(String::new, |user| user.name);
         let name = std::ffi::CString::new(name).map_err(io::Error::other)?;
         Ok(Some(Account { name, uid, gid }))
@@ -65,8 +68,7 @@ impl Account {
         Ok(nix::unistd::setegid(Gid::from_raw(0))?)
     }
 
-    /// Runs `act` as root if there is an account that acts as another user: some files and ports
-    /// are for root only.
+    /// Runs `act` as root if there is an account, and acts as its user again afterwards.
     pub fn as_root<T, E: From<io::Error>>(
         account: Option<&Account>,
         act: impl FnOnce() -> Result<T, E>,
@@ -77,7 +79,7 @@ impl Account {
         result
     }
 
-    /// Runs `act` as the user of the account, if there is one, and is root again after it.
+    /// Runs `act` as the user of the account, if there is one, and acts as root again afterwards.
     pub fn as_user<T, E: From<io::Error>>(
         account: Option<&Account>,
         act: impl FnOnce() -> Result<T, E>,
@@ -96,7 +98,7 @@ impl Account {
         Ok(nix::unistd::setresuid(self.uid, self.uid, self.uid)?)
     }
 
-    /// Its user.
+    /// The id of the user.
     pub fn uid(&self) -> u32 {
         self.uid.as_raw()
     }
@@ -106,7 +108,7 @@ impl Account {
         nix::unistd::getgrouplist(&self.name, self.gid).unwrap_or_else(|_| vec![self.gid])
     }
 
-    /// Its group.
+    /// The id of the user's primary group.
     pub fn gid(&self) -> u32 {
         self.gid.as_raw()
     }

@@ -1,4 +1,4 @@
-//! The sizes of the server's buffers, as their owners define them. `frs check` computes with them.
+//! The sizes of the server's buffers, as defined by their owners. `frs check` computes with them.
 //!
 //! Invariant: a buffer that clients can fill is in this list, or on the stack.
 
@@ -48,7 +48,7 @@ pub const BUFFER_SIZES: BufferSizes = BufferSizes {
 mod tests {
     use super::*;
 
-    /// src/conf/explain/report/tests.rs computes with these.
+    /// src/conf/explain/report/tests.rs computes with these sizes.
     #[test]
     fn the_sizes_that_frs_check_counts_with() {
         let sizes = BufferSizes {

@@ -1,23 +1,24 @@
-//! frs-server serves the limits over HTTP, with a master, its workers and its keeper.
+//! The frs server: serves the limits over HTTP and RESP, with a master, workers, a keeper and a
+//! child for the cluster.
 //!
-//! | room | what it does |
+//! | room | duty |
 //! | --- | --- |
 //! | [`account`] | the user that a server started as root acts as |
-//! | [`protocol`] | XML, JSON and HTTP: bytes to requests, answers to bytes |
+//! | [`protocol`] | HTTP and RESP, XML and JSON: bytes to requests, answers to bytes |
 //! | [`net`] | listeners, streams, timers |
-//! | [`process`] | messages, locks, the log: what processes share |
+//! | [`process`] | the shared state of processes: messages, locks, the log |
 //! | [`stats`] | the server's figures |
 //! | [`worker`] | serves the clients' connections |
 //! | [`admin`] | the admin plane: its connections, its calls, the page |
-//! | [`keeper`] | flushes and sweeps, and serves the admin plane |
-//! | [`courier`] | what the cluster's ledgers are called and told, and the connections to them |
+//! | [`keeper`] | flushes, sweeps and recovers, and runs the admin plane |
+//! | [`cluster`] | the child that talks to the cluster |
 //! | [`master`] | starts, reloads, upgrades and replaces the others |
 //! | [`buffer_sizes`] | the sizes of all buffers, for `frs check` |
 
 pub mod account;
 pub mod admin;
 pub mod buffer_sizes;
-pub mod courier;
+pub mod cluster;
 pub mod keeper;
 pub mod master;
 pub mod net;

@@ -1,7 +1,8 @@
-//! The frs command reads arguments and configuration, then becomes the master or asks a running
+//! The frs command: reads arguments and configuration, then becomes the master or calls a running
 //! one.
 //!
-//! Exit status: 0 as asked; 1 faulty configuration or data, or something is in use; 2 wrong usage.
+//! Exit status: 0 for success; 1 for faulty configuration or data, or a resource in use; 2 for
+//! wrong usage.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -15,15 +16,15 @@ use frs_conf::Machine;
 use frs_conf::{Conf, LoadedConf, Setting, SettingError, Settings, report};
 use frs_server::buffer_sizes::BUFFER_SIZES;
 use frs_server::master::{self, Ended, Forecast, Start, command};
-use frs_server::process::child::ForkedChild;
+use frs_server::process::child::{ChildRole, ForkedChild};
+use frs_server::process::control::Reloaded;
 use frs_server::process::envoy;
 use frs_server::process::log;
-use frs_server::process::result_files::Reloaded;
 use frs_server::protocol::visible;
-use frs_server::{courier, keeper, worker};
-use frs_store::{self as store, ChildRole};
+use frs_server::{cluster, keeper, worker};
+use frs_store as store;
 
-/// What the manual page says beside the options.
+/// The text of the manual page after the options.
 const MORE: &str = "\
 Signals to the master: HUP reads the configuration again; TERM and INT finish
 what has been read, then stop; QUIT waits for connections to close as well; USR1
@@ -43,11 +44,11 @@ struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    serve: Serve,
+    serve: ServeArguments,
 }
 
 #[derive(Args)]
-struct Serve {
+struct ServeArguments {
     #[command(flatten)]
     conf: WholeConf,
     /// Refuse to start if a group cannot be served, instead of serving the others
@@ -88,7 +89,7 @@ struct WholeConf {
 
 /// What finds a running server.
 #[derive(Args)]
-struct Place {
+struct RunningServer {
     #[command(flatten)]
     dir: ConfDir,
     #[command(flatten)]
@@ -105,23 +106,23 @@ struct DataDir {
 #[derive(Subcommand)]
 enum Command {
     /// Run in the foreground
-    Serve(Serve),
+    Serve(ServeArguments),
     /// Check srv.xml and map.xml; print geometry and memory
     Check(WholeConf),
     /// Make the running server read its configuration again
     Reload {
         #[command(flatten)]
-        place: Place,
+        place: RunningServer,
         /// Lose what does not fit a changed geometry, instead of refusing it
         #[arg(long)]
         lossy: bool,
     },
     /// Make the running server write a checkpoint of all groups, and wait until it is on disk
-    Checkpoint(Place),
+    Checkpoint(RunningServer),
     /// Stop the running server
-    Stop(Place),
+    Stop(RunningServer),
     /// Show the running server's processes, generation and addresses
-    Status(Place),
+    Status(RunningServer),
 }
 
 fn parse_set(text: &str) -> Result<Setting, SettingError> {
@@ -135,10 +136,13 @@ impl ConfDir {
 }
 
 impl Command {
-    /// The command with the options that stand before it: `--conf` alone may.
-    fn after(mut self, before: Serve) -> Result<Command, &'static str> {
-        let Serve { conf: WholeConf { dir, data, listen, workers, set }, strict, accept_loss } =
-            before;
+    /// Merges the command with the options before it, of which only `--conf` is allowed.
+    fn after(mut self, before: ServeArguments) -> Result<Command, &'static str> {
+        let ServeArguments {
+            conf: WholeConf { dir, data, listen, workers, set },
+            strict,
+            accept_loss,
+        } = before;
         let is_alone =
             data.data.is_none() && listen.is_empty() && workers.is_none() && set.is_empty();
         if strict || accept_loss || !is_alone {
@@ -147,7 +151,9 @@ impl Command {
             );
         }
         let own = match &mut self {
-            Command::Serve(Serve { conf, .. }) | Command::Check(conf) => &mut conf.dir.conf,
+            Command::Serve(ServeArguments { conf, .. }) | Command::Check(conf) => {
+                &mut conf.dir.conf
+            }
             Command::Reload { place, .. }
             | Command::Checkpoint(place)
             | Command::Stop(place)
@@ -170,7 +176,7 @@ impl DataDir {
     }
 }
 
-impl Place {
+impl RunningServer {
     fn settings(&self) -> Result<Settings, Failed> {
         Ok(Settings::new(self.data.settings().collect(), environment()?))
     }
@@ -185,7 +191,8 @@ impl WholeConf {
     }
 }
 
-/// The settings of the environment. An empty variable says nothing: compose files pass such ones.
+/// The settings of the environment. An empty variable counts as unset, because compose files pass
+/// empty ones.
 fn environment() -> Result<Vec<Setting>, Failed> {
     let mut settings = Vec::new();
     for (variable, name) in
@@ -204,7 +211,7 @@ fn environment() -> Result<Vec<Setting>, Failed> {
     Ok(settings)
 }
 
-/// A command failed; the reason has been printed.
+/// A command failed, and the reason has been printed.
 struct Failed;
 
 fn main() -> ExitCode {
@@ -233,7 +240,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn serve(how: &Serve) -> Result<(), Failed> {
+fn serve(how: &ServeArguments) -> Result<(), Failed> {
     let settings = how.conf.settings()?;
     let how = Start {
         conf_dir: how.conf.dir.path(),
@@ -241,7 +248,7 @@ fn serve(how: &Serve) -> Result<(), Failed> {
         strict: how.strict,
         accepts_loss: how.accept_loss,
     };
-    match say(master::serve(how), |ended| ended)? {
+    match report_result(master::serve(how), |ended| ended)? {
         Ended::Stopped => Ok(()),
         Ended::Child(child) => become_child(*child),
     }
@@ -255,7 +262,7 @@ fn become_child(child: ForkedChild) -> Result<(), Failed> {
         Ok(Some(child)) => match role {
             ChildRole::Worker(_) => log_failure(worker::run(child)),
             ChildRole::Keeper => log_failure(keeper::run(child)),
-            ChildRole::Courier => log_failure(courier::process::run(child)),
+            ChildRole::Cluster => log_failure(cluster::run(child)),
             ChildRole::Envoy => {
                 log_failure(envoy::become_program(child).map(|never| match never {}))
             }
@@ -266,7 +273,7 @@ fn become_child(child: ForkedChild) -> Result<(), Failed> {
 
 fn check(of: &WholeConf) -> Result<(), Failed> {
     let settings = of.settings()?;
-    say(master::conf_trust::look(of.dir.path()), |()| ())?;
+    report_result(master::conf_trust::look(of.dir.path()), |()| ())?;
     let loaded = Conf::load_texts(of.dir.path(), &settings);
     let loaded = loaded.and_then(|loaded| store::settled(loaded, &[]));
     let LoadedConf { conf, .. } = loaded.map_err(|faults| {
@@ -282,15 +289,15 @@ fn check(of: &WholeConf) -> Result<(), Failed> {
     for setting in settings.iter() {
         let (name, value) = (setting.name(), setting.value().escape_debug());
         let origin = setting.origin();
-        tell(format_args!("{name} is \"{value}\" ({origin}), whatever srv.xml says"))?;
+        print_lines(format_args!("{name} is \"{value}\" ({origin}), whatever srv.xml says"))?;
     }
-    tell(report.text.trim_end_matches('\n'))?;
+    print_lines(report.text.trim_end_matches('\n'))?;
     let Forecast { lines, warnings, refusals } = master::forecast(&conf);
     let restarts = master::restart_needs(&conf.srv.data.dir, of.dir.path());
-    lines.iter().try_for_each(tell)?;
+    lines.iter().try_for_each(print_lines)?;
     let mut warnings = report.warnings.iter().chain(&token_warnings).chain(&warnings);
-    warnings.try_for_each(|warning| tell(format_args!("warning: {warning}")))?;
-    let refused = |need| tell(format_args!("warning: a reload is refused: {need}"));
+    warnings.try_for_each(|warning| print_lines(format_args!("warning: {warning}")))?;
+    let refused = |need| print_lines(format_args!("warning: a reload is refused: {need}"));
     restarts.iter().try_for_each(refused)?;
     report.faults.iter().chain(&refusals).for_each(|fault| eprintln!("{fault}"));
     if !report.faults.is_empty() {
@@ -302,41 +309,49 @@ fn check(of: &WholeConf) -> Result<(), Failed> {
         return Err(Failed);
     }
     if !restarts.is_empty() {
-        tell("ok for a start; the running server refuses a reload")?;
+        print_lines("ok for a start; the running server refuses a reload")?;
         return Err(Failed);
     }
-    tell("ok")
+    print_lines("ok")
 }
 
 fn count_words(faults: usize) -> String {
     format!("{} fault{}", grouped(faults as u64), if faults == 1 { "" } else { "s" })
 }
 
-fn checkpoint(place: &Place) -> Result<(), Failed> {
-    let made = say(command::checkpoint(place.dir.path(), &place.settings()?), |made| made)?;
+fn checkpoint(place: &RunningServer) -> Result<(), Failed> {
+    let made =
+        report_result(command::checkpoint(place.dir.path(), &place.settings()?), |made| made)?;
     made.iter().try_for_each(|group| {
         let (name, pages) = (&group.name, grouped(group.written_pages));
-        tell(format_args!("group {name}: checkpoint {}, {pages} pages written", group.number))
+        print_lines(format_args!(
+            "group {name}: checkpoint {}, {pages} pages written",
+            group.number
+        ))
     })
 }
 
-fn stop(place: &Place) -> Result<(), Failed> {
-    let pid = say(command::stop(place.dir.path(), &place.settings()?), |pid| pid)?;
-    tell(format_args!("stopped (process {pid})"))
+fn stop(place: &RunningServer) -> Result<(), Failed> {
+    let pid = report_result(command::stop(place.dir.path(), &place.settings()?), |pid| pid)?;
+    print_lines(format_args!("stopped (process {pid})"))
 }
 
-fn status(place: &Place) -> Result<(), Failed> {
-    let text = say(command::status(place.dir.path(), &place.settings()?), |text| text)?;
-    tell(text.trim_end_matches('\n'))
+fn status(place: &RunningServer) -> Result<(), Failed> {
+    let text = report_result(command::status(place.dir.path(), &place.settings()?), |text| text)?;
+    print_lines(text.trim_end_matches('\n'))
 }
 
-fn reload(place: &Place, lossy: bool) -> Result<(), Failed> {
-    match say(command::reload(place.dir.path(), &place.settings()?, lossy), |result| result)? {
+fn reload(place: &RunningServer, lossy: bool) -> Result<(), Failed> {
+    match report_result(command::reload(place.dir.path(), &place.settings()?, lossy), |result| {
+        result
+    })? {
         Reloaded::Taken { generation, laggards, fresh } => {
-            tell(format_args!("taken: generation {generation}"))?;
-            fresh.iter().try_for_each(tell)?;
+            print_lines(format_args!("taken: generation {generation}"))?;
+            fresh.iter().try_for_each(print_lines)?;
             let mut laggards = laggards.iter();
-            laggards.try_for_each(|laggard| tell(format_args!("not yet acknowledged by {laggard}")))
+            laggards.try_for_each(|laggard| {
+                print_lines(format_args!("not yet acknowledged by {laggard}"))
+            })
         }
         Reloaded::Refused { faults, .. } => {
             faults.iter().for_each(|fault| eprintln!("{}", visible::in_text(&fault.to_string())));
@@ -346,10 +361,10 @@ fn reload(place: &Place, lossy: bool) -> Result<(), Failed> {
     }
 }
 
-/// Writes lines to standard output. They may name what others have written into files: characters
-/// that a terminal would act on are shown by number. A reader that has closed the pipe, as `head`
-/// does, wants no more, and that is no failure.
-fn tell(lines: impl Display) -> Result<(), Failed> {
+/// Writes lines to standard output. They may quote files of others, so characters that a terminal
+/// would act on are shown by number. It is no failure if the reader has closed the pipe, as `head`
+/// does.
+fn print_lines(lines: impl Display) -> Result<(), Failed> {
     match writeln!(io::stdout(), "{}", visible::in_text(&lines.to_string())) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             eprintln!("cannot write the output: {error}");
@@ -359,7 +374,10 @@ fn tell(lines: impl Display) -> Result<(), Failed> {
     }
 }
 
-fn say<T, U, E: Display>(result: Result<T, E>, succeed: impl FnOnce(T) -> U) -> Result<U, Failed> {
+fn report_result<T, U, E: Display>(
+    result: Result<T, E>,
+    succeed: impl FnOnce(T) -> U,
+) -> Result<U, Failed> {
     match result {
         Ok(value) => Ok(succeed(value)),
         Err(error) => {

@@ -275,7 +275,7 @@ impl Error {
 }
 
 /// Wraps the error of a call on a path.
-pub(crate) fn io_error(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
+pub fn io_error(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_path_buf();
     move |source| Error::Io { path, action, source }
 }

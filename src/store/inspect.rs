@@ -252,9 +252,9 @@ impl LiveGroup {
         all.all(|(file, key_node)| self.tags(KeyNodeId { file, key_node }) == [0; TAG_WORDS])
     }
 
-    /// Whether any of its keys may have a spilled record.
-    pub fn has_spilled(&self) -> bool {
-        self.group.has_spilled()
+    /// Whether any of its keys may have a kept record.
+    pub fn has_kept(&self) -> bool {
+        self.group.has_kept()
     }
 
     /// The group's geometry.

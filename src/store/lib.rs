@@ -58,10 +58,10 @@ pub use {
         FormerPlace, Full, Keep, Lead, Moment, NodeIndex, NodeOwner, Refused, Sought, TooLarge,
         Transaction, TransactionBuffers, Wanted, Worked,
     },
-    error::Error,
+    error::{Error, io_error},
     file::{
-        Flush, Group, give_access, give_access_to_generation, give_access_to_history,
-        give_access_to_read, group, live_geometry, path_of, settled,
+        FileFacts, FilePlace, Flush, Group, give_access, give_access_to_generation,
+        give_access_to_history, group, live_geometry, path_of, settled,
     },
     grow::{end_move, next_files, staging},
     handle::{Handle, RETIRED_EVERY, RefusedUpdate},
@@ -72,15 +72,14 @@ pub use {
         prepare_at_start, prepare_beside, recover_alone, scan_group,
     },
     watch::mailbox::{
-        Asking, EventBell, OwnerBell, Rest, SharedBell, TakenWant, Ticket, Want, WantKind,
-        WantQueue, WantResult, WantedTogether, Wants,
+        Asking, EventBell, Letter, LetterQueue, Mailbox, OwnerBell, Reply, Rest, SharedBell,
+        TakenLetter, Ticket,
     },
     watch::{
-        BizRow, CheckpointCounts, ChildRole, ClusterId, Counter, Counters, CourierLock, Damage,
-        GroupCounter, Incarnation, LINGERING, MasterCounts, MasterLock, Places, ROLE_PREPARE,
-        ROLE_PROGRAM, RefusedCount, RefusedKey, RefusedKeys, RefusedSketches, RequestedPass,
-        Runtime, SlotRequest, SlotStatus, Starts, Sums, Sweep, Window, check_boot_clock, counter,
-        refused,
+        BizRow, CheckpointCounts, ChildPlace, Counter, Counters, Damage, GroupCounter, LINGERING,
+        MailboxLock, MasterCounts, MasterLock, Places, ROLE_PREPARE, ROLE_PROGRAM, RefusedCount,
+        RefusedKey, RefusedKeys, RefusedSketches, RequestedPass, Runtime, SlotRequest, SlotStatus,
+        Sums, Sweep, Window, counter, refused,
     },
 };
 

@@ -6,7 +6,7 @@
 //! -p frs-store --lib model`. Without it the dying transaction goes first. Miri runs it that way.
 
 mod checkpoint;
-mod wants;
+mod mailbox;
 
 #[cfg(not(loom))]
 use std::{

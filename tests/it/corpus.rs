@@ -1,5 +1,5 @@
-//! Runs the inputs that fuzzing kept, so a change that breaks one is noticed without a fuzzer.
-//! `just fuzz` looks for new ones.
+//! Runs the inputs kept from fuzzing, so that a change that breaks one is found without a fuzzer.
+//! `just fuzz` searches for new ones.
 
 use std::fs::File;
 use std::io::Read;
@@ -44,7 +44,7 @@ fn every_kept_input_passes_its_target() {
     }
 }
 
-/// The corpus is kept in the repository, and is read at each `cargo test`.
+/// The corpus is part of the repository, and each `cargo test` reads it.
 #[test]
 fn the_corpus_is_small() {
     let (mut bytes, mut inputs) = (0, 0);

@@ -1,4 +1,4 @@
-//! frs-load against real servers, whose limits must agree with its counts, and against servers that
+//! frs-load against real servers, whose counts must agree with its own, and against servers that
 //! answer wrongly, which it must detect.
 
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ fn setup() -> Setup {
     Setup::of_map(MAP)
 }
 
-/// The same with a listener of RESP at this address.
+/// A setup with a listener of RESP at this address.
 fn setup_with_resp(resp: &Reserved) -> Setup {
     let more = format!("<resp listen='{}'/>", resp.address);
     let setup = Setup::new(&Settings { more, ..Settings::default() });
@@ -116,7 +116,7 @@ fn the_server_has_counted_what_was_sent() {
     let first = [used("k0"), used("k1"), used("k2")];
     assert_eq!(first.iter().sum::<u64>(), 2000);
     assert!(first[0] > first[1] && first[1] > first[2], "Zipf's order: {first:?}");
-    // The same keys again, with other threads and connections.
+    // The same keys again, with other numbers of threads and connections.
     rows(&setup, &words.replace("--threads 2", "--threads 1 --connections 3 --pipeline 7"));
     assert_eq!([used("k0"), used("k1"), used("k2")], first.map(|used| 2 * used));
 }
@@ -160,7 +160,7 @@ fn over_resp_the_verdicts_are_those_of_http() {
         let found = run(&format!("--biz all --key-type integer --keys 200 {items}"));
         assert!(found["limited"] > 0, "{found:?}");
     }
-    // Each listener refuses the other protocol in words.
+    // Each listener refuses the other protocol with a clear error.
     let output = load(&format!("http://{}", resp.address), "--biz thousand --requests 1");
     assert!(text(&output.stderr).contains("this listener speaks RESP"), "{}", text(&output.stderr));
     let output = load(&format!("http://{}", setup.address), "--resp --biz thousand --requests 1");
@@ -176,7 +176,7 @@ fn an_open_loop_sends_at_its_rate() {
     assert_eq!(found, expected(&[("allowed", 200), ("200", 200)]));
     assert!(begun.elapsed() >= Duration::from_micros(99_500), "the last one is meant for then");
 
-    // Requests that this machine or the server delayed beyond the end are reported.
+    // Requests that were delayed beyond the end are reported.
     let words = "--biz plenty --rate 2000 --duration 250ms --connections 2";
     let output = load(&format!("http://{}", setup.address), words);
     let summary = text(&output.stdout);
@@ -189,7 +189,7 @@ fn urls(setups: &[Setup]) -> String {
     setups.iter().map(|setup| format!(" --url http://{}", setup.address)).collect()
 }
 
-/// What each server has counted of a key.
+/// The uses of a key that each server has counted.
 fn used(servers: &[Server<'_>], key: &str) -> Vec<u64> {
     let ask = |server: &Server<'_>| {
         let answer = server.client().get(&format!("/query?biz=plenty&key={key}"));
@@ -226,7 +226,7 @@ fn a_routed_key_is_counted_by_one_server_and_another_one_by_all() {
         assert!(share > 0, "{summary}");
     }
 
-    // The same requests again, by other threads: every key where it was.
+    // The same requests again, with another number of threads: every key stays where it was.
     let before: Vec<_> = (0..40).map(|key| used(&servers, &format!("k{key}"))).collect();
     run("--route key --requests 3000 --threads 2 --items 1");
     for (key, before) in before.iter().enumerate() {
@@ -234,7 +234,7 @@ fn a_routed_key_is_counted_by_one_server_and_another_one_by_all() {
         assert_eq!(used(&servers, &format!("k{key}")), twice, "k{key}");
     }
 
-    // Not routed, the hottest key is counted by all, about equally.
+    // Without routing, all servers count the hottest key about equally.
     let before = used(&servers, "k0");
     run("--requests 3000 --threads 3");
     let after = used(&servers, "k0");
@@ -304,7 +304,7 @@ fn a_drawing_is_valid_and_has_the_options_and_the_figures_of_the_summary() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let svg = std::fs::read_to_string(&plot).expect("drawn");
     let drawn = texts(&svg);
-    // The options, parted into lines.
+    // The options, split into lines.
     let all = drawn.concat().replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
     let without_spaces = |text: &str| text.split_whitespace().collect::<String>();
     let options = without_spaces(&format!("options: {url} {words}"));
@@ -366,7 +366,7 @@ fn exit_statuses() {
     assert!(text(&unknown.stderr).contains("unknown-biz"), "{unknown:?}");
 }
 
-/// A server that answers the n-th request with what the function returns for n.
+/// A server that answers the n-th request with the result of `answer(n)`.
 fn answering(answer: impl Fn(usize) -> Option<String> + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("bound");
@@ -380,7 +380,8 @@ fn answering(answer: impl Fn(usize) -> Option<String> + Send + 'static) -> Strin
     format!("http://{address}")
 }
 
-/// Serves requests without a body, in two packets each. Closes if there is no answer.
+/// Serves requests without a body, and sends each answer in two packets. Closes if there is no
+/// answer.
 fn serve(
     mut stream: TcpStream,
     number: &mut usize,
@@ -485,8 +486,8 @@ fn a_server_that_answers_nothing_fails_the_run() {
     assert!(said.contains("no request was answered: 20 items"), "{said}");
 }
 
-/// A stall at the time of half of the requests shows in the median of an open loop. It does not
-/// show in that of a closed one, which sends nothing meanwhile.
+/// A stall halfway through the requests shows in the median of an open loop. It does not show in a
+/// closed loop, which sends nothing meanwhile.
 #[test]
 fn a_stall_is_seen_by_all_whom_it_would_have_met() {
     let median_us = |words: &str| {

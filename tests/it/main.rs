@@ -1,8 +1,8 @@
 //! The integration tests: the real programs on real sockets and files, the limits by their cases,
 //! and the shipped files of the repository.
 //!
-//! All of them are one program. So each test uses its own directory and addresses, and none changes
-//! state that the process has only once: working directory, environment, limits and signals.
+//! All of them are one program. So each test uses its own directory and addresses, and no test
+//! changes state that a process has only once: working directory, environment, limits and signals.
 
 mod admin;
 mod cluster;
@@ -33,5 +33,5 @@ mod rls;
 mod shipped;
 mod tidy;
 
-// What runs here is what ships: a store with crash points orders its accesses otherwise.
+// The tests run the shipped code: a store with crash points orders its accesses differently.
 const _: () = assert!(!frs_store::HAS_CRASH_POINTS);

@@ -1,6 +1,6 @@
-//! RESP end to end: clients of Redis ask a real server, in both versions of the protocol.
+//! RESP end to end: Redis clients talk to a real server, in both versions of the protocol.
 //!
-//! Invariant: the clients are published libraries, which know nothing of frs.
+//! Invariant: the clients are published libraries that know nothing of frs.
 
 mod clients;
 mod driver;
@@ -19,7 +19,7 @@ const TOKEN: &str = "a-token-of-24-characters";
 const THROTTLE: &str = "<biz id='3' name='throttle' key='string'>\
     <limit policy='gcra' rate='30/m' burst='16' per-call='true'/></biz></map>";
 
-/// A server that speaks RESP here, with a token and without one.
+/// A server that speaks RESP on two addresses, one of them with a token.
 struct Served {
     open: Reserved,
     guarded: Reserved,
@@ -61,7 +61,7 @@ fn ask<T: FromRedisValue>(connection: &mut Connection, command: &str) -> T {
     command.query(connection).expect("an answer")
 }
 
-/// Names and numbers of a verdict.
+/// The names and numbers of a verdict.
 fn verdict(connection: &mut Connection, command: &str) -> Vec<(String, i64)> {
     let map: BTreeMap<String, i64> = ask(connection, command);
     map.into_iter().collect()
@@ -137,7 +137,8 @@ fn cl_throttle_answers_as_redis_cell() {
         let found: [i64; 5] = ask(connection, &format!("CL.THROTTLE {args}"));
         assert_eq!(found, expected, "{args}");
     }
-    // Several calls of a key. Figures are rounded up to seconds: less than one has to pass.
+    // Several calls for a key. Figures are rounded up to seconds, so all calls must fall within one
+    // second.
     let mut nth = 0;
     wait_until("calls within a second", || {
         nth += 1;

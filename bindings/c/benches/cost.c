@@ -1,4 +1,4 @@
-/* What one Update costs from C: nanoseconds each, one after another, of keys that exist. Arguments:
+/* The cost of an Update from C: nanoseconds each, one after another, of keys that exist. Arguments:
  * the data directory, the number of keys, the number of Updates. `cargo bench -p frs-server
  * --bench c` runs it beside the same in Rust. */
 #include <frs.h>
@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     if (frs_open(argv[1], &limits) != FRS_OK)
         fail("frs_open");
     for (unsigned key = 0; key < keys; key++) {
-        /* Neighbours in time are no neighbours in the file. */
+        /* Keys that are made one after the other do not lie side by side in the file. */
         snprintf(texts + (size_t)key * KEY_BYTES, KEY_BYTES + 1, "key-%08x", key * 2654435761u);
         update(texts + (size_t)key * KEY_BYTES);
     }

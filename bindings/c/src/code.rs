@@ -32,7 +32,7 @@ pub(crate) type Fault = Box<Cause>;
 /// What made a call fail.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Cause {
-    /// What the caller gave is not what frs.h says.
+    /// The caller's arguments violate frs.h.
     #[error("{place}: found {found}, expected {expected}")]
     Argument { place: &'static str, found: String, expected: String },
     #[error(transparent)]

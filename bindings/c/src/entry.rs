@@ -1,6 +1,6 @@
 //! The functions of frs.h.
 //!
-//! Invariant: each runs guarded, and looks at every pointer, size and flag before it charges
+//! Invariant: each function runs guarded, and checks every pointer, size and flag before it charges
 //! anything.
 #![allow(unsafe_code)]
 
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn frs_open_with(
     guarded(|| unsafe { open("frs_open_with", data_dir, options, handle) })
 }
 
-/// Attaches; `function` is what the caller has called.
+/// Attaches. `function` is the function that the caller has called.
 ///
 /// # Safety
 /// As that of [`frs_open_with`].
@@ -75,7 +75,7 @@ unsafe fn open(
         let expected = "where the handle goes";
         return Err(Cause::argument(function, "a null or misaligned pointer", expected));
     }
-    // SAFETY: it points to a pointer of the caller's.
+    // SAFETY: `handle` points to a pointer of the caller's.
     unsafe { handle.write(std::ptr::null_mut()) };
     if data_dir.is_null() {
         let expected = "the data directory of a server";
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn frs_batch(
         };
         check_flags("flags of frs_batch", flags, BATCH_FLAGS)?;
         if !refused.is_null() && refused.is_aligned() {
-            // SAFETY: it points to an int of the caller's.
+            // SAFETY: `refused` points to an int of the caller's.
             unsafe { refused.write(0) };
         }
         // SAFETY: the arrays' elements have the sizes that they state.
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn frs_batch(
 /// The client of a handle.
 ///
 /// # Safety
-/// It is null, or open for as long as the call takes.
+/// `handle` is null, or open for as long as the call takes.
 #[inline(always)]
 unsafe fn client_of<'a>(handle: *const Client) -> Result<&'a Client, Fault> {
     // SAFETY: `frs_open` made it, no call has closed it, and a client is used by reference only.
@@ -232,8 +232,8 @@ unsafe fn run_one(
     told.map_err(|error| refuse(outcome, error.into()))
 }
 
-/// A result of the caller's, whose limits are checked: the verdict is written into it from where it
-/// is.
+/// A result of the caller's with checked limits. The verdict is written into it without a copy in
+/// between.
 struct Telling<'o>(&'o mut Outcome);
 
 impl Tell for Telling<'_> {
@@ -244,15 +244,15 @@ impl Tell for Telling<'_> {
     }
 }
 
-/// Writes that there is no verdict.
+/// Writes a result without a verdict.
 #[cold]
 fn refuse(outcome: &mut Outcome, fault: Fault) -> Fault {
     clear(outcome, fault.code());
     fault
 }
 
-/// Runs a batch and writes its answers; whether it was refused. No result says that an item passed
-/// if the batch fails.
+/// Runs a batch and writes its answers. Returns whether the batch was refused. If the batch fails,
+/// no result reports a passed item.
 ///
 /// # Safety
 /// As that of [`frs_batch`]. The sizes of all elements are checked.
@@ -269,7 +269,7 @@ unsafe fn run_all(
                 // SAFETY: each pointer is to an element of the caller's array.
                 let outcome = unsafe { memory::write(at) }?;
                 match item {
-                    // SAFETY: `ask_all` has looked at the limits.
+                    // SAFETY: `ask_all` has checked the limits.
                     Ok(verdict) => unsafe { tell(outcome, verdict.told()) },
                     Err(code) => clear(outcome, *code),
                 }
@@ -346,7 +346,7 @@ fn unknown_flags(place: &'static str, flags: u32, known: u32) -> Fault {
 /// An item as the client takes it.
 ///
 /// # Safety
-/// It is null or as frs.h says, and so are its texts, for as long as the result is used.
+/// `at` is null or as frs.h describes it, and so are its texts, for as long as the result is used.
 #[inline(always)]
 unsafe fn item_of<'a>(at: *const Item) -> Result<frs_core::Item<'a>, Fault> {
     // SAFETY: the caller's promise is passed on.
@@ -372,7 +372,7 @@ unsafe fn item_of<'a>(at: *const Item) -> Result<frs_core::Item<'a>, Fault> {
     if item.flags & RATE != 0 {
         asked = asked.rate(item.rate, Duration::from_nanos(item.period_ns), item.burst);
     }
-    // SAFETY: `read` has accepted it.
+    // SAFETY: `read` has accepted `at`.
     let more = unsafe { memory::more(at) };
     if let Some(ItemMore { member, member_bytes }) = more.filter(|more| !more.member.is_null()) {
         // SAFETY: the caller's promise is passed on.
@@ -381,7 +381,7 @@ unsafe fn item_of<'a>(at: *const Item) -> Result<frs_core::Item<'a>, Fault> {
     Ok(asked)
 }
 
-/// Looks at the room for the detail of an answer.
+/// Checks the room for the detail of an answer.
 ///
 /// # Safety
 /// `limits` is null, or points to `limits_room` limits of the sizes that they state.
@@ -414,7 +414,7 @@ unsafe fn tell(outcome: &mut Outcome, told: Told<'_>) {
     outcome.reserved = 0;
     outcome.limit = verdict.limit;
     outcome.reserved2 = 0;
-    // If no limit judged, there are none.
+    // Without a judging limit there are no figures.
     let figures = Some(&verdict.figures).filter(|_| verdict.limit != 0);
     outcome.used = figure(figures.map(|figures| figures.used));
     outcome.max = figure(figures.map(|figures| figures.max));
@@ -433,14 +433,14 @@ unsafe fn tell(outcome: &mut Outcome, told: Told<'_>) {
     }
 }
 
-/// Writes that there is no verdict, and why.
+/// Writes a result without a verdict, with the code of its error.
 #[cold]
 fn clear(outcome: &mut Outcome, code: c_int) {
     let Outcome { size, limits, limits_room, .. } = *outcome;
     *outcome = Outcome { size, code, limits, limits_room, ..NOTHING };
 }
 
-/// No answer.
+/// An empty result.
 const NOTHING: Outcome = Outcome {
     size: 0,
     code: code::OK,
@@ -469,7 +469,7 @@ fn figure(value: Option<u64>) -> i64 {
     value.map_or(NONE, |value| value.min(i64::MAX as u64) as i64)
 }
 
-/// Copies a text, of which the configuration allows less than there is room for, and 0 behind it.
+/// Copies a text and fills the rest with 0. The configuration allows shorter texts only.
 #[cold]
 fn copy_text(room: &mut [u8], text: &str) {
     let bytes = text.len().min(room.len() - 1);
@@ -478,17 +478,17 @@ fn copy_text(room: &mut [u8], text: &str) {
     rest.fill(0);
 }
 
-/// Writes the detail, as much as there is room for.
+/// Writes the detail, as far as there is room.
 ///
 /// # Safety
-/// `first` points to `room` limits of one size, which the first states. Where that size has a
-/// history, it is null, or has the room that is stated.
+/// `first` points to `room` limits of one size, which the first states. If that size includes a
+/// history, the history is null or has the stated room.
 #[cold]
 unsafe fn tell_limits(first: *mut Limit, room: usize, limits: &[LimitFigures], windows: &[u32]) {
     // SAFETY: the caller's promise is passed on.
     let Ok(array) = (unsafe { Array::of(first, room) }) else { return };
     for (at, told) in array.pointers().zip(limits) {
-        // SAFETY: the element has the size that it states, which `Array` has looked at.
+        // SAFETY: the element has the size that it states, which `Array` has checked.
         let Ok((limit, later)) = (unsafe { memory::write_both::<_, LimitHistory>(at) }) else {
             return;
         };

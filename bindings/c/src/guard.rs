@@ -1,4 +1,4 @@
-//! What stands between the library and its caller: results become codes, and no panic gets out.
+//! The border between the library and its caller: results become codes, and no panic leaves.
 //!
 //! Invariant: a guarded function returns, whatever its work does.
 
@@ -11,30 +11,31 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::code::{self, Fault};
 
 thread_local! {
-    /// What the thread's last failed call found, with a NUL at its end.
+    /// The message of the thread's last failed call, with a NUL at its end.
     static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs `work`; its code. A client is whole after a panic: the call is undone.
+/// Runs `work` and returns its code. A client stays usable after a panic, because the call is
+/// undone.
 pub(crate) fn guarded(work: impl FnOnce() -> Result<(), Fault>) -> c_int {
     let caught = catch_unwind(AssertUnwindSafe(|| match work() {
         Ok(()) => code::OK,
         Err(fault) => {
-            say(&fault);
+            keep_fault(&fault);
             fault.code()
         }
     }));
     caught.unwrap_or_else(|payload| {
-        // Its drop might panic, too.
+        // Dropping the payload might panic too.
         std::mem::forget(payload);
-        keep("a fault of the library: standard error says where\0".to_owned());
+        keep_words("a fault of the library: standard error says where\0".to_owned());
         code::PANIC
     })
 }
 
-/// Keeps the words of a fault and of its causes.
+/// Keeps the texts of a fault and of its causes.
 #[cold]
-fn say(fault: &Fault) {
+fn keep_fault(fault: &Fault) {
     let mut words = fault.to_string();
     let mut source = fault.source();
     while let Some(cause) = source {
@@ -43,15 +44,15 @@ fn say(fault: &Fault) {
     }
     words.retain(|c| c != '\0');
     words.push('\0');
-    keep(words);
+    keep_words(words);
 }
 
-fn keep(words: String) {
-    // A thread that ends has none any more.
+fn keep_words(words: String) {
+    // An ending thread has no message any more.
     let _ = MESSAGE.try_with(|kept| kept.replace(words));
 }
 
-/// The words that were kept last.
+/// The message that was kept last.
 pub(crate) fn message() -> *const c_char {
     let kept = MESSAGE.try_with(|kept| {
         let kept = kept.borrow();

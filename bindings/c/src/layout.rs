@@ -24,7 +24,7 @@ pub(crate) const BATCH_FLAGS: u32 = QUERY | ATOMIC | TRY;
 pub(crate) const LIST_ALLOW: u8 = 1;
 pub(crate) const LIST_DENY: u8 = 2;
 
-/// A figure that there is not.
+/// The value of a missing figure.
 pub(crate) const NONE: i64 = -1;
 
 /// `frs_item`.
@@ -44,7 +44,7 @@ pub struct Item {
     pub burst: u64,
 }
 
-/// What the second version of `frs_item` has behind the first.
+/// The fields of `frs_item` since version 2, behind those of [`Item`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ItemMore {
@@ -88,7 +88,7 @@ pub struct LimitHistory {
     pub history_count: usize,
 }
 
-/// `FRS_NO_HISTORY`: the limit keeps none.
+/// `FRS_NO_HISTORY`: the limit keeps no history.
 pub(crate) const NO_HISTORY: usize = usize::MAX;
 
 /// `frs_result`.
@@ -117,12 +117,12 @@ pub struct Outcome {
     pub limits_count: usize,
 }
 
-/// A structure of frs.h: plain values and pointers, valid with all bytes 0, that begins with its
-/// size.
+/// A structure of frs.h: plain values and pointers, valid with all bytes 0, of which the first
+/// field is the size.
 pub(crate) trait Structure: Copy {
     /// Its name in frs.h.
     const NAME: &'static str;
-    /// Bytes that this library knows of it: those of the newest version.
+    /// The bytes that this library knows: those of the newest version.
     const KNOWN: usize = size_of::<Self>();
 }
 
@@ -143,7 +143,7 @@ impl Structure for Outcome {
     const NAME: &'static str = "frs_result";
 }
 
-// On the 64-bit machines that frs runs on.
+// The sizes on the 64-bit machines that frs supports.
 const _: () = assert!(size_of::<Item>() == 80 && Item::KNOWN == 96);
 const _: () = assert!(size_of::<Options>() == 16);
 const _: () = assert!(size_of::<Limit>() == 80);

@@ -1,7 +1,7 @@
 //! The caller's memory: structures that state their size, texts, arrays.
 //!
-//! Invariant: nothing is read or written beyond the stated sizes, and a structure of any version is
-//! taken: of a newer one only if it uses nothing that this library does not know.
+//! Invariant: nothing is read or written beyond the stated sizes. Structures of any version are
+//! accepted, newer ones only if all fields that this library does not know are 0.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char};
@@ -9,11 +9,11 @@ use std::ffi::{CStr, c_char};
 use super::code::{Cause, Fault};
 use super::layout::{Item, ItemMore, Structure, TEXT};
 
-/// A structure to read. One of a newer version is taken if its new fields are 0.
+/// Reads a structure. A structure of a newer version is accepted if its new fields are 0.
 ///
 /// # Safety
-/// `at` is null, misaligned, or points to a structure of the size that it states, which nobody
-/// writes while the result is used.
+/// `at` is null, misaligned, or points to a structure of the size that it states, which is not
+/// written while the result is used.
 #[inline(always)]
 pub(crate) unsafe fn read<'a, T: Structure>(at: *const T) -> Result<&'a T, Fault> {
     // SAFETY: the caller's promise is passed on.
@@ -22,15 +22,16 @@ pub(crate) unsafe fn read<'a, T: Structure>(at: *const T) -> Result<&'a T, Fault
         // SAFETY: the structure has `size` bytes.
         unsafe { check_news(at, size) }?;
     }
-    // SAFETY: it is aligned and has at least the size of a `T`, all fields of which are plain
-    // values and pointers: any bytes are a valid one. Nobody writes it, as the caller promises.
+    // SAFETY: `at` is aligned and points to at least the size of a `T`. All fields of a `T` are
+    // plain values and pointers, so any bytes are valid. The caller promises that the structure is
+    // not written.
     Ok(unsafe { &*at })
 }
 
-/// What a later version of an item has, if the item is of one.
+/// Reads the later fields of an item, if the item has them.
 ///
 /// # Safety
-/// `at` is as [`read`] has accepted it.
+/// [`read`] has accepted `at`.
 #[inline(always)]
 pub(crate) unsafe fn more(at: *const Item) -> Option<ItemMore> {
     // SAFETY: each structure begins with its size.
@@ -39,15 +40,15 @@ pub(crate) unsafe fn more(at: *const Item) -> Option<ItemMore> {
         return None;
     }
     // SAFETY: the structure has `size` bytes, and any bytes are a valid `ItemMore`. It is aligned
-    // as an item is, whose size is a multiple of that.
+    // like an item, because an item's size is a multiple of that alignment.
     Some(unsafe { at.add(1).cast::<ItemMore>().read() })
 }
 
-/// A structure to write. New fields that only the caller knows become 0.
+/// Gives write access to a structure. New fields that only the caller knows become 0.
 ///
 /// # Safety
-/// `at` is null, misaligned, or points to a structure of the size that it states, which nobody else
-/// uses while the result is used.
+/// `at` is null, misaligned, or points to a structure of the size that it states, which has no
+/// other user while the result is used.
 #[inline(always)]
 pub(crate) unsafe fn write<'a, T: Structure>(at: *mut T) -> Result<&'a mut T, Fault> {
     // SAFETY: the caller's promise is passed on.
@@ -56,12 +57,12 @@ pub(crate) unsafe fn write<'a, T: Structure>(at: *mut T) -> Result<&'a mut T, Fa
         // SAFETY: the structure has `size` bytes.
         unsafe { at.cast::<u8>().add(T::KNOWN).write_bytes(0, size - T::KNOWN) };
     }
-    // SAFETY: as in `read`, and nobody else uses it, as the caller promises.
+    // SAFETY: as in `read`. The caller promises that the structure has no other user.
     Ok(unsafe { &mut *at })
 }
 
-/// A structure to write that has become longer: its fields of the first version, and the later
-/// ones if the caller knows them. New fields that only the caller knows become 0.
+/// Gives write access to a structure that has become longer: to its fields of the first version,
+/// and to the later ones if the caller knows them. New fields that only the caller knows become 0.
 ///
 /// # Safety
 /// As that of [`write`], and `U` are the fields behind `T`: plain values and pointers.
@@ -73,8 +74,8 @@ pub(crate) unsafe fn write_both<'a, T: Structure, U: Copy>(
     let known = size_of::<T>() + size_of::<U>();
     let has_both = size >= known;
     let written = if has_both { known } else { size_of::<T>() };
-    // SAFETY: the structure has `size` bytes, and the two references are to different ones of them,
-    // aligned as the structure is. Nobody else uses it, as the caller promises.
+    // SAFETY: the structure has `size` bytes. The two references are to different ones of them,
+    // aligned as the structure is. The caller promises that it has no other user.
     unsafe {
         at.cast::<u8>().add(written).write_bytes(0, size - written);
         let later = has_both.then(|| &mut *at.add(1).cast::<U>());
@@ -82,27 +83,27 @@ pub(crate) unsafe fn write_both<'a, T: Structure, U: Copy>(
     }
 }
 
-/// Copies numbers to where there is room for some.
+/// Copies as many numbers as there is room for.
 ///
 /// # Safety
-/// `to` is null or misaligned, or points to room for `room` of them, which nobody else uses.
+/// `to` is null or misaligned, or points to room for `room` numbers, which has no other user.
 pub(crate) unsafe fn copy_numbers(to: *mut u32, room: usize, numbers: &[u32]) {
     if to.is_null() || !to.is_aligned() {
         return;
     }
     let count = numbers.len().min(room);
-    // SAFETY: there is room for so many, and the numbers are this library's.
+    // SAFETY: there is room for `count` numbers, and the source is this library's.
     unsafe { std::ptr::copy_nonoverlapping(numbers.as_ptr(), to, count) };
 }
 
-/// Looks at the fields that this library does not know.
+/// Checks the fields that this library does not know.
 ///
 /// # Safety
-/// `at` points to `size` bytes, at least those that are known of a `T`.
+/// `at` points to `size` bytes, at least as many as are known of a `T`.
 #[cold]
 unsafe fn check_news<T: Structure>(at: *const T, size: usize) -> Result<(), Fault> {
-    // SAFETY: these are the bytes behind the known ones, and they are plain bytes to whoever does
-    // not know the fields.
+    // SAFETY: these are the bytes behind the known ones. The library does not know their fields,
+    // and reads them as bytes.
     let more = unsafe {
         let from = at.cast::<u8>().add(T::KNOWN);
         std::slice::from_raw_parts(from, size - T::KNOWN)
@@ -114,7 +115,7 @@ unsafe fn check_news<T: Structure>(at: *const T, size: usize) -> Result<(), Faul
     Ok(())
 }
 
-/// The size that a structure states, at least that of `T`.
+/// Reads the size that a structure states, which is at least that of `T`.
 ///
 /// # Safety
 /// As that of [`read`].
@@ -128,7 +129,7 @@ unsafe fn size_of_this<T: Structure>(at: *const T) -> Result<usize, Fault> {
     if size == T::KNOWN { Ok(size) } else { check_size::<T>(size) }
 }
 
-/// Elements of an array stay aligned, and no size is as large as a program's memory.
+/// Elements of an array stay aligned, and a size larger than any structure is refused.
 #[cold]
 #[inline(never)]
 fn check_size<T: Structure>(size: usize) -> Result<usize, Fault> {
@@ -140,10 +141,10 @@ fn check_size<T: Structure>(size: usize) -> Result<usize, Fault> {
     Err(Cause::argument(T::NAME, format!("the size {size}"), expected))
 }
 
-/// No version of a structure is this large: the size was never set.
+/// Larger than any version of a structure: a size beyond this was never set.
 const MAX_STRUCTURE: usize = 1 << 16;
 
-/// An array of structures of one size, which the first states.
+/// An array of structures of one size, which the first one states.
 pub(crate) struct Array<T> {
     first: *mut T,
     stride: usize,
@@ -151,7 +152,7 @@ pub(crate) struct Array<T> {
 }
 
 impl<T: Structure> Array<T> {
-    /// The array, after each size was looked at.
+    /// The array, after a check of each size.
     ///
     /// # Safety
     /// `first` is null, misaligned, or points to `count` structures of the size that the first
@@ -160,7 +161,7 @@ impl<T: Structure> Array<T> {
         if count == 0 {
             return Ok(Array { first, stride: 0, count });
         }
-        // SAFETY: there is a first one.
+        // SAFETY: there is a first element.
         let stride = unsafe { size_of_this(first) }?;
         if stride.checked_mul(count).is_none_or(|bytes| bytes > isize::MAX as usize) {
             let expected = "as many as memory holds";
@@ -168,7 +169,7 @@ impl<T: Structure> Array<T> {
         }
         let array = Array { first, stride, count };
         for at in array.pointers() {
-            // SAFETY: each of them is in the array.
+            // SAFETY: each element is in the array.
             let size = unsafe { size_of_this(at) }?;
             if size != stride {
                 let found = format!("the sizes {stride} and {size} in one array");
@@ -181,17 +182,17 @@ impl<T: Structure> Array<T> {
     /// Each element.
     pub fn pointers(&self) -> impl Iterator<Item = *mut T> + use<T> {
         let Array { first, stride, count } = *self;
-        // Without a claim about what is there: `of` or its caller knows.
+        // Makes no claim about the elements: `of` or its caller knows them.
         (0..count).map(move |at| first.wrapping_byte_add(at * stride))
     }
 }
 
-/// A text: so many bytes, or up to a NUL. What is not UTF-8 is no name and no key: it becomes
-/// empty, which none is either.
+/// A text of this many bytes, or up to a NUL. A text that is not UTF-8 can be neither a name nor a
+/// key: it becomes empty, which is invalid too.
 ///
 /// # Safety
-/// `at` is null, or points to that many bytes or to a text with a NUL, which nobody writes while
-/// the result is used.
+/// `at` is null, or points to that many bytes or to a text with a NUL. The text is not written
+/// while the result is used.
 #[inline(always)]
 pub(crate) unsafe fn text<'a>(
     place: &'static str,
@@ -205,14 +206,14 @@ pub(crate) unsafe fn text<'a>(
         // SAFETY: the caller promises a NUL.
         unsafe { CStr::from_ptr(at) }.to_bytes()
     } else if bytes <= isize::MAX as usize {
-        // SAFETY: the caller promises so many bytes.
+        // SAFETY: the caller promises this many bytes.
         unsafe { std::slice::from_raw_parts(at.cast::<u8>(), bytes) }
     } else {
         let found = format!("a length of {bytes}");
         return Err(Cause::argument(place, found, "a length, or FRS_TEXT"));
     };
     if bytes.is_ascii() {
-        // Most are, and this is a quarter of what the check of UTF-8 costs.
+        // Most texts are ASCII, and this check costs a quarter of a check for UTF-8.
         // SAFETY: ASCII is UTF-8.
         return Ok(unsafe { std::str::from_utf8_unchecked(bytes) });
     }

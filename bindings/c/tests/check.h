@@ -1,4 +1,4 @@
-/* What the test programs share: a check that names itself and ends the program. */
+/* The common part of the test programs: checks that report their place and end the program. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -27,7 +27,7 @@
         } \
     } while (0)
 
-/* The last message has this in it. */
+/* Checks that the last message contains this text. */
 #define SAYS(words) \
     do { \
         if (!strstr(frs_message(), words)) { \

@@ -1,5 +1,5 @@
-/* What signals.c plays with: the library as dlopen finds it, a page that is lost, and a handler on
- * an alternate stack that looks at everything that the kernel gives it. */
+/* The parts of signals.c: the library as dlopen finds it, a page that is lost, and a handler on an
+ * alternate stack that checks everything that the kernel passes to it. */
 #ifndef CHECK_SIGNALS_H
 #define CHECK_SIGNALS_H
 
@@ -117,7 +117,7 @@ static void expect_own_action(int flags)
     CHECK(sigismember(&now.sa_mask, SIGUSR1) && !sigismember(&now.sa_mask, SIGUSR2));
 }
 
-/* The page fails, and the handler goes on behind. */
+/* The page fails, and the handler continues after the access. */
 static void fail_own_page(void)
 {
     int caught = CAUGHT;

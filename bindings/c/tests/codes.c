@@ -7,7 +7,7 @@
 
 /* max-programs of the server. */
 enum { PLACES = 3 };
-/* Generations of forked children that a handle works in, and one more. */
+/* One more than the generations of forked children that a handle works in. */
 enum { TOO_MANY_FORKS = 64 };
 enum { MANY = 1025 };
 
@@ -31,11 +31,11 @@ static int unknown_biz(void) { return update("nope", "k", 1, 0); }
 static int bad_key(void) { return update("plenty", "", 1, 0); }
 static int bad_count(void) { return update("plenty", "k", INT64_MAX, 0); }
 static int bad_rate(void) { return update("plenty", "k", 1, FRS_RATE); }
-/* A limit notes members, and the item has none. */
+/* A limit counts members, and the item has none. */
 static int bad_member(void) { return update("devices", "k", 1, 0); }
 /* The test has damaged the file of its group. */
 static int store(void) { return update("damaged", "k", 1, 0); }
-/* The cluster is silent, and the business says on-miss="busy". */
+/* The cluster is silent, and the business has on-miss="busy". */
 static int busy(void) { return update("shared", "k", 1, 0); }
 static int argument(void) { return update(NULL, "k", 1, 0); }
 
@@ -62,7 +62,7 @@ static int opened_here(const char *dir)
     return code;
 }
 
-/* A folder that lets nobody in. Root is another user meanwhile, in a child. */
+/* A folder that no other user may enter. A child of root becomes another user for it. */
 static int denied(void)
 {
     char closed[4096];
@@ -91,7 +91,7 @@ static int no_place(void)
     return code;
 }
 
-/* The last of so many children, each of the one before. */
+/* The last of a chain of children, each forked by the one before. */
 static int forked(void)
 {
     for (int i = 0; i < TOO_MANY_FORKS; i++) {
@@ -180,7 +180,7 @@ int main(int argc, char **argv)
             fprintf(stderr, "%s: found %d: %s\n", CODES[i].name, found, frs_message());
             return 1;
         }
-        /* After each of them the handle is as good as before. */
+        /* After each code the handle still works. */
         SAME(ok(), FRS_OK);
         printf("%s %d\n", CODES[i].name, expected);
         fflush(stdout);

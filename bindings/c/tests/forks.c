@@ -1,6 +1,6 @@
-/* Forks amid first calls of other threads. Arguments: the data directory, and how many children
- * each of the three parts forks. A child that waits for a lock of its parent's is ended by its
- * alarm, and the program fails. */
+/* Forks amid first calls of other threads. Arguments: the data directory, and the number of
+ * children that each of the three parts forks. An alarm ends a child that waits for a lock of its
+ * parent, and the program fails. */
 #include "check.h"
 #include <pthread.h>
 #include <sys/wait.h>
@@ -54,7 +54,7 @@ static void open_in_child(int unused)
     open_once(NULL);
 }
 
-/* Forks a child that does this. */
+/* Forks a child that does this work. */
 static pid_t forked(void (*work)(int), int argument)
 {
     pid_t child = fork();
@@ -74,14 +74,14 @@ static void expect_done(pid_t child)
     SAME(status, 0);
 }
 
-/* A moment that differs from child to child: the fork comes at another point of the call. */
+/* Differs from child to child, so that the fork comes at another point of the call. */
 static void pause_a_little(int nth)
 {
     for (volatile int turns = nth % 64 * 500; turns > 0; turns--)
         ;
 }
 
-/* The first calls of a process, of two threads, and a fork amid them. */
+/* Two threads make the first calls of a process, and a fork comes amid them. */
 static void fork_amid_first_calls(int nth)
 {
     pthread_t threads[2];
@@ -93,7 +93,7 @@ static void fork_amid_first_calls(int nth)
         CHECK(pthread_join(threads[i], NULL) == 0);
 }
 
-/* The first call of a child on a handle of its parent, and a fork amid it. */
+/* A child makes its first call on a handle of its parent, and a fork comes amid it. */
 static void fork_amid_first_call_on_inherited(int nth)
 {
     pthread_t thread;

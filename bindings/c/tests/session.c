@@ -1,5 +1,5 @@
-/* A session with a server, and every code that a session can give. Arguments: the data directory, a
- * folder where no server is. The map is that of tests/it/library/c.rs. */
+/* A session with a server, and every code that a session can return. Arguments: the data directory,
+ * and a folder without a server. The map is that of tests/it/library/c.rs. */
 #include "check.h"
 
 static frs *limits;
@@ -100,7 +100,7 @@ static void other_answers(void)
     SAME(paced.remaining, 6);
 }
 
-/* What a member is told of: whether it is refused, and how many there are. */
+/* Notes a member: expects whether it is refused, and the number of members. */
 static void note(const char *member, size_t bytes, int limited, int64_t used)
 {
     frs_item item = FRS_ITEM("devices", "account");
@@ -168,7 +168,7 @@ static void details(void)
     CHECK(figures[0].retry_ms > 0);
     SAME(figures[1].limited, 0);
 
-    /* Less room than there are limits, or none. */
+    /* Less room than there are limits, or no room. */
     frs_limit one[2] = { FRS_LIMIT, FRS_LIMIT };
     result.limits = one;
     result.limits_room = 1;
@@ -180,7 +180,7 @@ static void details(void)
     SAME(frs_query(limits, &item, &result), FRS_OK);
     SAME(result.limits_count, 2);
 
-    /* As a program knows a limit that was built with the first frs.h. */
+    /* A limit in the layout of the first frs.h. */
     char first_version[2][80] = { { 0 } };
     size_t first_size = 80;
     for (int at = 0; at < 2; at++)
@@ -222,7 +222,7 @@ static void windows_before(void)
     figures[0].history = NULL;
     SAME(frs_query(limits, &item, &result), FRS_OK);
     SAME(figures[0].history_count, 3);
-    /* A key that nobody has used. */
+    /* A key without uses. */
     item.key = "nobody";
     SAME(frs_query(limits, &item, &result), FRS_OK);
     SAME(figures[0].history_count, 0);
@@ -279,7 +279,7 @@ static void batches(void)
     SAME(results[3].used, 4);
     SAME(frs_batch(limits, NULL, NULL, 0, 0, &refused), FRS_OK);
 
-    /* A failed batch leaves no result that could be taken for a pass. */
+    /* A failed batch leaves no result that looks like a pass. */
     SAME(frs_batch(limits, items, results, ITEMS, 8, &refused), FRS_ARGUMENT);
     SAYS("found 0x8");
     enum { MANY = 1025 };
@@ -374,7 +374,7 @@ static void newer_structures(void)
     item.member = 1;
     SAME(frs_update(limits, &item.item, &result.result), FRS_ARGUMENT);
     SAYS("a field of a newer frs.h");
-    /* The result before has not grown: what follows it is not touched. */
+    /* The next result is of the known size: the bytes after it are not touched. */
     struct { frs_result result; uint64_t other; } next = { FRS_RESULT, 77 };
     item.member = 0;
     SAME(frs_update(limits, &item.item, &next.result), FRS_OK);

@@ -1,9 +1,9 @@
-/* SIGBUS beside other handlers of it. Arguments: libfrs.so, the data directory, the first file of
- * the group, and the part to play. Parts that end in the middle say what the test expects. */
+/* SIGBUS beside other handlers. Arguments: libfrs.so, the data directory, the first file of the
+ * group, and the part to play. A part that ends before its end prints how far it came. */
 #include "check_signals.h"
 
-/* Another handler is there before: it gets what is not in a file of frs, as the kernel would give
- * it, and is back after the last close. */
+/* Another handler was installed before: it receives faults outside of frs's files as the kernel
+ * would deliver them, and is restored after the last close. */
 static void before(void)
 {
     put_own_handler(SA_SIGINFO | SA_ONSTACK);
@@ -19,7 +19,7 @@ static void before(void)
     fail_own_page();
 }
 
-/* A signal that is sent has no address. */
+/* A signal sent by a process has no address. */
 static void sent(void)
 {
     put_own_handler(SA_SIGINFO);
@@ -30,7 +30,7 @@ static void sent(void)
     close_handle(limits);
 }
 
-/* It wants to be called once. */
+/* The other handler has SA_RESETHAND: it is called once. */
 static void once(void)
 {
     put_own_handler(SA_SIGINFO | SA_ONSTACK | SA_RESETHAND);
@@ -51,7 +51,7 @@ static void ignored(void)
     charge(limits);
     puts("ignored");
     fflush(stdout);
-    /* The kernel ignores no fault. */
+    /* The kernel cannot ignore a fault. */
     touch_lost_page();
 }
 
@@ -63,8 +63,8 @@ static void by_default(void)
     touch_lost_page();
 }
 
-/* A handler that is installed later stays, and the one it replaced stays callable when the library
- * is closed. */
+/* A handler that is installed later stays, and the frs handler that it replaced stays callable
+ * after the library is closed. */
 static void after(void)
 {
     void *limits = opened();
@@ -72,7 +72,7 @@ static void after(void)
     fail_own_page();
     close_handle(limits);
     expect_own_action(SA_SIGINFO | SA_ONSTACK);
-    /* It is not put in front of the other again: each would call the other for ever. */
+    /* frs does not install its handler again: each handler would call the other forever. */
     limits = opened();
     expect_own_action(SA_SIGINFO | SA_ONSTACK);
     close_handle(limits);
@@ -83,7 +83,7 @@ static void after(void)
     touch_lost_page();
 }
 
-/* The library is closed and its handle is not: no address of the handler is left to fall into. */
+/* The library is closed while its handle is open: the handler's address must stay valid. */
 static void unloaded(void)
 {
     opened();
@@ -93,7 +93,7 @@ static void unloaded(void)
     touch_lost_page();
 }
 
-/* A file of frs fails: frs's own handler names it, whoever was there before. */
+/* A file of frs fails: frs's own handler names it, whatever handler was installed before. */
 static void own(void)
 {
     put_own_handler(SA_SIGINFO | SA_ONSTACK);

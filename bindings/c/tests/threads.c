@@ -1,5 +1,5 @@
-/* Threads and forks with one handle. Argument: the data directory. Says what it has done, and waits
- * for a line, so that the test can look at the server meanwhile. */
+/* Threads and forks with one handle. Argument: the data directory. Prints each step, and waits for
+ * a line, so that the test can look at the server meanwhile. */
 #include "check.h"
 #include <pthread.h>
 #include <sys/wait.h>
@@ -21,7 +21,7 @@ static void *charge_often(void *unused)
 {
     for (int i = 0; i < UPDATES; i++)
         charge();
-    /* A message of its own. */
+    /* Each thread has a message of its own. */
     frs_item item = FRS_ITEM("nope", "threads");
     frs_result result = FRS_RESULT;
     SAME(*frs_message(), 0);
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
 
     pid_t child = fork();
     if (child == 0) {
-        /* The first call attaches anew; the parent's place stays as it is. */
+        /* The first call attaches anew. The parent's place does not change. */
         SAME(charge(), THREADS * UPDATES + 2);
         pause_here("child");
         frs_close(limits);
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
     SAME(charge(), THREADS * UPDATES + 3);
     pause_here("parent");
 
-    /* Calls that run at once take more places, while the test looks. */
+    /* Calls that run at once take more places while the test looks. */
     frs_options options = FRS_OPTIONS;
     options.places = 4;
     SAME(frs_open_with(argv[1], &options, &wide), FRS_OK);

@@ -1,9 +1,9 @@
-// Checks each login before its password is looked at, from Go by cgo. Reads one user a line, as the
-// example login of the Rust library does:
+// Checks each login before its password is looked at, from Go by cgo. Reads one user a line, like
+// the example login of the Rust library:
 //
 //	printf 'alice\nbob\n' | go run bindings/examples/go/login.go data
 //
-// pkg-config finds frs.h and libfrs.so: bindings/c/install has put them into place.
+// pkg-config finds frs.h and libfrs.so, which bindings/c/install has installed.
 package main
 
 /*
@@ -52,7 +52,7 @@ func (e Error) Error() string { return e.Words }
 func Open(data string) (*Limits, error) {
 	path := C.CString(data)
 	defer C.free(unsafe.Pointer(path))
-	// The message is that of the thread.
+	// The message belongs to the thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	limits := &Limits{}
@@ -62,7 +62,7 @@ func Open(data string) (*Limits, error) {
 	return limits, nil
 }
 
-// Close gives the place back.
+// Close releases the place.
 func (limits *Limits) Close() { C.frs_close(limits.handle) }
 
 // Update charges one use of a business by a key.

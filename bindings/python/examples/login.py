@@ -16,7 +16,7 @@ def check_logins(data: str) -> None:
         try:
             verdict = client.update("login", user)
         except frs.ItemError as error:
-            # A bad line gets an answer, and the loop goes on with the next one.
+            # A bad line gets an answer, and the loop continues with the next line.
             print(f"{user!r}: not judged: {error.word}")
             continue
         if verdict:

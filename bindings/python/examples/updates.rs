@@ -1,5 +1,6 @@
-//! The Rust half of bench.py: Updates one after another, as many as each line of standard input
-//! says, over the same keys in the same order. Answers each line with the nanoseconds of an Update.
+//! The Rust half of bench.py: each line of standard input is a number of Updates to make, one after
+//! another, over the same keys in the same order. Answers each line with the nanoseconds of an
+//! Update.
 
 use std::error::Error;
 use std::io::BufRead;

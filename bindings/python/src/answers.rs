@@ -1,7 +1,7 @@
 //! The answers to a batch.
 //!
-//! Invariant: there is one verdict for each item, in order. The truth value is true only if all of
-//! theirs are.
+//! Invariant: there is one verdict for each item, in order. The truth value is true only if all
+//! verdicts are true.
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;

@@ -1,7 +1,7 @@
-//! What Python asks: a business, a key, a count, options.
+//! The arguments of calls: a business, a key, a count, options.
 //!
-//! Invariant: a value of the right type is never an error here, whatever it is. What is no name, no
-//! key, no count or no rate reaches the library as such, and is answered by its word.
+//! Invariant: a value of the right type is never an error here. A value that is no valid name, key,
+//! count or rate reaches the library as an invalid one, which then answers with its own error.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,7 +16,7 @@ use pyo3::types::{PyBool, PyInt, PyString, PyTuple, PyType};
 
 use crate::errors::once;
 
-/// The longest ints that are a key as digits, in bits: 1024 digits, the most that a key has.
+/// The longest ints that are a key as digits, in bits: 1024 digits, the longest key.
 const KEY_BITS: u64 = 3402;
 /// The longest ints that a message shows as digits, in bits.
 const SHOWN_BITS: u64 = 256;
@@ -27,9 +27,10 @@ pub enum Text<'a> {
     Plain(Cow<'a, str>),
     Number(u64),
     Address(IpAddr),
-    /// Text with half of a surrogate pair is not UTF-8: no name and no key. As messages show it.
+    /// Text with half of a surrogate pair, as messages show it. It is not UTF-8, so neither a name
+    /// nor a key.
     Half(String),
-    /// An int of so many bits is no name, and as digits too long for a key.
+    /// An int of this many bits. It is no name, and its digits are too long for a key.
     Huge(u64),
 }
 
@@ -57,9 +58,11 @@ impl<'a> Text<'a> {
             if let Ok(number) = int.extract() {
                 return Ok(Text::Number(number));
             }
-            // Below 0, or very large: its digits.
-            let digits = digits(&int, KEY_BITS)?;
-            return Ok(digits.map_or_else(Text::Huge, |digits| Text::Plain(Cow::Owned(digits))));
+            // Below 0, or very large: the key is its digits.
+            return Ok(match digits(&int, KEY_BITS)? {
+                IntDigits::Decimal(digits) => Text::Plain(Cow::Owned(digits)),
+                IntDigits::Omitted { bits } => Text::Huge(bits),
+            });
         }
         if let Some(address) = Text::of_address(object)? {
             return Ok(address);
@@ -67,8 +70,8 @@ impl<'a> Text<'a> {
         Err(wrong_type("str, int or an ipaddress", object))
     }
 
-    /// An address of the module ipaddress. One that says more, a zone or a network, is the text
-    /// that says all of it, so that nothing of it is lost.
+    /// An address of the module ipaddress. An address with a zone or a network becomes text, so
+    /// that no part of it is lost.
     fn of_address(object: Borrowed<'a, '_, PyAny>) -> PyResult<Option<Text<'a>>> {
         static KINDS: [PyOnceLock<Py<PyType>>; 2] = [PyOnceLock::new(), PyOnceLock::new()];
         let py = object.py();
@@ -110,7 +113,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The text, for messages.
+    /// The text as messages show it.
     pub fn shown(&self) -> Cow<'_, str> {
         match self {
             Text::Plain(text) => Cow::Borrowed(text),
@@ -134,22 +137,22 @@ impl<'a> Text<'a> {
             Text::Plain(text) => frs::Key::from(&**text),
             Text::Number(number) => frs::Key::from(*number),
             Text::Address(address) => frs::Key::from(*address),
-            // What is empty is no key either.
+            // An empty key is invalid too.
             Text::Half(_) | Text::Huge(_) => frs::Key::from(""),
         }
     }
 }
 
-/// A number, or what messages show of an int that the type does not hold.
+/// A number, or an int beyond the type, as messages show it.
 #[derive(Debug, Clone)]
 pub enum Number<T> {
     Held(T),
     Beyond(Box<str>),
 }
 
-/// How many uses.
+/// The number of uses.
 pub type Count = Number<i64>;
-/// How many at once.
+/// The number of uses at once.
 pub type Burst = Number<u64>;
 
 impl<T> Number<T> {
@@ -188,29 +191,42 @@ where
     }
 }
 
-/// What messages show of an int that gave an overflow.
+/// Describes an int that overflowed, for messages.
 #[cold]
 fn beyond(object: Borrowed<'_, '_, PyAny>, error: PyErr) -> PyResult<Box<str>> {
     if !error.is_instance_of::<PyOverflowError>(object.py()) {
         return Err(error);
     }
-    // Of what is no int but stands for one, that one.
+    // An object that stands for an int is replaced by that int.
     let int = object.call_method0("__index__")?;
-    Ok(digits(int.cast()?, SHOWN_BITS)?.unwrap_or_else(in_bits).into())
+    Ok(match digits(int.cast()?, SHOWN_BITS)? {
+        IntDigits::Decimal(digits) => digits.into(),
+        IntDigits::Omitted { bits } => in_bits(bits).into(),
+    })
 }
 
-/// The digits of an int or, if it is longer than so many bits, its length in bits. Those of a class
-/// that shows its ints otherwise are the same.
-fn digits(int: &Bound<'_, PyInt>, most_bits: u64) -> PyResult<Result<String, u64>> {
+/// An int as messages show it.
+enum IntDigits {
+    /// Its decimal digits.
+    Decimal(String),
+    /// The int is too long to be shown.
+    Omitted { bits: u64 },
+}
+
+/// The digits of an int of at most `most_bits` bits. A subclass that displays its ints differently
+/// makes no difference.
+fn digits(int: &Bound<'_, PyInt>, most_bits: u64) -> PyResult<IntDigits> {
     let class = int.py().get_type::<PyInt>();
     let bits = class.call_method1("bit_length", (int,))?.extract()?;
     if bits > most_bits {
-        return Ok(Err(bits));
+        return Ok(IntDigits::Omitted { bits });
     }
     match class.call_method1("__repr__", (int,)) {
-        Ok(digits) => Ok(Ok(digits.extract()?)),
-        // More digits than this interpreter is set to make.
-        Err(error) if error.is_instance_of::<PyValueError>(int.py()) => Ok(Err(bits)),
+        Ok(digits) => Ok(IntDigits::Decimal(digits.extract()?)),
+        // The interpreter is set to make fewer digits.
+        Err(error) if error.is_instance_of::<PyValueError>(int.py()) => {
+            Ok(IntDigits::Omitted { bits })
+        }
         Err(error) => Err(error),
     }
 }
@@ -219,7 +235,8 @@ fn in_bits(bits: u64) -> String {
     format!("an int of {bits} bits")
 }
 
-/// What messages show of text that is not UTF-8. It has characters that no name and no rate has.
+/// Describes text that is not UTF-8, for messages. The result has characters that occur in no name
+/// and no rate.
 fn lossy(object: Borrowed<'_, '_, PyAny>, error: PyErr) -> PyResult<String> {
     if !error.is_instance_of::<PyUnicodeEncodeError>(object.py()) {
         return Err(error);
@@ -234,7 +251,7 @@ fn wrong_type(expected: &str, found: Borrowed<'_, '_, PyAny>) -> PyErr {
     }
 }
 
-/// A rate, as it is written.
+/// A rate, as written in Python.
 #[derive(Debug, Clone)]
 pub struct RateText<'a>(pub Cow<'a, str>);
 
@@ -252,11 +269,11 @@ impl<'a> FromPyObject<'a, '_> for RateText<'a> {
     }
 }
 
-/// A member, as it is written. Text with half of a surrogate pair is no member.
+/// A member, as written in Python. Text with half of a surrogate pair is an invalid member.
 #[derive(Debug, Clone)]
 pub enum MemberText<'a> {
     Plain(Cow<'a, str>),
-    /// As messages show it.
+    /// The text as messages show it.
     Half(String),
 }
 
@@ -289,7 +306,7 @@ impl MemberText<'_> {
         }
     }
 
-    /// The text, for messages.
+    /// The text as messages show it.
     pub fn shown(&self) -> &str {
         match self {
             MemberText::Plain(text) => text,
@@ -297,7 +314,7 @@ impl MemberText<'_> {
         }
     }
 
-    /// What is empty is no member either.
+    /// The text for the library. An empty member is invalid too.
     fn text(&self) -> &str {
         match self {
             MemberText::Plain(text) => text,
@@ -306,16 +323,16 @@ impl MemberText<'_> {
     }
 }
 
-/// An item as Python gives it.
+/// An item with Python's arguments.
 #[derive(Debug, Clone)]
-pub struct Asked<'a> {
+pub struct ItemArguments<'a> {
     pub biz: Text<'a>,
     pub key: Text<'a>,
     pub count: Count,
     pub options: Options<'a>,
 }
 
-/// What few items have.
+/// Arguments that few items have.
 #[derive(Debug, Clone, Default)]
 pub struct Options<'a> {
     pub force: bool,
@@ -325,14 +342,14 @@ pub struct Options<'a> {
     pub member: Option<MemberText<'a>>,
 }
 
-impl Asked<'_> {
-    /// The same for the library.
+impl ItemArguments<'_> {
+    /// The item for the library.
     #[inline]
     pub fn item(&self) -> frs::Item<'_> {
         // A number beyond 32 bits and an address name no business.
         let biz = self.biz.biz().unwrap_or(frs::Biz::from(""));
         let Options { force, detail, rate, burst, member } = &self.options;
-        // What 64 bits do not hold is no count, as what 32 bits do not hold.
+        // A count beyond 64 bits is invalid, like one beyond 32 bits.
         let mut item = frs::Item::new(biz, self.key.key()).count(self.count.or(i64::MAX));
         if *force {
             item = item.force();
@@ -351,8 +368,8 @@ impl Asked<'_> {
     }
 }
 
-/// A rate that is no rate, and a burst without a rate, make one that the library refuses. So does a
-/// burst of 0, and what is no burst is taken for it.
+/// Adds the rate. An invalid rate, a burst without a rate, and a burst of 0 make a rate that the
+/// library refuses. An invalid burst counts as 0.
 fn with_rate<'a>(item: frs::Item<'a>, rate: Option<&str>, burst: Option<&Burst>) -> frs::Item<'a> {
     match rate.and_then(Rate::of_text) {
         Some(Rate { number, per_ms }) => {
@@ -366,7 +383,7 @@ fn with_rate<'a>(item: frs::Item<'a>, rate: Option<&str>, burst: Option<&Burst>)
 /// A use to ask about or to charge, for a batch.
 #[pyclass(frozen, module = "frs")]
 #[derive(Debug)]
-pub struct Item(Asked<'static>);
+pub struct Item(ItemArguments<'static>);
 
 #[expect(clippy::too_many_arguments, reason = "they are the keywords of Python")]
 #[pymethods]
@@ -389,11 +406,11 @@ impl Item {
         let rate = rate.map(|RateText(rate)| RateText(Cow::Owned(rate.into_owned())));
         let member = member.map(MemberText::owned);
         let options = Options { force, detail, rate, burst, member };
-        Item(Asked { biz: biz.owned(), key: key.owned(), count, options })
+        Item(ItemArguments { biz: biz.owned(), key: key.owned(), count, options })
     }
 
     fn __repr__(&self) -> String {
-        let Asked { biz, key, count, options } = &self.0;
+        let ItemArguments { biz, key, count, options } = &self.0;
         let Options { force, detail, rate, burst, member } = options;
         let mut text = format!("frs.Item({:?}, {:?}", biz.shown(), key.shown());
         if !matches!(count, Count::Held(1)) {
@@ -417,17 +434,17 @@ impl Item {
 /// Calls `work` with an element of a batch: an item, or a tuple (biz, key) or (biz, key, count).
 pub fn with_element<T>(
     element: &Bound<'_, PyAny>,
-    work: impl FnOnce(&Asked<'_>) -> T,
+    work: impl FnOnce(&ItemArguments<'_>) -> T,
 ) -> PyResult<T> {
     if let Ok(item) = element.cast::<Item>() {
-        let Asked { biz, key, count, options } = &item.get().0;
+        let ItemArguments { biz, key, count, options } = &item.get().0;
         let (biz, key) = (biz.borrowed(), key.borrowed());
         let Options { force, detail, rate, burst, member } = options;
         let member = member.as_ref().map(MemberText::borrowed);
         let rate = rate.as_ref().map(|RateText(rate)| RateText(Cow::Borrowed(rate)));
         let (force, detail, burst) = (*force, *detail, burst.clone());
         let options = Options { force, detail, rate, burst, member };
-        return Ok(work(&Asked { biz, key, count: count.clone(), options }));
+        return Ok(work(&ItemArguments { biz, key, count: count.clone(), options }));
     }
     let Ok(tuple) = element.cast::<PyTuple>() else {
         let expected = "frs.Item or a tuple (biz, key) or (biz, key, count)";
@@ -443,7 +460,11 @@ pub fn with_element<T>(
         }
     };
     let (biz, key) = (tuple.get_borrowed_item(0)?, tuple.get_borrowed_item(1)?);
-    let asked =
-        Asked { biz: biz.extract()?, key: key.extract()?, count, options: Options::default() };
+    let asked = ItemArguments {
+        biz: biz.extract()?,
+        key: key.extract()?,
+        count,
+        options: Options::default(),
+    };
     Ok(work(&asked))
 }

@@ -1,7 +1,7 @@
 //! A program's attachment.
 //!
-//! Invariant: what may wait for a lease runs without the interpreter's lock. All else keeps it: it
-//! takes less time than to give it away.
+//! Invariant: a call that may wait for a lease runs without the interpreter's lock. All other calls
+//! keep the lock, because they take less time than releasing it.
 
 use std::path::PathBuf;
 
@@ -10,11 +10,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::answers::Answers;
-use crate::ask::{Asked, Burst, Count, MemberText, Options, RateText, Text, with_element};
+use crate::ask::{Burst, Count, ItemArguments, MemberText, Options, RateText, Text, with_element};
 use crate::errors::{attach_exception, exception, too_many};
 use crate::verdict::Verdict;
 
-/// Items of a batch, at most: as many as srv.xml can allow. So an iterator without an end is none.
+/// The most items of a batch: as many as srv.xml can allow. The bound also ends an endless
+/// iterator.
 const ITEMS_MAX: usize = 65_536;
 
 /// Attaches to the data directory of a server that runs on this machine.
@@ -35,7 +36,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Runs what may wait for a lease, without the interpreter's lock.
+    /// Runs a call that may wait for a lease, without the interpreter's lock.
     #[cold]
     fn without_lock<T: Send>(
         &self,
@@ -45,12 +46,12 @@ impl Client {
         py.detach(|| work(&self.client))
     }
 
-    /// The object at once: a verdict is large to move.
+    /// Makes the Python object at once, because a verdict is large to move.
     #[inline(always)]
     fn answer<'py>(
         py: Python<'py>,
         result: Result<frs::Verdict, Error>,
-        asked: &Asked<'_>,
+        asked: &ItemArguments<'_>,
     ) -> PyResult<Bound<'py, Verdict>> {
         match result {
             Ok(verdict) => Bound::new(py, Verdict::new(verdict)),
@@ -71,7 +72,7 @@ impl Client {
         if is_query {
             batch = batch.query();
         }
-        // The texts of errors need the elements once more.
+        // The texts of errors need the elements again.
         let elements = PyList::empty(py);
         for element in items.try_iter()? {
             let element = element?;
@@ -130,7 +131,7 @@ impl Client {
         member: Option<MemberText<'_>>,
     ) -> PyResult<Bound<'py, Verdict>> {
         let options = Options { force, detail, rate, burst, member };
-        let asked = Asked { biz, key, count, options };
+        let asked = ItemArguments { biz, key, count, options };
         let item = asked.item();
         let result = match self.client.try_update(item) {
             Err(Error::WouldWait) => self.without_lock(py, |client| client.update(item)),
@@ -157,7 +158,7 @@ impl Client {
         member: Option<MemberText<'_>>,
     ) -> PyResult<Bound<'py, Verdict>> {
         let options = Options { force, detail, rate, burst, member };
-        let asked = Asked { biz, key, count, options };
+        let asked = ItemArguments { biz, key, count, options };
         let item = asked.item();
         Client::answer(py, self.client.try_update(item), &asked)
     }
@@ -179,7 +180,7 @@ impl Client {
         member: Option<MemberText<'_>>,
     ) -> PyResult<Bound<'py, Verdict>> {
         let options = Options { force: false, detail, rate, burst, member };
-        let asked = Asked { biz, key, count, options };
+        let asked = ItemArguments { biz, key, count, options };
         let item = asked.item();
         let result = match self.client.try_query(item) {
             Err(Error::WouldWait) => self.without_lock(py, |client| client.query(item)),

@@ -1,20 +1,20 @@
 //! The library's errors as exceptions of the package.
 //!
-//! Invariant: each error has a class of its own in `frs._errors`, which has the error's word; the
-//! text says what was found and what was expected.
+//! Invariant: each error has a class of its own in `frs._errors` with the error's word. The text
+//! says what was found and what was expected.
 
 use frs::{AttachError, Error, ItemError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use crate::ask::{Asked, Options, RateText, Text};
+use crate::ask::{ItemArguments, Options, RateText, Text};
 
-/// Characters of a name or a key that a text shows.
+/// The most characters of a name or a key in a text.
 const SHOWN: usize = 64;
 
-/// The exception for a call that gave no answer. `asked` is its only item, if it has one.
+/// The exception for a call without an answer. `asked` is its item, if the call has a single one.
 #[cold]
-pub fn exception(py: Python<'_>, error: &Error, asked: Option<&Asked<'_>>) -> PyErr {
+pub fn exception(py: Python<'_>, error: &Error, asked: Option<&ItemArguments<'_>>) -> PyErr {
     match error {
         Error::Item(error) => match asked {
             Some(asked) => item_exception(py, *error, asked),
@@ -42,7 +42,7 @@ fn class_of(error: ItemError) -> &'static str {
 
 /// The exception for an item that was not judged.
 #[cold]
-fn item_exception(py: Python<'_>, error: ItemError, asked: &Asked<'_>) -> PyErr {
+fn item_exception(py: Python<'_>, error: ItemError, asked: &ItemArguments<'_>) -> PyErr {
     let (biz, key) = (quoted(&asked.biz), quoted(&asked.key));
     let text = match error {
         ItemError::UnknownBiz => format!("map.xml has no business {biz}"),
@@ -95,7 +95,7 @@ pub fn attach_exception(py: Python<'_>, error: &AttachError) -> PyErr {
     new(py, class, &text)
 }
 
-/// The exception for a batch of more items than these, whatever srv.xml says.
+/// The exception for a batch with more items than any srv.xml allows.
 #[cold]
 pub fn too_many(py: Python<'_>, most: usize) -> PyErr {
     new(py, "TooMany", &format!("a batch of more than {most} items: srv.xml allows at most {most}"))
@@ -133,9 +133,10 @@ fn new(py: Python<'_>, class: &str, text: &str) -> PyErr {
     raised.map_or_else(|error| error, PyErr::from_value)
 }
 
-/// What a cell holds, made at first use. It is made before the cell is touched, and the cell is set
-/// in one step: `get_or_init` gives the interpreter away while the cell is being initialized, maybe
-/// to a thread that forks, whose child would wait for that cell for ever.
+/// Returns the value of a cell, which the first use makes. The value is made before the cell is
+/// touched, and set in one step. `get_or_init` would release the interpreter while the cell is
+/// being initialized, maybe to a thread that forks, whose child would then wait for that cell
+/// forever.
 pub fn once<'c, T>(
     py: Python<'_>,
     cell: &'c PyOnceLock<T>,
@@ -144,7 +145,7 @@ pub fn once<'c, T>(
     if let Some(value) = cell.get(py) {
         return Ok(value);
     }
-    // Another thread may have been first.
+    // Another thread may have been faster.
     let _ = cell.set(py, make()?);
     Ok(cell.get(py).expect("it is set"))
 }

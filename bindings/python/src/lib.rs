@@ -1,8 +1,8 @@
 //! The native module of the Python package frs: [`frs::Client`] as Python sees it.
 //!
 //! Invariant: a call holds the interpreter's lock only if it cannot wait for the cluster, nor for a
-//! thread that waits for it. After a fork the client attaches anew by itself, and the threads of
-//! the parent count no more.
+//! thread that does. After a fork the client attaches anew by itself, and the threads of the parent
+//! do not count any more.
 
 mod answers;
 mod ask;
@@ -12,7 +12,7 @@ mod verdict;
 
 use pyo3::pymodule;
 
-// A call that cannot wait keeps the lock, so that no other call is under way.
+// A call that cannot wait keeps the lock, so that no other call runs meanwhile.
 #[pymodule(gil_used = true)]
 mod _frs {
     #[pymodule_export]

@@ -1,7 +1,7 @@
 //! The answer on one item.
 //!
-//! Invariant: a verdict is what the library answered; its attributes are made when they are asked
-//! for. One with an error has no other attribute, and is false.
+//! Invariant: a verdict holds the library's answer, and makes its attributes on request. A verdict
+//! with an error has no other attribute, and is false.
 
 use frs::List;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -19,7 +19,7 @@ impl Verdict {
         Verdict(Ok(verdict))
     }
 
-    /// That of an item of a batch that was not judged, with the exception that says why.
+    /// The verdict of an item in a batch that was not judged, with the exception that says why.
     pub fn of_error(error: Py<PyAny>) -> Verdict {
         Verdict(Err(error))
     }
@@ -35,7 +35,8 @@ impl Verdict {
 
 #[pymethods]
 impl Verdict {
-    /// The collector sees the exception: one that is raised refers to what refers to this.
+    /// Shows the exception to the collector: a raised exception refers to frames that refer to this
+    /// verdict.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.0.as_ref().map_or_else(|error| visit.call(error), |_| Ok(()))
     }

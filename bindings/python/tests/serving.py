@@ -1,4 +1,4 @@
-"""A real server for the tests: what FRS names, on a directory and a socket of its own."""
+"""A real server for the tests: the program in FRS, with a directory and a socket of its own."""
 
 import http.client
 import json
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# Long enough for anything that works, on a busy machine.
+# Long enough for anything that works, even on a busy machine.
 BOUND_S = 20.0
 
 MAP = """<map>
@@ -52,7 +52,7 @@ MAP = """<map>
 
 
 def wait_until(what: str, look: Callable[[], T | None]) -> T:
-    """Looks until there is an answer."""
+    """Calls `look` until it finds something."""
     end = time.monotonic() + BOUND_S
     while True:
         answer = look()
@@ -83,7 +83,7 @@ class Server:
         self.folder = tempfile.TemporaryDirectory()
         self.dir = Path(self.folder.name)
         (self.dir / "conf").mkdir()
-        # No record is busy, however slow the machine is.
+        # With a long lock-timeout no record is busy, even on a slow machine.
         srv = '<srv><workers>2</workers><listen>unix:frs.sock</listen><http lock-timeout="10s"/>'
         (self.dir / "conf/srv.xml").write_text(srv + more + "</srv>")
         (self.dir / "conf/map.xml").write_text(map_xml)
@@ -109,7 +109,7 @@ class Server:
             return None
 
     def get(self, target: str) -> tuple[int, Any]:
-        """The status and, where there is one, the only item of an answer."""
+        """The status and, if the answer has a single item, that item."""
         connection = OverSocket(str(self.dir / "frs.sock"))
         try:
             connection.request("GET", target, headers={"Accept": "application/json"})
@@ -168,8 +168,8 @@ class Served(unittest.TestCase):
 
 
 class Waiting(Served):
-    """Tests beside a server whose cluster does not answer: its only node accepts connections and is
-    silent."""
+    """Tests beside a server whose cluster does not answer: its only node accepts connections, but
+    stays silent."""
 
     map_xml = MAP.replace("128", "192", 1).replace("</map>", """
   <biz id="20" name="shared" key="string" share="exact" wait="500ms" on-miss="busy">
@@ -187,7 +187,7 @@ class Waiting(Served):
 
 
 def forked(work: Callable[[], object]) -> int:
-    """Runs work in a forked child, for as long as anything takes that works; returns the child's
+    """Runs work in a forked child, which an alarm ends if it takes too long. Returns the child's
     id."""
     child = os.fork()
     if child:
@@ -206,5 +206,5 @@ def forked(work: Callable[[], object]) -> int:
 
 
 def expect_done(test: unittest.TestCase, child: int) -> None:
-    """Waits for a child, which has to end well."""
+    """Waits for a child, which must succeed."""
     test.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)

@@ -1,4 +1,4 @@
-"""What docs/python.md and the example show, run as written."""
+"""The code of docs/python.md and the example run as written."""
 
 import contextlib
 import io
@@ -16,7 +16,7 @@ MANUAL = (ROOT / "docs/python.md").read_text()
 
 
 def blocks(kind: str) -> list[tuple[str, str]]:
-    """The blocks of a kind, each with the block of text right behind it, which is its output."""
+    """The blocks of a kind, each with the text block that follows it, which is its output."""
     found = re.findall(rf"```{kind}\n(.*?)```(?:\n```text\n(.*?)```)?", MANUAL, re.DOTALL)
     return [(code, output) for code, output in found]
 

@@ -18,7 +18,7 @@ from serving import Served, Waiting, expect_done, forked
 
 
 class Like:
-    """What stands for an int."""
+    """An object that stands for an int."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -28,14 +28,14 @@ class Like:
 
 
 class Shown:
-    """No address, but shown as one."""
+    """An object that is no address, but prints like one."""
 
     def __str__(self) -> str:
         return "10.0.0.1"
 
 
 class Packed:
-    """No address, but packed as one."""
+    """An object that is no address, but has the packed form of one."""
 
     packed = bytes(4)
 
@@ -49,7 +49,7 @@ class Errors(Served):
 
     def expect(self, kind: type[frs.Error], word: str, text: str, *asked: object,
                **options: object) -> None:
-        """An Update and a Query raise this, and a batch has it for the item."""
+        """An Update and a Query raise this error, and a batch has it for the item."""
         for call in (self.client.update, self.client.try_update, self.client.query):
             with self.assertRaises(kind) as raised:
                 call(*asked, **options)  # type: ignore[arg-type]
@@ -195,7 +195,7 @@ class Errors(Served):
 
     @unittest.skipIf(os.geteuid() != 0, "not root: it cannot become another user")
     def test_another_user(self) -> None:
-        # Only the files refuse it.
+        # Only the modes of the files refuse the other user.
         self.server.dir.chmod(0o755)
 
         def attach() -> None:
@@ -230,7 +230,7 @@ class Errors(Served):
                 self.assertEqual((type(error), str(error)), (kind, "why"))
         leaves = [kind for kind in words if not getattr(frs, kind).__subclasses__()]
         self.assertEqual(len({words[kind] for kind in leaves}), len(leaves))
-        # Nothing that looks whether there is an error takes it for none.
+        # Code that checks for an error must not take it for none.
         with concurrent.futures.ThreadPoolExecutor() as pool:
             with self.assertRaises(frs.UnknownBiz):
                 pool.submit(self.client.update, "nope", "k").result()
@@ -290,7 +290,7 @@ class Waits(Waiting):
 
             thread = threading.Thread(target=wait)
             thread.start()
-            # This one, and a thread that asks for the same attachment and so waits for it, too.
+            # This call waits, and so does a thread that needs the same attachment.
             other = threading.Thread(target=self.client.update, args=("plenty", "k"))
             other.start()
             turns = 0

@@ -54,7 +54,7 @@ class Forks(Served):
         client = frs.attach(self.server.data)
         is_over = threading.Event()
         charged = [0] * 3
-        # A batch that may wait runs without the interpreter's lock, so a fork comes amid it.
+        # A batch that may wait runs without the interpreter's lock, so a fork can come amid it.
         items = [frs.Item("plenty", "k", force=True)] * 500
 
         def charge(at: int) -> None:
@@ -119,7 +119,7 @@ class Forks(Served):
         statuses = [status for status, _ in answers]
         self.assertEqual((len(answers), set(statuses)), (800, {200, 429}))
         self.assertEqual(statuses.count(200), MAX)
-        # All workers take part, sooner or later: each has a place of its own, the parent too.
+        # All workers take part in the end. Each has a place of its own, and so has the parent.
         workers = {worker for _, worker in answers} - {"frs"}
 
         def all_workers() -> bool | None:
@@ -146,7 +146,7 @@ class ForksAmidCalls(Waiting):
 
     @contextlib.contextmanager
     def waiting(self, count: int) -> Iterator[None]:
-        """So many threads wait."""
+        """Runs the body while this many threads wait."""
         is_over = threading.Event()
         since = [math.inf] * count
 

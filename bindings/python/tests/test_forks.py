@@ -1,4 +1,4 @@
-"""Forks beside threads that attach and let go, and amid the first calls of a process."""
+"""Forks beside threads that attach and detach, and amid the first calls of a process."""
 
 import ipaddress
 import os
@@ -12,8 +12,8 @@ import frs
 from serving import MAP, Served, expect_done, forked
 
 COUNT = int(os.environ.get("FRS_FORKS", "60"))
-# The first calls of a process, of a thread, and forks amid them: each time the interpreter is handed
-# over. Alarms end a child that waits.
+# The first calls of a process and of a thread, with forks amid them: at each switch of the
+# interpreter. An alarm ends a child that waits.
 FIRST = '''
 import ipaddress, os, signal, sys, threading
 sys.setswitchinterval(1e-6)

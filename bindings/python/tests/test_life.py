@@ -1,4 +1,4 @@
-"""A client that outlives servers, and files that were made anew."""
+"""A client that outlives servers, and files that are made anew."""
 
 import os
 import shutil
@@ -57,7 +57,7 @@ class Life(Served):
         self.assertEqual(self.charge(), 1)
         assert self.server.process is not None
         shutil.rmtree(self.server.data)
-        # The server gives its files up and ends.
+        # The server gives up its files and ends.
         self.assertEqual(self.server.process.wait(20), 1)
         for _ in range(3):
             with self.assertRaises(frs.NoServer):

@@ -43,7 +43,7 @@ class Session(Served):
             _, told = self.server.get(f"/query?biz={biz}&key={key}&detail=true")
             del told["biz"], told["key"]
             limits = told.pop("limits", [])
-            # Time goes by between the two.
+            # Time passes between the two.
             for times in (told, *limits):
                 times.pop("reset", None)
                 times.pop("retry", None)
@@ -99,11 +99,11 @@ class Session(Served):
         for text in ("10.0.0.1", "2001:db8::1"):
             self.assertEqual(client.update("address", ipaddress.ip_address(text)).used, 1)
             self.assertEqual(client.update("address", text).used, 2)
-        # An int is its digits, however its class shows it.
+        # An int is used as its digits, even if its class displays it differently.
         for number in (5, -6, 10**40):
             self.assertEqual(client.update("plenty", Secret(number)).used, 1)
             self.assertEqual(client.update("plenty", str(number)).used, 2)
-        # What an address says beyond the address makes another key.
+        # A zone or a network makes another key than the address alone.
         for text in ("fe80::1%eth0", "fe80::1", "fe80::1%eth1"):
             self.assertEqual(client.update("plenty", ipaddress.ip_address(text)).used, 1)
             self.assertEqual(client.update("plenty", text).used, 2)

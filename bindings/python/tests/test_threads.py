@@ -36,7 +36,7 @@ class Threads(Served):
             thread.join()
         self.assertEqual(sum(admitted), MAX)
         self.assertEqual(client.query("plenty", "k").used, MAX)
-        # Calls of threads take turns anyway.
+        # Calls of threads take turns in any case.
         self.assertEqual(len(self.server.programs()), 1)
 
     def test_tasks_count_exactly_as_well(self) -> None:

@@ -1,4 +1,4 @@
-"""The stubs are those of the native module, and what is shown passes a strict check of types."""
+"""The stubs match the native module, and the shown code passes a strict type check."""
 
 import importlib.util
 import subprocess

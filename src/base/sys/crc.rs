@@ -32,7 +32,7 @@ fn crc32c_words_sse42(state: u32, a: u64, b: u64, c: u64, rest: &[u64]) -> u32 {
         }
         return state as u32;
     }
-    // Longer nodes by lines: the bench `lease` shows the gain.
+    // Longer nodes by lines: the bench of shared limits shows the gain.
     let (lines, rest) = rest.as_chunks::<8>();
     for &[a, b, c, d, e, f, g, h] in lines {
         for word in [a, b, c, d, e, f, g, h] {

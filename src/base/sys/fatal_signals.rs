@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use nix::libc;
 
-use super::set_once::Kept;
-use super::signal_chain::Chain;
+use super::set_once::InternList;
+use super::signal_chain::SignalChain;
 
 /// Exit status of a process that ended because a mapped file failed.
 pub const EXIT_SIGBUS: i32 = 86;
 
 /// A map known to the SIGBUS handler: its place, the words to mark, and its name.
-struct Watched {
+struct WatchedRange {
     start: AtomicUsize,
     len: AtomicUsize,
     mark: AtomicUsize,
@@ -30,8 +30,8 @@ struct Watched {
 }
 
 const WATCHED_MAX: usize = 4096;
-static WATCHED: [Watched; WATCHED_MAX] = [const {
-    Watched {
+static WATCHED: [WatchedRange; WATCHED_MAX] = [const {
+    WatchedRange {
         start: AtomicUsize::new(0),
         len: AtomicUsize::new(0),
         mark: AtomicUsize::new(0),
@@ -44,7 +44,7 @@ static WATCHED: [Watched; WATCHED_MAX] = [const {
 
 /// The handler of SIGBUS, in front of the program's own action. It is in place while a map is
 /// registered.
-static SIGBUS: Chain = Chain::new(on_sigbus);
+static SIGBUS: SignalChain = SignalChain::new(on_sigbus);
 
 /// Keeps a map registered with the SIGBUS handler. Dropping it removes the map.
 #[derive(Debug)]
@@ -87,9 +87,9 @@ pub fn watch(
 /// A path as text. The handler may read it at any time, so it is never freed. Reloads open the same
 /// files again and again, so each path is kept once.
 fn kept_name(path: &Path) -> &'static str {
-    static NAMES: Kept<Box<str>> = Kept::new();
+    static NAMES: InternList<Box<str>> = InternList::new();
     let name = path.display().to_string();
-    NAMES.keep(|kept| **kept == *name, || name.clone().into_boxed_str())
+    NAMES.intern(|kept| **kept == *name, || name.clone().into_boxed_str())
 }
 
 /// Like [`watch`], for a map for reading. The file is named and the process ends, but nothing is
@@ -134,12 +134,14 @@ fn end_if_watched(address: usize) {
         if len == 0 || len == usize::MAX || address < start || address - start >= len {
             continue;
         }
-        say(b"frs: SIGBUS: cannot read ");
+        write_error(b"frs: SIGBUS: cannot read ");
         let name = entry.name.load(Ordering::Relaxed) as *const u8;
         // SAFETY: `watch` stored the address and length of a leaked str.
-        say(unsafe { std::slice::from_raw_parts(name, entry.name_len.load(Ordering::Relaxed)) });
+        write_error(unsafe {
+            std::slice::from_raw_parts(name, entry.name_len.load(Ordering::Relaxed))
+        });
         let bits = entry.bits.load(Ordering::Relaxed);
-        say(if bits == 0 { b"\n" } else { b"; its group is quarantined\n" });
+        write_error(if bits == 0 { b"\n" } else { b"; its group is quarantined\n" });
         let mark = entry.mark.load(Ordering::Relaxed) as *const AtomicU64;
         // SAFETY: `watch` requires that the word outlives the registration.
         unsafe { (*mark).fetch_or(bits, Ordering::Relaxed) };
@@ -209,7 +211,7 @@ fn give_terminal_back() {
     }
 }
 
-fn say(bytes: &[u8]) {
+fn write_error(bytes: &[u8]) {
     // SAFETY: writes a slice to standard error; write is async-signal-safe.
     unsafe { libc::write(io::stderr().as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
 }

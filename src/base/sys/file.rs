@@ -97,7 +97,7 @@ const EXTENTS: usize = 32;
 /// `struct fiemap_extent` of linux/fiemap.h.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Extent {
+struct FileExtent {
     logical: u64,
     physical: u64,
     length: u64,
@@ -116,7 +116,7 @@ struct Fiemap {
     mapped: u32,
     count: u32,
     reserved: u32,
-    extents: [Extent; EXTENTS],
+    extents: [FileExtent; EXTENTS],
 }
 
 /// `FS_IOC_FIEMAP` of linux/fs.h: `_IOWR('f', 11, struct fiemap)`. The size of that struct excludes
@@ -133,9 +133,9 @@ fn has_blocks(file: &File, start: u64, len: u64) -> io::Result<bool> {
             Fiemap { start: at, length: end - at, count: EXTENTS as u32, ..Fiemap::default() };
         // SAFETY: the kernel reads the head of the struct. It writes the head and at most `count`
         // extents after it, for which there is room.
-        let told =
+        let result =
             unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP as libc::Ioctl, &raw mut map) };
-        if told != 0 {
+        if result != 0 {
             return Err(io::Error::last_os_error());
         }
         let before = at;

@@ -81,25 +81,26 @@ impl<T: fmt::Debug> fmt::Debug for SetOnce<T> {
 }
 
 /// Values that are never freed, because a signal handler may read them at any time.
-pub(super) struct Kept<T> {
-    first: SetOnce<Link<T>>,
+pub(super) struct InternList<T> {
+    first: SetOnce<InternLink<T>>,
 }
 
-struct Link<T> {
+struct InternLink<T> {
     value: T,
-    next: SetOnce<Link<T>>,
+    next: SetOnce<InternLink<T>>,
 }
 
-impl<T: Send + Sync> Kept<T> {
-    pub(super) const fn new() -> Kept<T> {
-        Kept { first: SetOnce::new() }
+impl<T: Send + Sync> InternList<T> {
+    pub(super) const fn new() -> InternList<T> {
+        InternList { first: SetOnce::new() }
     }
 
     /// The first value that fits. If there is none, adds the value of `make`, which must fit.
-    pub(super) fn keep(&self, fits: impl Fn(&T) -> bool, make: impl Fn() -> T) -> &T {
+    pub(super) fn intern(&self, fits: impl Fn(&T) -> bool, make: impl Fn() -> T) -> &T {
         let mut cell = &self.first;
         loop {
-            let link = cell.get_or_set(|| Box::new(Link { value: make(), next: SetOnce::new() }));
+            let link =
+                cell.get_or_set(|| Box::new(InternLink { value: make(), next: SetOnce::new() }));
             if fits(&link.value) {
                 return &link.value;
             }
@@ -140,8 +141,9 @@ mod tests {
 
     #[test]
     fn a_value_is_kept_once() {
-        let list = Kept::new();
-        let kept = |text: &str| std::ptr::from_ref(list.keep(|at| at == text, || text.to_owned()));
+        let list = InternList::new();
+        let kept =
+            |text: &str| std::ptr::from_ref(list.intern(|at| at == text, || text.to_owned()));
         let (one, other) = (kept("a"), kept("b"));
         assert_ne!(one, other);
         assert_eq!((kept("a"), kept("b")), (one, other));

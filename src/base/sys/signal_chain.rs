@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use nix::libc;
 
-use super::set_once::Kept;
+use super::set_once::InternList;
 
 /// The handler, as the kernel calls it.
-pub(super) type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+pub(super) type SignalHandler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
 
 /// The place in front of a program's action.
-pub(super) struct Chain {
-    handler: Handler,
+pub(super) struct SignalChain {
+    handler: SignalHandler,
     /// The number of users of the handler.
     users: AtomicUsize,
     /// Whether the handler was ever put in place. If so, a handler that the program has put in
@@ -24,17 +24,17 @@ pub(super) struct Chain {
     is_placed: AtomicBool,
     /// The program's action, never freed. Null is the default action.
     former: AtomicPtr<libc::sigaction>,
-    kept: Kept<libc::sigaction>,
+    kept: InternList<libc::sigaction>,
 }
 
-impl Chain {
-    pub(super) const fn new(handler: Handler) -> Chain {
-        Chain {
+impl SignalChain {
+    pub(super) const fn new(handler: SignalHandler) -> SignalChain {
+        SignalChain {
             handler,
             users: AtomicUsize::new(0),
             is_placed: AtomicBool::new(false),
             former: AtomicPtr::new(std::ptr::null_mut()),
-            kept: Kept::new(),
+            kept: InternList::new(),
         }
     }
 
@@ -62,7 +62,7 @@ impl Chain {
         let mut found = action_now();
         let is_behind = |found: &_| self.is_placed.load(Ordering::SeqCst) && calls(found);
         while !self.is_own(&found) && !is_behind(&found) {
-            let kept = self.kept.keep(|kept| is_same(kept, &found), || found);
+            let kept = self.kept.intern(|kept| is_same(kept, &found), || found);
             self.former.store(std::ptr::from_ref(kept).cast_mut(), Ordering::SeqCst);
             let replaced = set_action(&self.in_front_of(&found));
             if self.is_own(&replaced) || is_same(&replaced, &found) {
@@ -144,7 +144,7 @@ impl Chain {
                 // how it is called.
                 unsafe {
                     if former.sa_flags & libc::SA_SIGINFO != 0 {
-                        let handler: Handler = std::mem::transmute(handler);
+                        let handler: SignalHandler = std::mem::transmute(handler);
                         handler(signal, info, context);
                     } else {
                         let handler: extern "C" fn(libc::c_int) = std::mem::transmute(handler);

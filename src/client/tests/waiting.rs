@@ -1,10 +1,10 @@
-//! Calls that lack a lease, or meet a semaphore that is held.
+//! Calls that lack uses, or meet a semaphore that is held.
 
 use std::time::{Duration, Instant};
 
 use frs_base::clock;
+use frs_cluster::testing::host::Host;
 use frs_engine::testing::World;
-use frs_engine::testing::host::Host;
 use frs_engine::{Command, ItemError};
 use frs_store::semaphore::Token;
 
@@ -20,11 +20,11 @@ const MAP: &str = r#"<map>
 </map>"#;
 
 #[test]
-fn a_program_that_does_not_wait_gets_its_lease_by_trying_again() {
+fn a_program_that_does_not_wait_gets_its_uses_by_trying_again() {
     let mut host = Host::of(MAP);
     let dir = host.world.dir.clone();
     let client = Client::attach(&dir).unwrap();
-    // Behind those of the service and of the courier.
+    // Behind those of the service and of the cluster.
     host.ring = 2;
     let item = || Item::new("wait", "k");
     assert!(matches!(client.try_update(item()), Err(Error::WouldWait)));
@@ -37,7 +37,7 @@ fn a_program_that_does_not_wait_gets_its_lease_by_trying_again() {
 fn a_batch_that_does_not_wait_answers_what_it_can_and_says_what_would_wait() {
     let mut host = Host::of(MAP);
     let client = Client::attach(host.world.dir.clone()).unwrap();
-    // Behind those of the service and of the courier.
+    // Behind those of the service and of the cluster.
     host.ring = 2;
     let all = [("wait", "a"), ("local", "k"), ("exact", "b"), ("local", "l")];
     let items = all.map(|(biz, key)| Item::new(biz, key));
@@ -56,7 +56,7 @@ fn a_batch_that_does_not_wait_answers_what_it_can_and_says_what_would_wait() {
     assert_eq!(host.serve(1), 2, "each is asked for once");
     assert_eq!(said(rest.try_run().unwrap()), [Some(true), Some(true)]);
     assert_eq!(client.query(items[1]).unwrap().used(), Some(1), "answered once, charged once");
-    // A single one of them goes on with the same lease.
+    // A single one of them goes on with the uses of its item.
     let pair = client.batch().item(items[1]).item(items[2]);
     assert_eq!(said(pair.try_run().unwrap()), [Some(true), None]);
     assert_eq!(host.serve(2), 1);

@@ -1,17 +1,17 @@
-//! Checks what map.xml says of the cluster: the bizs that machines share, and the groups whose
-//! records the cluster keeps.
+//! Checks the parts of map.xml that need a cluster: shared bizs, and groups whose records the
+//! cluster keeps.
 //!
-//! Invariant: a missing cluster is a fault of map.xml only where srv.xml was read to its end.
+//! Invariant: a missing cluster is a fault of map.xml only if srv.xml was read to its end.
 
 use crate::read::{Element, Notes, RawBiz, RawMap, WrittenGroup, named_share};
 
-/// Notes each biz and each group that needs a cluster, where srv.xml names none.
+/// Notes each biz and each group that needs a cluster. Called if srv.xml names none.
 pub(super) fn without_cluster(notes: &mut Notes<'_>, map: &RawMap<'_>) {
     bizs_without(notes, map.bizs.iter().map(|biz| biz.element));
     groups_without(notes, map.groups.iter().map(|group| group.element));
 }
 
-/// Notes each biz that machines share in a group that spills.
+/// Notes each shared biz in a group that spills.
 pub(super) fn shared_bizs(notes: &mut Notes<'_>, map: &RawMap<'_>) {
     for RawBiz { element, group, sharing, .. } in &map.bizs {
         let group = group.as_ref().ok().and_then(|&at| map.groups.get(at)?.group.as_ref().ok());
@@ -21,7 +21,7 @@ pub(super) fn shared_bizs(notes: &mut Notes<'_>, map: &RawMap<'_>) {
     }
 }
 
-/// Notes each biz that machines share, where srv.xml names no cluster.
+/// Notes each shared biz. Called if srv.xml names no cluster.
 fn bizs_without<'e>(notes: &mut Notes<'_>, bizs: impl IntoIterator<Item = &'e Element>) {
     for biz in bizs {
         if let Some(share) = named_share(biz) {
@@ -31,7 +31,7 @@ fn bizs_without<'e>(notes: &mut Notes<'_>, bizs: impl IntoIterator<Item = &'e El
     }
 }
 
-/// Notes each group with records in the cluster, where srv.xml names none.
+/// Notes each group with records in the cluster. Called if srv.xml names no cluster.
 fn groups_without<'e>(notes: &mut Notes<'_>, groups: impl IntoIterator<Item = &'e Element>) {
     for group in groups {
         if let Some(backup) = group.attribute("backup") {
@@ -45,7 +45,7 @@ fn groups_without<'e>(notes: &mut Notes<'_>, groups: impl IntoIterator<Item = &'
     }
 }
 
-/// Notes a shared biz if its group spills: a lease cannot leave its machine.
+/// Notes a shared biz if its group spills, because a lease cannot leave its machine.
 fn shared_biz(notes: &mut Notes<'_>, biz: &Element, group: &WrittenGroup) {
     if group.spill {
         let share = biz.attribute("share").map_or("", |share| &share.value);

@@ -1,68 +1,70 @@
-//! Geometry that map.xml leaves to frs: `keys` instead of `files` and `key-nodes`, and a
-//! `node-size` that is left out.
+//! Geometry that map.xml leaves to frs: `keys` instead of `files` and `key-nodes`, and a missing
+//! `node-size`.
 //!
-//! Invariant: the text of map.xml alone determines what is derived. Neither the processors nor the
-//! memory of a machine do, so every reader derives the same numbers.
+//! Invariant: only the text of map.xml determines the derived numbers. Neither the processors nor
+//! the memory of a machine matter, so every reader derives the same numbers.
 //!
-//! - `key-nodes × files` are twice as many nodes as keys: a group is planned for half load.
-//! - A file is 1 GiB at most, as far as 61 files allow it: large groups are flushed, checked and
-//!   restored file by file, and small ones are one file.
-//! - `key-nodes` and `files` are prime, and `files` neither 2 nor 5. Integer keys are placed by
-//!   modulo. Where all keys are multiples of 10 or of 4096, as the ids of many systems are, numbers
-//!   that share a factor with them would leave most key-nodes empty and fill the others.
-//! - `node-size` is what the largest business of the group needs, rounded up to 64.
+//! - The nodes of all key-nodes are at least twice as many as the keys: a group is planned for half
+//!   load.
+//! - A file has at most 1 GiB, as far as 61 files allow it. Large groups are flushed, checked and
+//!   restored file by file, and a small group is one file.
+//! - `key-nodes` and `files` are prime, and `files` is neither 2 nor 5. Integer keys are placed by
+//!   modulo, and in many systems all ids are multiples of 10 or of 4096. Numbers that share a
+//!   factor with such steps would leave most key-nodes empty and fill the others.
+//! - `node-size` is the size that the largest business of the group needs, rounded up to a multiple
+//!   of 64.
 //!
-//! Files that exist stay if they are roomy enough and not much roomier: see [`Group::keeps_files`].
+//! Existing files stay if they are large enough and not much too large: see [`Group::keeps_files`].
 
-use crate::schema::{Geometry, Group, NODE_HEADER_BYTES, Room, Written};
+use crate::schema::{Geometry, GeometrySettings, Group, NODE_HEADER_BYTES, NodeCount};
 
-/// A node is a multiple of this.
+/// The size of a node is a multiple of this.
 const NODE_STEP: u32 = 64;
-/// Nodes for each key: half load.
+/// Nodes for each key, for half load.
 const NODES_A_KEY: u64 = 2;
-/// The size of a file from which a group has several.
+/// The largest size of a file, as far as the numbers of files allow it.
 const FILE_BYTES: u64 = 1 << 30;
 /// The numbers of files to choose from.
 const FILES: [u32; 17] = [1, 3, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61];
 
-/// Files stay while their nodes are at most this many times as long as those derived.
-const LONGER: u32 = 2;
-/// Files stay while they have at most as many nodes as this share of those derived.
-const ROOMIER: Share = Share { of: 5, in_parts: 4 };
+/// Files stay while their nodes are at most this many times as large as the derived nodes.
+const MAX_NODE_BYTES_RATIO: u32 = 2;
+/// Files stay while they have at most this multiple of the derived number of nodes.
+const MAX_NODES_RATIO: Ratio = Ratio { of: 5, in_parts: 4 };
 
-struct Share {
+struct Ratio {
     of: u64,
     in_parts: u64,
 }
 
-impl Written {
-    /// The same numbers, all of them written.
+impl GeometrySettings {
+    /// A geometry of which map.xml states every number.
     #[cfg(any(test, feature = "testing"))]
-    pub const fn of(geometry: &Geometry) -> Written {
+    pub const fn of(geometry: &Geometry) -> GeometrySettings {
         let Geometry { files, key_nodes, chain, node_bytes, key_bytes, hash } = *geometry;
-        let room = Room::Files { files, key_nodes };
-        Written { room, chain, node_bytes: Some(node_bytes), key_bytes, hash }
+        let room = NodeCount::Files { files, key_nodes };
+        GeometrySettings { room, chain, node_bytes: Some(node_bytes), key_bytes, hash }
     }
 
     /// Whether frs derives any of the numbers.
     pub const fn is_derived(&self) -> bool {
-        matches!(self.room, Room::Keys(_)) || self.node_bytes.is_none()
+        matches!(self.room, NodeCount::Keys(_)) || self.node_bytes.is_none()
     }
 
-    /// The geometry, where the largest business needs nodes of this many bytes.
+    /// The geometry if the largest business needs nodes of `needed_bytes`.
     pub(super) fn geometry(&self, needed_bytes: u32) -> Geometry {
-        let Written { room, chain, node_bytes, key_bytes, hash } = *self;
+        let GeometrySettings { room, chain, node_bytes, key_bytes, hash } = *self;
         let least = needed_bytes.max(NODE_HEADER_BYTES + key_bytes);
         let node_bytes = node_bytes.unwrap_or_else(|| least.next_multiple_of(NODE_STEP));
         let (files, key_nodes) = match room {
-            Room::Files { files, key_nodes } => (files, key_nodes),
-            Room::Keys(keys) => {
+            NodeCount::Files { files, key_nodes } => (files, key_nodes),
+            NodeCount::Keys(keys) => {
                 let key_nodes = (keys * NODES_A_KEY).div_ceil(chain.into());
                 let bytes = key_nodes * (64 + u64::from(chain) * u64::from(node_bytes));
                 let wanted = bytes.div_ceil(FILE_BYTES);
                 let enough = FILES.into_iter().find(|&files| u64::from(files) >= wanted);
                 let files = enough.unwrap_or(FILES[FILES.len() - 1]);
-                // Within 32 bits, by MAX_KEYS: a test shows it.
+                // MAX_KEYS keeps it within 32 bits, as a test shows.
                 (files, next_prime(key_nodes.div_ceil(files.into()) as u32))
             }
         };
@@ -71,26 +73,28 @@ impl Written {
 }
 
 impl Group {
-    /// Whether files of this geometry stay as they are under this configuration. They do if it is
-    /// what the configuration says, or if it differs in derived numbers only, has what is needed,
-    /// and is not much larger: nodes up to twice as long as those derived, and up to a quarter more
-    /// of them. So to remove a business moves nothing if its nodes were somewhat longer, and a
-    /// group whose `files` and `key-nodes` become `keys` of the same room stays where it is. Who
-    /// asks for more keys, or for many fewer, gets other files.
+    /// Whether files of this geometry stay under this configuration. They stay if they have the
+    /// geometry that the configuration states. They also stay if only derived numbers differ, and
+    /// the files are large enough but not much too large: nodes up to twice as large as derived,
+    /// and up to a quarter more nodes. So removing a business moves nothing if its nodes were
+    /// somewhat larger. A group whose `files` and `key-nodes` become `keys` of the same room stays
+    /// where it is. A configuration with more keys, or with far fewer, gets other files.
     pub fn keeps_files(&self, live: &Geometry) -> bool {
-        let Written { room, chain, node_bytes, key_bytes, hash } = self.written;
+        let GeometrySettings { room, chain, node_bytes, key_bytes, hash } = self.written;
         let derived = &self.derived;
         let is_long_enough = match node_bytes {
             Some(written) => live.node_bytes == written,
             None => {
-                let most = derived.node_bytes.saturating_mul(LONGER);
+                let most = derived.node_bytes.saturating_mul(MAX_NODE_BYTES_RATIO);
                 (derived.node_bytes..=most).contains(&live.node_bytes)
             }
         };
         let has_room = match room {
-            Room::Files { files, key_nodes } => live.files == files && live.key_nodes == key_nodes,
-            Room::Keys(keys) => {
-                let most = derived.nodes() / ROOMIER.in_parts * ROOMIER.of;
+            NodeCount::Files { files, key_nodes } => {
+                live.files == files && live.key_nodes == key_nodes
+            }
+            NodeCount::Keys(keys) => {
+                let most = derived.nodes() / MAX_NODES_RATIO.in_parts * MAX_NODES_RATIO.of;
                 *live == *derived || (keys * NODES_A_KEY..=most).contains(&live.nodes())
             }
         };
@@ -99,7 +103,7 @@ impl Group {
     }
 }
 
-/// The smallest prime from `from` on, if it has 32 bits.
+/// The smallest prime that is `from` or more. If none has 32 bits, the largest 32-bit number.
 fn next_prime(from: u32) -> u32 {
     (from.max(2)..=u32::MAX).find(|&number| is_prime(number)).unwrap_or(u32::MAX)
 }

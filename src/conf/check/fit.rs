@@ -1,5 +1,5 @@
-//! Checks what must fit together: nodes and the states in them, key fields and key types, groups
-//! and their files, the largest transaction and the undo log.
+//! Checks the parts that must fit together: states in nodes, keys in key fields, files in the bound
+//! of all groups, the largest transaction in the undo log.
 //!
 //! Invariant: only settings without faults are compared, so one mistake is one fault.
 
@@ -7,18 +7,18 @@ use frs_base::figures::grouped;
 
 use crate::read::{Checked, Element, Faulty, Notes, RawBiz, RawGroup, RawMap, WrittenGroup};
 use crate::schema::{
-    BAN_BYTES, Biz, Group, KeyType, Lifts, Limit, MAX_FILES, Map, NODE_HEADER_BYTES, Scope, Srv,
-    StatePlace, UNDO_WORDS, Written,
+    BAN_BYTES, Biz, GeometrySettings, Group, KeyType, Lifts, Limit, MAX_FILES, Map,
+    NODE_HEADER_BYTES, Scope, Srv, StatePlace, UNDO_WORDS,
 };
 
 /// Bytes of the largest node.
 const MAX_NODE_BYTES: u32 = 32_768;
-/// File sizes are 48-bit numbers.
+/// The largest size of a file: sizes are 48-bit numbers.
 const MAX_FILE_BYTES: u64 = (1 << 48) - 1;
 /// Bytes of an address or a digest in a key field.
 const MIN_KEY_BYTES: u32 = 16;
 
-/// Turns a read map into the checked one, if everything in it fits.
+/// Turns a map as read into a checked map, if all parts of it fit together.
 pub(super) fn map(notes: &mut Notes<'_>, raw: RawMap<'_>) -> Checked<Map> {
     let bizs: Vec<Option<Biz>> = raw.bizs.iter().map(biz).collect();
     let mut groups = Vec::new();
@@ -60,7 +60,7 @@ fn biz(raw: &RawBiz<'_>) -> Option<Biz> {
     })
 }
 
-/// The group with its geometry, which holds its businesses.
+/// Returns the group with a geometry that holds its businesses.
 fn geometry_holds(
     notes: &mut Notes<'_>,
     element: &Element,
@@ -101,12 +101,12 @@ pub(crate) fn node_bytes(biz: &Biz, key_bytes: u32) -> u32 {
     scopes.into_iter().max().unwrap_or(0)
 }
 
-/// Every biz that does not fit is a fault. All of these faults name the size that would hold all of
-/// them. Where the size is left out, none is too small.
+/// Notes every biz that does not fit into a node. All these faults name the size that would hold
+/// every biz. A size that map.xml leaves out is never too small.
 fn nodes_hold(
     notes: &mut Notes<'_>,
     element: &Element,
-    written: &Written,
+    written: &GeometrySettings,
     bizs: &[&Biz],
 ) -> Checked<()> {
     let key_bytes = written.key_bytes;
@@ -132,11 +132,11 @@ fn nodes_hold(
     fits
 }
 
-/// The files of all groups are within their bound.
+/// Notes the first group with which the files of all groups exceed their bound.
 fn files_fit(notes: &mut Notes<'_>, groups: &[(&Element, Group)]) -> Checked<()> {
     let mut all = 0;
     for (element, Group { geometry, .. }) in groups {
-        // Each is at most MAX_FILES. The fault is noted once, and no sum overflows.
+        // Each number is at most MAX_FILES. The fault is noted once, so no sum overflows.
         all += geometry.files;
         if all > MAX_FILES {
             let found = format!("files=\"{}\", {all} in all so far", geometry.files);
@@ -210,7 +210,8 @@ fn keys_fit<'r>(
     Err(notes.note(element.value_at("key-bytes"), format!("key-bytes=\"{key_bytes}\""), expected))
 }
 
-/// The largest atomic request of `srv` must fit into the undo log. Notes are those of srv.xml.
+/// Notes an atomic request of `srv` that the undo log could not hold. The notes are those of
+/// srv.xml.
 pub(super) fn undo(notes: &mut Notes<'_>, root: &Element, srv: &Srv, map: &Map) -> Checked<()> {
     const NAME: &str = "max-atomic-items";
     let item_words = map.item_undo_words().max(1);

@@ -1,20 +1,21 @@
-//! Both files to one checked configuration, all or nothing.
+//! Combines both files into one checked configuration, all or nothing.
 //!
 //! Invariant: each file is read once. The texts are returned together with the configuration, so
-//! what is published is byte for byte what was checked.
+//! the published texts are byte for byte the checked ones.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::kept::{Kept, LiveGeometry};
+use super::kept_files::{KeptFiles, LiveGeometry};
 use super::{clustered, fit, named_bizs};
-use crate::read::file::{read_file, read_map};
+use crate::read::conf_file::{read_file, read_map};
 use crate::read::{
-    self, Checked, Document, Element, Fault, Faults, Faulty, Host, Notes, Settings, Source, shown,
+    self, Checked, Document, Element, Fault, Faults, Faulty, LocalHost, Notes, Settings,
+    SourceText, shown,
 };
 use crate::schema::{Cluster, Conf, Srv};
 
-/// The texts of both files, as they were checked, with the names that messages use.
+/// The checked texts of both files, and the names that messages use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Texts {
     /// Name of srv.xml.
@@ -25,19 +26,19 @@ pub struct Texts {
     pub map_name: String,
     /// Text of map.xml.
     pub map: String,
-    /// What was laid over srv.xml.
+    /// The settings laid over srv.xml.
     pub settings: Settings,
-    /// The files that stay, where map.xml derives other numbers.
-    pub kept: Kept,
+    /// The files that stay although map.xml derives other numbers.
+    pub kept: KeptFiles,
 }
 
 impl Texts {
-    /// Texts that come from no file, with nothing laid over.
+    /// Texts that come from no file, with no settings laid over.
     #[cfg(any(test, feature = "testing"))]
     pub fn of(srv: impl Into<String>, map: impl Into<String>) -> Texts {
         let (srv_name, map_name) = ("srv.xml".to_owned(), "map.xml".to_owned());
         let (srv, map, settings) = (srv.into(), map.into(), Settings::default());
-        Texts { srv_name, srv, map_name, map, settings, kept: Kept::default() }
+        Texts { srv_name, srv, map_name, map, settings, kept: KeptFiles::default() }
     }
 }
 
@@ -51,13 +52,13 @@ pub struct LoadedConf {
 }
 
 impl LoadedConf {
-    /// This configuration over files of these geometries: those that may stay do.
+    /// This configuration over files of these geometries. Files that may stay do stay.
     ///
     /// # Errors
-    /// What fits the derived nodes does not fit the longer ones that stay: an atomic request may
-    /// log more words than the undo log has.
+    /// The files that stay have larger nodes than the derived ones, and an atomic request may then
+    /// log more words than the undo log holds.
     pub fn over(self, live: &[LiveGeometry]) -> Result<LoadedConf, Faults> {
-        let kept = Kept::of(&self.conf.map, live);
+        let kept = KeptFiles::of(&self.conf.map, live);
         if kept == self.texts.kept {
             return Ok(self);
         }
@@ -67,17 +68,17 @@ impl LoadedConf {
 }
 
 impl Conf {
-    /// Reads and checks `srv.xml` and `map.xml` of a directory, and the files of secrets that these
+    /// Reads and checks `srv.xml` and `map.xml` of a directory, and the secret files that they
     /// name: a cluster's secret and password, and the tokens of `<resp>`.
     ///
     /// # Errors
-    /// All faults of both files, and where these have none those of the secrets. A file that cannot
-    /// be read is a fault.
+    /// All faults of both files. If they have none, the faults of the secret files. A file that
+    /// cannot be read is a fault.
     pub fn load(dir: &Path) -> Result<Conf, Faults> {
         Conf::load_texts(dir, &Settings::default()).map(|loaded| loaded.conf)
     }
 
-    /// As [`Conf::load`], with settings laid over srv.xml. Also returns the checked texts.
+    /// Like [`Conf::load`], with settings laid over srv.xml. Also returns the checked texts.
     ///
     /// # Errors
     /// All faults of the settings and of both files. A file that cannot be read is a fault.
@@ -90,9 +91,9 @@ impl Conf {
         let name = path.display().to_string();
         let map = (name.clone(), read_map(&name, &path));
         let named = NamedBytes::read(&srv).with(settings);
-        let conf = check(named, NamedBytes::read(&map), &Kept::default(), &Host::this())?;
+        let conf = check(named, NamedBytes::read(&map), &KeptFiles::default(), &LocalHost::this())?;
         if is_same_directory(dir, &conf.srv.data.dir) {
-            // The server's user writes the data directory, and should write no srv.xml.
+            // The server's user writes the data directory, and must not be able to write srv.xml.
             let outside = settings.iter().find(|setting| setting.name() == "data.dir");
             return Err(Faults::new(vec![Fault {
                 file: outside.map_or(srv.0, |setting| setting.origin().to_owned()),
@@ -108,18 +109,18 @@ impl Conf {
         if !files.is_empty() {
             return Err(Faults::new(files));
         }
-        // They are checked, so they exist and are UTF-8.
+        // Both files are checked, so they exist and are UTF-8.
         let text = |bytes: Result<Vec<u8>, Fault>| {
             String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()
         };
         let (srv_name, map_name, settings) = (srv.0, map.0, settings.clone());
-        let (srv, map, kept) = (text(srv.1), text(map.1), Kept::default());
+        let (srv, map, kept) = (text(srv.1), text(map.1), KeptFiles::default());
         let texts = Texts { srv_name, srv, map_name, map, settings, kept };
         Ok(LoadedConf { conf, texts })
     }
 
-    /// The data directory that the settings name, or `srv.xml` of a directory, whatever else is
-    /// wrong in the file. It is enough to find a running server.
+    /// The data directory that the settings or `srv.xml` of a directory name, whatever other faults
+    /// the file has. This is enough to find a running server.
     ///
     /// # Errors
     /// The faults that leave the data directory unknown.
@@ -131,19 +132,19 @@ impl Conf {
         read_srv(dir, read::srv::data_dir)
     }
 
-    /// The user that `srv.xml` of a directory names, whatever else is wrong in the file.
+    /// The user that `srv.xml` of a directory names, whatever other faults the file has.
     ///
     /// # Errors
     /// The faults that leave the user unknown.
     #[doc(hidden)]
     pub fn user(dir: &Path) -> Result<Option<String>, Faults> {
         read_srv(dir, |notes, root, complete| {
-            let user = read::srv::user(notes, root, &Host::this())?;
+            let user = read::srv::user(notes, root, &LocalHost::this())?;
             if user.is_some() || complete { Ok(user) } else { Err(Faulty) }
         })
     }
 
-    /// Checks two texts. The names are for messages.
+    /// Checks two texts. Messages use the names.
     ///
     /// # Errors
     /// All faults of both texts.
@@ -154,28 +155,29 @@ impl Conf {
         map_text: &(impl AsRef<[u8]> + ?Sized),
     ) -> Result<Conf, Faults> {
         let (srv, map) = (NamedBytes::of(srv_name, srv_text), NamedBytes::of(map_name, map_text));
-        check(srv, map, &Kept::default(), &Host::this())
+        check(srv, map, &KeptFiles::default(), &LocalHost::this())
     }
 }
 
 impl Texts {
-    /// Checks the texts, with the settings laid over srv.xml and the files that stay over map.xml.
+    /// Checks the texts, with the settings laid over srv.xml, and the files that stay laid over
+    /// map.xml.
     ///
     /// # Errors
-    /// All faults.
+    /// All faults of both texts.
     pub fn parse(&self) -> Result<Conf, Faults> {
-        self.check(&Host::this())
+        self.check(&LocalHost::this())
     }
 
-    /// Checks the texts as if read on `host`.
-    pub(crate) fn check(&self, host: &Host) -> Result<Conf, Faults> {
+    /// Checks the texts as if `host` had read them.
+    pub(crate) fn check(&self, host: &LocalHost) -> Result<Conf, Faults> {
         let srv = NamedBytes::of(&self.srv_name, &self.srv).with(&self.settings);
         check(srv, NamedBytes::of(&self.map_name, &self.map), &self.kept, host)
     }
 }
 
-/// Where map.xml is: beside srv.xml, unless that names another place. Its faults are noted with
-/// those of the whole file.
+/// The path of map.xml: beside srv.xml, unless srv.xml names another path. Faults are noted later,
+/// with those of the whole file.
 fn map_path(dir: &Path, srv: NamedBytes<'_>) -> PathBuf {
     let named = rooted(&srv.source(), "srv", &mut Vec::new(), |notes, root, _| {
         read::srv::map_file(notes, root)
@@ -190,17 +192,17 @@ fn read_srv<T>(
 ) -> Result<T, Faults> {
     let path = dir.join("srv.xml");
     let name = path.display().to_string();
-    let source = read_file(&name, &path).and_then(|bytes| Source::new(&name, &bytes));
-    let source = source.map(|source| Layered::of(source, Settings::default()));
+    let source = read_file(&name, &path).and_then(|bytes| SourceText::new(&name, &bytes));
+    let source = source.map(|source| LayeredText::of(source, Settings::default()));
     let mut faults = Vec::new();
     rooted(&source, "srv", &mut faults, read).map_err(|Faulty| Faults::new(faults))
 }
 
-/// What is wrong with the files of the tokens of `<resp>`.
+/// The faults in the token files of `<resp>`.
 fn token_faults(file: NamedBytes<'_>, srv: &Srv) -> Vec<Fault> {
     let mut faults = Vec::new();
     let source = file.source();
-    // It is checked, so the only faults are those of the files.
+    // The file is checked, so the only faults are those of the token files.
     let _ = rooted(&source, "srv", &mut faults, |notes, root, _| {
         read::resp::token_files(notes, root, &srv.resps);
         Ok(())
@@ -213,23 +215,23 @@ fn is_same_directory(one: &Path, other: &Path) -> bool {
     place(one).is_some_and(|one| place(other) == Some(one))
 }
 
-/// A file's name, its bytes or the reason why there are none, and what is laid over it.
+/// A file's name, its bytes or the fault of reading them, and the settings laid over it.
 struct NamedBytes<'t> {
     name: &'t str,
     bytes: Result<&'t [u8], &'t Fault>,
     settings: Option<&'t Settings>,
 }
 
-/// A file's text, and what is laid over it.
-struct Layered {
-    source: Source,
+/// A file's text, and the settings laid over it.
+struct LayeredText {
+    source: SourceText,
     settings: Settings,
 }
 
-impl Layered {
-    fn of(source: Source, settings: Settings) -> Layered {
+impl LayeredText {
+    fn of(source: SourceText, settings: Settings) -> LayeredText {
         let origins = settings.iter().map(|setting| setting.origin().to_owned()).collect();
-        Layered { source: source.under(origins), settings }
+        LayeredText { source: source.under(origins), settings }
     }
 }
 
@@ -246,17 +248,17 @@ impl<'t> NamedBytes<'t> {
         NamedBytes { settings: Some(settings), ..self }
     }
 
-    fn source(self) -> Result<Layered, Fault> {
-        let source = Source::new(self.name, self.bytes.map_err(Fault::clone)?)?;
-        Ok(Layered::of(source, self.settings.cloned().unwrap_or_default()))
+    fn source(self) -> Result<LayeredText, Fault> {
+        let source = SourceText::new(self.name, self.bytes.map_err(Fault::clone)?)?;
+        Ok(LayeredText::of(source, self.settings.cloned().unwrap_or_default()))
     }
 }
 
 fn check(
     srv: NamedBytes<'_>,
     map: NamedBytes<'_>,
-    kept: &Kept,
-    host: &Host,
+    kept: &KeptFiles,
+    host: &LocalHost,
 ) -> Result<Conf, Faults> {
     let [srv, map] = [srv, map].map(NamedBytes::source);
     let has_cluster = may_have_cluster(&srv);
@@ -274,7 +276,7 @@ fn check(
     let mut faults = Vec::new();
     let srv = rooted(&srv, "srv", &mut faults, |notes, root, complete| {
         let srv = read::srv::srv(notes, root, host)?;
-        // In an incomplete file the unread rest may make it fit.
+        // In an incomplete file, the unread rest may make these fit.
         if let (Ok(map), true) = (&map, complete) {
             let throttles = named_bizs::throttles(notes, root, &srv.resps, map);
             let bizs = named_bizs::targets(notes, root, srv.rls.as_ref(), map);
@@ -289,9 +291,9 @@ fn check(
     }
 }
 
-/// Whether srv.xml may name a cluster. Other code notes its faults.
-fn may_have_cluster(srv: &Result<Layered, Fault>) -> bool {
-    let Ok(Layered { source, settings }) = srv else { return true };
+/// Whether srv.xml may name a cluster. Other code notes the faults of the file.
+fn may_have_cluster(srv: &Result<LayeredText, Fault>) -> bool {
+    let Ok(LayeredText { source, settings }) = srv else { return true };
     let Document { root, complete } = document(&mut Notes::new(source), settings);
     read::cluster::may_be_named(root.as_ref(), complete)
 }
@@ -305,14 +307,14 @@ fn document(notes: &mut Notes<'_>, settings: &Settings) -> Document {
     document
 }
 
-/// Reads a file's tree and returns the result of `read` on its root. Adds its faults.
+/// Reads a file's tree and returns the result of `read` on its root. Adds the faults of both.
 fn rooted<T>(
-    source: &Result<Layered, Fault>,
+    source: &Result<LayeredText, Fault>,
     name: &str,
     faults: &mut Vec<Fault>,
     read: impl FnOnce(&mut Notes<'_>, &Element, bool) -> Checked<T>,
 ) -> Checked<T> {
-    let Layered { source, settings } = source.as_ref().map_err(|fault| {
+    let LayeredText { source, settings } = source.as_ref().map_err(|fault| {
         faults.push(fault.clone());
         Faulty
     })?;

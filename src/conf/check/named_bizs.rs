@@ -1,13 +1,13 @@
 //! Checks the bizs that srv.xml names: in `<resp throttle>` and in the descriptors of `<rls>`.
 //!
-//! Invariant: CL.THROTTLE finds a biz that takes the limits of calls, and Envoy one that counts no
-//! members.
+//! Invariant: CL.THROTTLE finds a biz that takes limits of calls, and Envoy finds a biz that counts
+//! no members.
 
 use crate::read::{CALLS_BRING_LIMITS, Checked, Element, Notes, THROTTLE, nearest, shown};
-use crate::schema::{Biz, Gcra, Limit, Map, Policy, Resp, Rls, Target};
+use crate::schema::{Biz, ChargeTarget, Gcra, Limit, Map, Policy, Resp, Rls};
 
-/// The biz of each `throttle` must be there, and take the limits of calls. `root` is what `resps`
-/// was read from.
+/// Notes each `throttle` whose biz does not exist, or does not take limits of calls. `root` is the
+/// element that `resps` come from.
 pub(super) fn throttles(
     notes: &mut Notes<'_>,
     root: &Element,
@@ -40,7 +40,7 @@ fn takes_limits_of_calls(biz: &Biz) -> bool {
     policy.max_period_ms().is_some()
 }
 
-/// A biz and its policies: `1001 "login" with policy="interval"`.
+/// A biz with its policies: `1001 "login" with policy="interval"`.
 fn has(biz: &Biz) -> String {
     let limits = biz.limits.iter().map(|limit| {
         let without = match limit.policy {
@@ -52,7 +52,8 @@ fn has(biz: &Biz) -> String {
     format!("{} {:?} with {}", biz.id, biz.name, limits.collect::<Vec<_>>().join(", "))
 }
 
-/// Every biz of a descriptor must be in map.xml. `root` is what `rls` was read from.
+/// Notes each biz of a descriptor that map.xml lacks, or that counts members. `root` is the element
+/// that `rls` comes from.
 pub(super) fn targets(
     notes: &mut Notes<'_>,
     root: &Element,
@@ -64,7 +65,7 @@ pub(super) fn targets(
     for (element, domain) in element.children_named("domain").zip(&rls.domains) {
         let descriptors = element.children_named("descriptor").zip(&domain.descriptors);
         for (element, descriptor) in descriptors {
-            let Some(Target { biz, .. }) = &descriptor.target else { continue };
+            let Some(ChargeTarget { biz, .. }) = &descriptor.target else { continue };
             match map.find_biz(biz) {
                 Some(known) if map.bizs[known].notes_members() => {
                     let found = format!("biz=\"{}\", which counts members", shown(biz));

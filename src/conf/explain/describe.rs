@@ -1,25 +1,25 @@
-//! What limits allow, in words, for `frs check` and for pages.
+//! What limits allow, in words for `frs check` and for pages.
 //!
-//! Invariant: one line each, from the checked settings alone.
+//! Invariant: each text is one line and follows from the checked settings alone.
 
 use std::fmt::Write as _;
 
 use frs_base::figures::grouped;
 
 use crate::schema::{
-    Biz, Distinct, Limit, ListRule, Mode, Policy, RATE_UNITS, Scope, Share, Sharing, Tally, Turns,
-    Unit, Weight, sketch_words,
+    Biz, Distinct, DistinctCounting, Limit, ListRule, Mode, Policy, RATE_UNITS, Scope, Share,
+    Sharing, Turns, Unit, Weight, sketch_words,
 };
 
-/// A unit of time in words.
+/// A unit of time for texts.
 struct SpokenUnit {
     name: &'static str,
     ms: u64,
-    /// The least number for which the unit is used.
+    /// The unit is used from this number on.
     least: u64,
 }
 
-/// A minute is 60 s and a day 24 h, because `day` would mean a calendar day.
+/// A minute is 60 s and a day is 24 h, because `day` would mean a calendar day.
 const UNITS: [SpokenUnit; 5] = [
     SpokenUnit { name: "d", ms: 86_400_000, least: 2 },
     SpokenUnit { name: "h", ms: 3_600_000, least: 1 },
@@ -27,11 +27,12 @@ const UNITS: [SpokenUnit; 5] = [
     SpokenUnit { name: "s", ms: 1000, least: 1 },
     SpokenUnit { name: "ms", ms: 1, least: 0 },
 ];
-/// The most weights that are listed. The others are between them or after them.
-const WEIGHTS_SAID: usize = 8;
+/// The most weights that are listed. `…` stands for all later ones.
+const MAX_WEIGHTS_LISTED: usize = 8;
 
-/// What a biz allows: its name, each of its limits, how many keys it lists, how machines share it,
-/// and its mode unless it enforces. `login: 5 in 60 s from the first use, then banned for 10 m`.
+/// What a biz allows: its name, each of its limits, the numbers of its listed keys, how machines
+/// share it, and its mode unless it enforces: `login: 5 in 60 s from the first use, then banned for
+/// 10 m`.
 pub fn biz_words(biz: &Biz) -> String {
     let limits: Vec<String> = match biz.limits.as_slice() {
         [limit] => vec![limit_words(limit)],
@@ -121,9 +122,9 @@ fn distinct_words(limit: &Distinct) -> String {
         Some(turns) => format!("in {}", turns_words(turns)),
         None => "for ever".to_owned(),
     };
-    match limit.tally {
-        Tally::Exact { max } => format!("{} different members {window}", grouped(max)),
-        Tally::Sketch { precision, max } => {
+    match limit.counting {
+        DistinctCounting::Exact { max } => format!("{} different members {window}", grouped(max)),
+        DistinctCounting::Sketch { precision, max } => {
             let bytes = grouped(sketch_words(precision) as u64 * 8);
             let sketch = format!("by a sketch of {bytes} bytes");
             match max {
@@ -158,16 +159,16 @@ fn turns_words(turns: &Turns) -> String {
 }
 
 fn weights_words(weights: &[Weight]) -> String {
-    let said = weights.iter().take(WEIGHTS_SAID);
-    let mut said: Vec<String> = said
+    let listed = weights.iter().take(MAX_WEIGHTS_LISTED);
+    let mut listed: Vec<String> = listed
         .map(|weight| {
             format!("{} at {}", thousandths_words(weight.thousandths), grouped(weight.at))
         })
         .collect();
-    if weights.len() > WEIGHTS_SAID {
-        said.push("…".to_owned());
+    if weights.len() > MAX_WEIGHTS_LISTED {
+        listed.push("…".to_owned());
     }
-    said.join(", ")
+    listed.join(", ")
 }
 
 /// How limits are shared: `shared by 8 machines, in leases`.

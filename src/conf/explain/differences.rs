@@ -1,8 +1,8 @@
-//! What differs between the texts of two configurations, in a line of words: for who reads later
-//! what a reload has changed.
+//! The differences between the texts of two configurations, in one line of words. A later reader of
+//! the log learns from it what a reload changed.
 //!
-//! Invariant: comments, white space, the order of attributes and that of businesses and groups are
-//! no difference. The line is bounded, and the time grows with the texts.
+//! Invariant: comments, white space and the order of attributes, businesses and groups make no
+//! difference. The length of the line is bounded, and the time grows with the texts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,8 +12,8 @@ use crate::read::outline::{self, Tree};
 /// The most names in a list.
 const MOST: usize = 12;
 
-/// What differs, like `biz login, sms; new biz promo; srv.xml: http max-items`. None: the texts
-/// cannot be read.
+/// The differences, such as `biz login, sms; new biz promo; srv.xml: http max-items`. `None` if the
+/// texts cannot be read.
 #[must_use]
 pub fn differences(old: &Texts, new: &Texts) -> Option<String> {
     let maps = |texts: &Texts| outline::tree(&texts.map_name, &texts.map, "map").ok();
@@ -28,7 +28,7 @@ pub fn differences(old: &Texts, new: &Texts) -> Option<String> {
     Some(if parts.is_empty() { "nothing differs".to_owned() } else { parts.join("; ") })
 }
 
-/// Elements of a kind with a name: those that differ, that are new, and that are gone.
+/// The named elements of a kind that differ, that are new, and that are gone.
 fn named(old: &Tree, new: &Tree, kind: &str) -> Vec<String> {
     let (before, after) = (all(old, kind), all(new, kind));
     let known: HashMap<_, _> = before.iter().map(|one| (id(one), sorted(one))).collect();
@@ -48,7 +48,7 @@ fn named(old: &Tree, new: &Tree, kind: &str) -> Vec<String> {
     [part("", differ), part("new ", come), part("gone ", gone)].into_iter().flatten().collect()
 }
 
-/// The settings of srv.xml that differ: elements, and attributes of those that there is one of.
+/// The settings of srv.xml that differ: elements, and attributes of elements that occur once.
 fn settings(old: &Tree, new: &Tree) -> Vec<String> {
     let mut kinds: Vec<&str> = Vec::new();
     for child in old.children.iter().chain(&new.children) {
@@ -93,7 +93,7 @@ fn name(tree: &Tree) -> String {
     value(tree, "name").unwrap_or_default().to_owned()
 }
 
-/// What makes it the same element in another text.
+/// The attribute that identifies the same element in both texts.
 fn id(tree: &Tree) -> Option<&str> {
     value(tree, "id").or_else(|| value(tree, "name"))
 }

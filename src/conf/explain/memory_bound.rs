@@ -1,125 +1,131 @@
 //! The most memory that frs can take. `report.rs` prints it, and the log reports it at the start.
 //!
-//! Invariant: the processes keep to the sizes in [`BufferSizes`]. These and srv.xml bound what a
-//! worker holds for a client, whatever the client sends and however little of the answers it reads.
+//! Invariant: the processes keep to the sizes in [`BufferSizes`]. These sizes and srv.xml bound the
+//! memory that a worker holds for a client, whatever the client sends and however few of the
+//! answers it reads.
 
 use crate::schema::{Biz, Conf, Geometry, Http, Listed, Map, Pattern, Srv};
 
-/// Sizes of the server's buffers. The modules that own the buffers set them, and keep to them.
+/// Sizes of the server's buffers. The modules that own the buffers set them and keep to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferSizes {
-    /// Input that a worker reads from all its clients in a tick.
+    /// The most bytes that a worker reads from all its clients in a tick.
     pub arena_bytes: u64,
     /// The most buffers of a worker that are kept for reuse.
     pub pool_buffers: u64,
     /// The largest buffer that is kept for reuse.
     pub pooled_bytes: u64,
-    /// After this many bytes of answers to a connection in a tick, its next request waits for the
-    /// next tick.
+    /// A connection that has this many bytes of answers in a tick waits for the next tick with its
+    /// next request.
     pub tick_answer_bytes: u64,
-    /// The most requests of a worker that wait to be run together.
+    /// The most requests of a worker that wait in the queue to run together.
     pub queue_requests: u64,
-    /// At this many bytes, waiting requests are run.
+    /// The bytes of waiting requests at which the queue is run.
     pub queue_bytes: u64,
-    /// Buffers of a worker that grow with the longest answer, by doubling.
+    /// Number of buffers of a worker that grow with the longest answer, by doubling.
     pub in_hand_buffers: u64,
-    /// Clients beyond max-connections that a worker refuses. They hold no buffer.
+    /// The most clients beyond max-connections that a worker holds to refuse them. They hold no
+    /// buffer.
     pub refused_clients: u64,
-    /// Memory for a client besides its buffers.
+    /// Bytes for a client besides its buffers.
     pub client_bytes: u64,
-    /// The longest head of an answer.
+    /// The most bytes of an answer's head.
     pub head_bytes: u64,
-    /// The most bytes of an item's answer, without what it echoes of the item, and of each
-    /// `<limit>` in it.
+    /// The most bytes of an item's answer, and of each `<limit>` in it, without the echoed parts of
+    /// the item.
     pub answer_bytes: u64,
-    /// The most bytes of a window in a history.
+    /// The most bytes of a window of a history in an answer.
     pub window_bytes: u64,
     /// The most bytes that echo one byte of a request.
     pub echo_factor: u64,
-    /// The bytes of the shortest item of a request, without what is echoed of it.
+    /// Bytes of the shortest item of a request, without its echoed parts.
     pub item_bytes: u64,
     /// The most bytes of an item that waits for the cluster, without its text.
     pub waiting_item_bytes: u64,
-    /// The same of each limit in its answer.
+    /// The most bytes of each limit in the answer of such an item.
     pub waiting_limit_bytes: u64,
-    /// The same of each window in a history in its answer.
+    /// The most bytes of each window of a history in the answer of such an item.
     pub waiting_window_bytes: u64,
-    /// What a request that waits may hold besides twice what it uses.
+    /// Bytes that a waiting request may hold besides twice the bytes that it uses.
     pub spare_bytes: u64,
-    /// What the admin plane holds for its clients, and of map.xml.
+    /// Bytes that the admin plane holds for its clients, and of map.xml.
     pub admin_bytes: u64,
-    /// Besides, for each business in histories that are answered.
+    /// More bytes of the admin plane for each business whose history is answered.
     pub history_biz_bytes: u64,
     /// The most businesses of a history.
     pub history_bizs: u64,
-    /// What it holds for clients of `<metrics>`.
+    /// Bytes that the admin plane holds for clients of `<metrics>`.
     pub metrics_bytes: u64,
-    /// Besides, for each business in their texts.
+    /// More bytes for clients of `<metrics>` for each business in their texts.
     pub metrics_biz_bytes: u64,
-    /// Attachments of the admin plane that map all groups.
+    /// Number of attachments of the admin plane that map all groups.
     pub admin_maps: u64,
 }
 
-/// runtime.mmap without its slots' logs: header, register of files, the states of 256 slots.
+/// Bytes of runtime.mmap without the logs of its slots: header, register of files, and the states
+/// of 256 slots.
 pub const RUNTIME_BYTES: u64 = (129 + 256) * 4096;
-/// Bytes of a used slot in it, without its rows of businesses: counters, intents, undo log,
-/// heads of sketches.
+/// Bytes of a used slot of runtime.mmap without its rows of businesses: counters, intents, undo
+/// log, and heads of sketches.
 pub const SLOT_BYTES: u64 = 415 * 4096;
-/// Bytes of a slot for the counters of a business. Two more rows exist for all businesses.
+/// Bytes of a row of a slot: the counters of a business. Two rows of a slot are for items that name
+/// no business, and for businesses without a row of their own.
 pub const BIZ_ROW_BYTES: u64 = 1024;
-/// Bytes of a slot for its ring of wants, where a cluster is configured.
-pub const WANTS_BYTES: u64 = 82 * 4096;
+/// Bytes of a slot for its mailbox, where a cluster is configured.
+pub const MAILBOX_BYTES: u64 = 82 * 4096;
 /// Rows for businesses in a slot.
 pub const BIZ_ROWS: u64 = 4096;
-/// Bytes of a slot for a sketch of refused keys. One more exists for all other businesses.
+/// Bytes of a sketch of a slot: the refused keys of a business. One sketch of a slot serves all
+/// businesses without a sketch of their own.
 pub const SKETCH_BYTES: u64 = 21 * 4096;
-/// Sketches in a slot.
+/// Sketches of a slot.
 pub const SKETCHES: u64 = 64;
 
 /// Blocks of a file are whole pages.
 const PAGE_BYTES: u64 = 4096;
-/// Page tables of a mapping: eight bytes for each page of 4096, and the levels above.
+/// The part of a mapping that its page tables take, as a divisor: eight bytes for each page of 4096
+/// bytes, and the levels above.
 const PAGE_TABLE_PARTS: u64 = 500;
-/// Processes besides the workers that map all groups: the keeper.
+/// Processes that map all groups, besides the workers: the keeper.
 pub(super) const MAPPING_PROCESSES: u64 = 1;
-/// Processes besides the workers: master and keeper.
+/// Processes besides the workers: the master and the keeper.
 pub(super) const OTHER_PROCESSES: u64 = 2;
-/// A process without what is counted separately: stack, allocator, configuration. For the keeper
-/// this includes its history of the last ten minutes.
+/// Bytes of a process without the parts that are counted separately: stack, allocator,
+/// configuration. For the keeper they include its history of the last ten minutes.
 pub(super) const PROCESS_BYTES: u64 = 8 << 20;
-/// An entry of a list in a process, while it takes a configuration and another one is in force: its
-/// text, its look-up entry, and limits with other maxima.
+/// Bytes of an entry of a list in a process that takes a configuration while another one is in
+/// force: its text, its look-up entry, and its limits with other maxima.
 const LISTED_BYTES: u64 = 2 << 10;
 /// The part of these bytes for each limit of the biz.
 const LISTED_LIMIT_BYTES: u64 = 512;
-/// Bytes in the worst case, each for all processes together.
+/// Bytes in the worst case. Each number is for all processes together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// Files of all groups.
+    /// The files of all groups.
     pub groups: u64,
-    /// Page tables, when everything is mapped and used: 0.2 % for each mapping process.
+    /// Page tables if everything is mapped and used: 0.2 % for each mapping process.
     pub page_tables: u64,
     /// runtime.mmap with the slots reserved for this server's processes.
     pub runtime: u64,
-    /// The processes, without what they hold for clients.
+    /// The processes, without the memory that they hold for clients.
     pub processes: u64,
-    /// What workers hold for clients.
+    /// The memory that workers hold for clients.
     pub clients: u64,
-    /// What workers hold of requests that are parked, if there is a cluster.
+    /// The memory that workers hold for parked requests. 0 without a cluster.
     pub parked: u64,
-    /// The thread of the admin plane, if it runs: its maps of all groups, and what it holds for
-    /// clients.
+    /// The thread of the admin plane, if it runs: its maps of all groups, and the memory that it
+    /// holds for clients.
     pub admin: u64,
 }
 
 impl Memory {
-    /// The memory for a configuration and a server with buffers of these sizes.
+    /// The memory of a server with this configuration and with buffers of these sizes.
     pub fn of(conf: &Conf, sizes: &BufferSizes) -> Memory {
         let workers = u64::from(conf.srv.workers);
         let http = &conf.srv.http;
         let connection = sizes.connection_bytes(&conf.srv, &conf.map);
         let groups = groups_bytes(&conf.map);
-        // The courier and frs-envoy map all groups as well.
+        // The courier and frs-envoy map all groups, too.
         let others = u64::from(conf.srv.cluster.is_some()) + u64::from(conf.srv.rls.is_some());
         let (mapping, all) = (MAPPING_PROCESSES + others, OTHER_PROCESSES + others);
         Memory {
@@ -136,7 +142,7 @@ impl Memory {
         }
     }
 
-    /// The sum.
+    /// The sum of all parts.
     pub fn total(&self) -> u64 {
         let clients = self.clients + self.parked + self.admin;
         self.groups + self.page_tables + self.runtime + self.processes + clients
@@ -148,9 +154,9 @@ pub fn groups_bytes(map: &Map) -> u64 {
     map.groups.iter().map(|group| group.geometry.group_bytes()).sum()
 }
 
-/// Bytes of runtime.mmap with the slots reserved for this server's processes, without their
-/// sketches of refused keys, which get blocks when they are used.
-pub fn places_bytes(conf: &Conf) -> u64 {
+/// Bytes of runtime.mmap with the slots reserved for this server's processes. Their sketches of
+/// refused keys are left out, because these get blocks only when they are used.
+pub fn runtime_bytes(conf: &Conf) -> u64 {
     RUNTIME_BYTES + u64::from(conf.srv.reserved_slots()) * (slot_bytes(conf) - sketches_bytes(conf))
 }
 
@@ -158,15 +164,15 @@ fn sketches_bytes(conf: &Conf) -> u64 {
     (conf.map.bizs.len() as u64).saturating_add(1).min(SKETCHES) * SKETCH_BYTES
 }
 
-/// Bytes of a slot of runtime.mmap that counts the businesses of `conf`, and may ask its cluster.
+/// Bytes of a slot of runtime.mmap that counts the businesses of `conf` and may use its cluster.
 pub fn slot_bytes(conf: &Conf) -> u64 {
     let rows = (conf.map.bizs.len() as u64).saturating_add(2).min(BIZ_ROWS);
-    let wants = if conf.srv.cluster.is_some() { WANTS_BYTES } else { 0 };
+    let wants = if conf.srv.cluster.is_some() { MAILBOX_BYTES } else { 0 };
     let rows = (rows * BIZ_ROW_BYTES).next_multiple_of(PAGE_BYTES);
     SLOT_BYTES + rows + wants + sketches_bytes(conf)
 }
 
-/// Bytes of a process without what is counted separately.
+/// Bytes of a process without the parts that are counted separately.
 pub(super) fn process_bytes(map: &Map) -> u64 {
     PROCESS_BYTES + map.bizs.iter().map(lists_bytes).sum::<u64>()
 }
@@ -184,7 +190,7 @@ fn lists_bytes(biz: &Biz) -> u64 {
 }
 
 impl BufferSizes {
-    /// Bytes of the admin plane's thread over groups of this many bytes.
+    /// Bytes of the thread of the admin plane. `groups` is the size of all groups.
     fn plane_bytes(&self, conf: &Conf, groups: u64) -> u64 {
         let (srv, bizs) = (&conf.srv, conf.map.bizs.len() as u64);
         let maps = if srv.has_plane() { self.admin_maps } else { 0 };
@@ -199,12 +205,12 @@ impl BufferSizes {
         groups.div_ceil(PAGE_TABLE_PARTS) * maps + admin + metrics
     }
 
-    /// Items that a request can hold.
+    /// The most items of a request.
     pub(super) fn items(&self, http: &Http) -> u64 {
         u64::from(http.max_items).min(u64::from(http.max_body_bytes) / self.item_bytes)
     }
 
-    /// Bytes of the document that answers this many items with this many bytes of input.
+    /// Bytes of the document that answers `items` items from `input` bytes of input.
     fn document_bytes(&self, map: &Map, items: u64, input: u64) -> u64 {
         let (limits, windows) = (most_limits(map), most_windows(map));
         items * (self.answer_bytes * (1 + limits) + self.window_bytes * windows)
@@ -218,22 +224,22 @@ impl BufferSizes {
         self.head_bytes + many.max(single)
     }
 
-    /// Bytes of the replies to requests that wait together, except for the last of them.
+    /// Bytes of the replies to requests that wait together, without the last one.
     pub(super) fn waiting_bytes(&self, map: &Map) -> u64 {
         let input = self.queue_bytes;
         self.queue_requests * self.head_bytes
             + self.document_bytes(map, input / self.item_bytes, input)
     }
 
-    /// Bytes of the answers to one connection in a tick. The last answer, or those that wait with
-    /// it, may exceed the bound.
+    /// Bytes of the answers to one connection in a tick. The last answer, or the answers that wait
+    /// with it, may exceed the bound.
     fn answers_bytes(&self, http: &Http, map: &Map) -> u64 {
         self.tick_answer_bytes + self.waiting_bytes(map) + self.reply_bytes(http, map)
     }
 
-    /// Bytes that a parked request holds at most, with those of its connection that wait behind it:
-    /// their text, values in it once more as they are decoded, and their items. Buffers grow by
-    /// doubling, and are trimmed when they are parked.
+    /// The most bytes that a parked request holds, including the requests of its connection that
+    /// wait behind it: their text, the decoded values once more, and their items. Buffers
+    /// grow by doubling, and are trimmed when a request is parked.
     pub(super) fn parked_bytes(&self, http: &Http, map: &Map) -> u64 {
         let input = u64::from(http.max_head_bytes.max(http.max_body_bytes)) + self.queue_bytes;
         let items = self.items(http) + self.queue_bytes / self.item_bytes;
@@ -243,25 +249,24 @@ impl BufferSizes {
         2 * (2 * input + items * item) + self.queue_requests * self.spare_bytes
     }
 
-    /// Bytes kept of a request that is incomplete or not yet answered.
+    /// Bytes kept of a request that is incomplete or unanswered.
     pub(super) fn input_bytes(&self, http: &Http) -> u64 {
         u64::from(http.max_head_bytes.max(http.max_body_bytes)).max(self.pooled_bytes)
     }
 
-    /// The most bytes that a worker keeps of the input of one connection: the next request, and
-    /// where RESP is spoken what MULTI has queued before it.
+    /// The most bytes of input that a worker keeps for one connection: the next request, and with
+    /// RESP the commands that MULTI has queued before it.
     pub(super) fn kept_bytes(&self, srv: &Srv) -> u64 {
         let queued = if srv.resps.is_empty() { 0 } else { self.input_bytes(&srv.http) };
         self.input_bytes(&srv.http) + queued
     }
 
-    /// The most bytes that a worker holds for one connection: of its input, and the answers of a
-    /// tick.
+    /// The most bytes that a worker holds for one connection: its input, and the answers of a tick.
     pub fn connection_bytes(&self, srv: &Srv, map: &Map) -> u64 {
         self.kept_bytes(srv) + self.answers_bytes(&srv.http, map) + self.client_bytes
     }
 
-    /// Bytes that a worker has once, for all of its clients.
+    /// Bytes that a worker holds once for all its clients.
     pub(super) fn worker_bytes(&self, conf: &Conf) -> u64 {
         let http = &conf.srv.http;
         let nodes = conf.map.groups.iter().map(|group| node_bytes(&group.geometry)).max();
@@ -274,17 +279,17 @@ impl BufferSizes {
     }
 }
 
-/// Limits of the business that has most.
+/// The number of limits of the business that has most.
 fn most_limits(map: &Map) -> u64 {
     map.bizs.iter().map(|biz| biz.limits.len() as u64).max().unwrap_or(0)
 }
 
-/// Windows in the histories of the business that keeps most.
+/// The number of windows in the histories of the business that keeps most.
 fn most_windows(map: &Map) -> u64 {
     map.bizs.iter().map(Biz::history_windows).max().unwrap_or(0)
 }
 
-/// A head and a node.
+/// Bytes of a head and a node.
 fn node_bytes(geometry: &Geometry) -> u64 {
     64 + u64::from(geometry.node_bytes)
 }

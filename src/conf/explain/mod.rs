@@ -1,17 +1,17 @@
-//! What a checked configuration means, in words and figures: for `frs check`, the log and pages.
+//! The meaning of a checked configuration in words and figures, for `frs check`, the log and pages.
 //!
-//! Invariant: everything here is computed of a checked configuration and of values that describe a
-//! machine. Nothing here changes a configuration.
+//! Invariant: everything here is computed from a checked configuration and from values that
+//! describe a machine. Nothing here changes a configuration.
 //!
-//! | file | what it says |
+//! | file | what it tells |
 //! | --- | --- |
 //! | `describe` | what limits allow |
-//! | `promises` | what limits that machines share promise, and what they cost |
-//! | `warm` | what records in the cluster promise and cost |
+//! | `promises` | what shared limits promise and cost |
+//! | `warm_costs` | what records in the cluster promise and cost |
 //! | [`memory_bound`] | the most memory that frs can take |
 //! | `resources` | memory and file systems of this machine |
-//! | [`report`] | all of that, with warnings, as `frs check` prints it |
-//! | `differences` | what a reload has changed |
+//! | [`report`] | all of these, with warnings, as `frs check` prints them |
+//! | `differences` | what a reload changed |
 
 mod describe;
 mod differences;
@@ -19,7 +19,7 @@ pub mod memory_bound;
 mod promises;
 pub mod report;
 mod resources;
-mod warm;
+mod warm_costs;
 
 pub use describe::{biz_words, limit_words};
 pub use differences::differences;

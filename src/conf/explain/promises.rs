@@ -1,32 +1,32 @@
-//! What limits that machines share promise, and what they cost, in words: for `frs check`.
+//! What shared limits promise and cost, in words for `frs check`.
 //!
-//! Invariant: figures are bounds, and follow from the settings alone; only the share of checks that
-//! stay local was measured.
+//! Invariant: figures are bounds that follow from the settings alone. Only the share of checks that
+//! stay local is measured.
 
 use frs_base::figures::grouped;
 
 use super::describe::duration_words;
 use crate::schema::{
-    Biz, Cluster, Geometry, Limit, ListRule, Map, Mode, OnDown, OnMiss, Policy, Room, Share,
+    Biz, Cluster, Geometry, Limit, ListRule, Map, Mode, NodeCount, OnDown, OnMiss, Policy, Share,
     Sharing,
 };
 
-/// A local share of the checks that was measured: eight machines, keys chosen by Zipf's law and
-/// routed to their machine, windows of 60 s.
+/// A measured share of checks that stay local. It was measured with eight machines, keys
+/// distributed by Zipf's law and routed to their machine, and windows of 60 s.
 struct LocalShare {
-    /// From this max on.
+    /// The share holds from this max on.
     max: u64,
     percent: u32,
 }
 
-/// From the largest max on.
+/// In descending order of `max`.
 const LOCAL_SHARES: [LocalShare; 3] = [
     LocalShare { max: 100, percent: 94 },
     LocalShare { max: 20, percent: 90 },
     LocalShare { max: 5, percent: 86 },
 ];
 
-/// What a cluster as a whole promises.
+/// The promises of a cluster as a whole.
 pub(super) fn cluster_lines(cluster: &Cluster) -> Vec<String> {
     let Cluster { name, timeout_ms, learn_ms, wait_replicas, batch, max_parked, .. } = cluster;
     let [timeout, learn] = [timeout_ms, learn_ms].map(|&ms| duration_words(ms));
@@ -52,7 +52,7 @@ pub(super) fn cluster_lines(cluster: &Cluster) -> Vec<String> {
     ]
 }
 
-/// What the limits of a biz promise, if machines share them.
+/// The promises of the limits of a biz. Empty if its limits are not shared.
 pub(super) fn biz_lines(biz: &Biz) -> Vec<String> {
     let Some(sharing) = &biz.sharing else { return Vec::new() };
     if biz.mode == Mode::Off {
@@ -60,9 +60,9 @@ pub(super) fn biz_lines(biz: &Biz) -> Vec<String> {
     }
     let mut lines = Vec::new();
     for (nth, limit) in (1..).zip(&biz.limits) {
-        let mut said = limit_lines(limit, sharing).into_iter();
-        lines.extend(said.next().map(|line| format!("limit {nth}: {line}")));
-        lines.extend(said.map(|line| format!("  {line}")));
+        let mut promises = limit_lines(limit, sharing).into_iter();
+        lines.extend(promises.next().map(|line| format!("limit {nth}: {line}")));
+        lines.extend(promises.map(|line| format!("  {line}")));
     }
     if !biz.limits.iter().all(is_leased) {
         lines.push(
@@ -101,16 +101,16 @@ pub(super) fn biz_lines(biz: &Biz) -> Vec<String> {
     lines
 }
 
-/// Does it refuse, and so need leases?
+/// Whether a limit refuses, and so needs leases.
 fn is_leased(limit: &Limit) -> bool {
     limit.advice.is_none() && limit.policy.max().is_some()
 }
 
-/// What a machine admits in a window where no lease comes in time, by each limit.
+/// The uses that a machine admits by each limit in a window in which no lease arrives in time.
 fn missed(biz: &Biz, sharing: &Sharing) -> String {
     let of_limit = |limit: &Limit| {
         let max = limit.policy.max().filter(|_| is_leased(limit))?;
-        // Two windows of the machine's own may lie in one interval.
+        // One interval may overlap two windows of the machine.
         let windows = match limit.policy {
             Policy::Sliding(_) | Policy::Token(_) => 2,
             Policy::Interval(_)
@@ -160,7 +160,7 @@ fn cost_line(max: u64, sharing: &Sharing) -> String {
 
 const COUNTED: &str = "as long as they count";
 
-/// What is missing after a machine was lost with its leases.
+/// The uses and leases that are missing after a machine was lost.
 fn lost_line(policy: &Policy, sharing: &Sharing) -> String {
     let (uses, leases) = match policy {
         Policy::Total(_) => ("for good", "for good (share=\"exact\" loses next to none)"),
@@ -180,13 +180,13 @@ fn lost_line(policy: &Policy, sharing: &Sharing) -> String {
     format!("a machine lost: 0 over; missing: {missing}")
 }
 
-/// Without the cluster a machine counts in windows of its own, which begin with a use.
+/// Without the cluster, a machine counts in its own windows, which begin with a use.
 const MEET: &str = ", up to twice that where two such windows meet";
 
-/// What is admitted while a machine cannot reach the cluster.
+/// The uses that are admitted while a machine cannot reach the cluster.
 fn cut_off_line(policy: &Policy, max: u64, sharing: &Sharing) -> String {
     let hosts = grouped(sharing.hosts.into());
-    // The log of a sliding limit and the calendar go on as with the cluster.
+    // The log of a sliding limit and the calendar continue as with the cluster.
     let (times, meet) = match policy {
         Policy::Interval(_) | Policy::SlidingCounter(_) => ("in each window", MEET),
         Policy::Calendar(_)
@@ -197,7 +197,7 @@ fn cut_off_line(policy: &Policy, max: u64, sharing: &Sharing) -> String {
         Policy::Sliding(_) => ("in any interval", ""),
         Policy::Total(_) => ("in all", ""),
     };
-    let said = match (sharing.on_down, policy) {
+    let bound = match (sharing.on_down, policy) {
         (OnDown::Refuse, _) => "refused once its leases are used up; 0 over".to_owned(),
         (OnDown::Share, Policy::Token(_)) => format!(
             "1/{hosts} of rate and burst a machine; over by at most k/{hosts} of both for k \
@@ -215,10 +215,10 @@ fn cut_off_line(policy: &Policy, max: u64, sharing: &Sharing) -> String {
             format!("{part} {times} a machine; over by at most k × {cut_off} for k machines{meet}")
         }
     };
-    format!("cluster not reached: {said}")
+    format!("cluster not reached: {bound}")
 }
 
-/// What should be thought about of a cluster.
+/// A warning about the settings of a cluster.
 pub(super) fn cluster_warning(cluster: &Cluster) -> Option<String> {
     /// A new master is noticed within a quarter of `learn`, and a claim may take several messages.
     const TIMEOUTS: u64 = 4;
@@ -234,19 +234,19 @@ pub(super) fn cluster_warning(cluster: &Cluster) -> Option<String> {
     })
 }
 
-/// A group that may hold more leases than a machine can claim in time.
+/// A warning about a group that may hold more leases than a machine can claim in time.
 pub(super) fn group_warning(map: &Map, group: usize) -> Option<String> {
-    /// So long a master waits at most for those who claim.
+    /// The longest time that a master waits for claims.
     const LONGEST_MS: u64 = 10_000;
-    /// So many leases a machine claims in a second: 50,000 took 4.4 s on two cores, three masters
-    /// and the machine's own processes beside.
+    /// Leases that a machine claims in a second. 50,000 took 4.4 s on two cores, which also ran
+    /// three masters and the machine's own processes.
     const CLAIMS: u64 = 10_000;
     let of_group = map.bizs.iter().filter(|biz| biz.group == group && biz.sharing.is_some());
     let leases = of_group.map(|biz| biz.limits.iter().filter(|limit| is_leased(limit)).count());
     let Geometry { files, key_nodes, chain, .. } = map.groups[group].geometry;
     let keys = match map.groups[group].written.room {
-        Room::Keys(keys) => keys,
-        Room::Files { .. } => u64::from(files) * u64::from(key_nodes) * u64::from(chain),
+        NodeCount::Keys(keys) => keys,
+        NodeCount::Files { .. } => u64::from(files) * u64::from(key_nodes) * u64::from(chain),
     };
     let leases = keys.saturating_mul(leases.max().unwrap_or(0) as u64);
     let in_time = CLAIMS * LONGEST_MS / 1000;
@@ -262,7 +262,8 @@ pub(super) fn group_warning(map: &Map, group: usize) -> Option<String> {
     })
 }
 
-/// Limits of which a machine that is cut off admits nothing, though it should have a part.
+/// Warnings about limits of which a machine that is cut off admits nothing, though it should have a
+/// part.
 pub(super) fn biz_warnings(biz: &Biz) -> Vec<String> {
     let Some(sharing @ Sharing { on_down: OnDown::Share, hosts, .. }) = &biz.sharing else {
         return Vec::new();

@@ -1,6 +1,6 @@
-//! What `frs check` prints: geometry, memory, and warnings for an operator.
+//! The output of `frs check`: geometry, memory, and warnings for an operator.
 //!
-//! Invariant: pure. All inputs are arguments.
+//! Invariant: the functions are pure. All inputs are arguments.
 
 use std::fmt::Write as _;
 
@@ -11,29 +11,30 @@ use super::memory_bound::{
     BufferSizes, MAPPING_PROCESSES, Memory, RUNTIME_BYTES, groups_bytes, process_bytes, slot_bytes,
 };
 use super::resources::{DirFilesystem, Filesystem, Machine};
-use super::{promises, warm};
+use super::{promises, warm_costs};
 use crate::check;
 use crate::schema::{
-    Biz, Charge, Checkpoint, Cluster, Conf, Group, HashKind, KeyType, Limit, Listen, Map, Mode,
-    OnFull, Resp, Rls, Room, SLOTS, Scope, UNDO_WORDS, duration_text,
+    Biz, ChargeMode, Checkpoint, Cluster, Conf, Group, HashKind, KeyType, Limit, Listen, Map, Mode,
+    NodeCount, OnFull, Resp, Rls, SLOTS, Scope, UNDO_WORDS, duration_text,
 };
 
-/// The part of memory, as its divisor, beyond which files on disk throttle their writers.
+/// Files on disk throttle their writers beyond this part of the memory, as a divisor.
 const DISK_PARTS_OF_RAM: u64 = 10;
 
-/// What `frs check` prints for a configuration without faults.
+/// The output of `frs check` for a configuration without faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct ConfReport {
     /// Geometry and memory, several lines.
     pub text: String,
-    /// What works, but deserves attention, one line each.
+    /// Settings that work but deserve attention, one line each.
     pub warnings: Vec<String>,
-    /// What this machine cannot do, one line each. With any, frs must not start.
+    /// Needs that this machine does not meet, one line each. With any, frs must not start.
     pub faults: Vec<String>,
 }
 
-/// Reports on a configuration, the machine it is for, and a server with buffers of these sizes.
-pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> Report {
+/// Reports on a configuration, the machine that it is for, and a server with buffers of these
+/// sizes.
+pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> ConfReport {
     let mut text = String::new();
     for (at, group) in conf.map.groups.iter().enumerate() {
         group_text(&mut text, group);
@@ -76,21 +77,23 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> Report {
     }
     warnings.extend(disk_warning(conf, machine));
     for DirFilesystem { dir, filesystem } in &machine.filesystems {
-        if let Ok(Judged::Doubtful(why)) = filesystem.as_ref().map(|&kind| judged(kind)) {
+        if let Ok(FilesystemRating::Doubtful(why)) =
+            filesystem.as_ref().map(|&kind| filesystem_rating(kind))
+        {
             warnings.push(format!("{}: {why}", dir.display()));
         }
     }
-    Report { text, warnings, faults: faults(machine) }
+    ConfReport { text, warnings, faults: faults(machine) }
 }
 
-/// What a machine cannot do, one line each. With any, frs must not start.
+/// Needs that a machine does not meet, one line each. With any, frs must not start.
 pub fn faults(machine: &Machine) -> Vec<String> {
     let mut faults = Vec::new();
     for DirFilesystem { dir, filesystem } in &machine.filesystems {
         let dir = dir.display();
-        match filesystem.as_ref().map(|&kind| judged(kind)) {
-            Ok(Judged::Good | Judged::Doubtful(_)) => {}
-            Ok(Judged::Faulty(name)) => faults.push(format!(
+        match filesystem.as_ref().map(|&kind| filesystem_rating(kind)) {
+            Ok(FilesystemRating::Good | FilesystemRating::Doubtful(_)) => {}
+            Ok(FilesystemRating::Faulty(name)) => faults.push(format!(
                 "{dir}: found {name}, expected ext4, xfs or tmpfs: mapped files there are not safe"
             )),
             Err(error) => faults.push(format!(
@@ -107,8 +110,8 @@ pub fn faults(machine: &Machine) -> Vec<String> {
     faults
 }
 
-/// Share of the keys that find their chain full when the nodes in use are `load` of all. Keys are
-/// distributed over key-nodes by Poisson.
+/// The share of the keys that find their chain full if the nodes in use are the share `load` of all
+/// nodes. The number of keys of a key-node follows a Poisson distribution.
 pub fn displaced_share(chain: u32, load: f64) -> f64 {
     let mean = load * f64::from(chain);
     if mean <= 0.0 {
@@ -116,7 +119,7 @@ pub fn displaced_share(chain: u32, load: f64) -> f64 {
     }
     let mut probability = (-mean).exp();
     let mut displaced = 0.0;
-    // Further terms are too small to change any digit shown.
+    // Further terms are too small to change any shown digit.
     for keys in 1..=chain * 8 + 64 {
         probability *= mean / f64::from(keys);
         displaced += f64::from(keys.saturating_sub(chain)) * probability;
@@ -160,17 +163,17 @@ fn group_text(text: &mut String, group: &Group) {
         grouped(nodes / 10 * 7 + nodes % 10 * 7 / 10),
         percent_text(displaced_share(g.chain, 0.7)),
     );
-    for line in warm::group_lines(group) {
+    for line in warm_costs::group_lines(group) {
         let _ = writeln!(text, "  {line}");
     }
 }
 
-/// The bytes of one biz's records that make those of all others in its group longer, from which on
-/// it is said.
-const LENGTHENING_BYTES: u64 = 1 << 20;
+/// A biz is reported only if it makes the other records of its group longer by at least this many
+/// bytes in all.
+const MIN_EXCESS_BYTES: u64 = 1 << 20;
 
-/// Which biz makes the records of its group more than twice as long as the others need, and how to
-/// part them.
+/// Reports which businesses make the records of a group more than twice as long as the others need,
+/// and proposes to part them. `None` if there are none.
 fn longest_line(map: &Map, at: usize) -> Option<String> {
     let group = &map.groups[at];
     let g = &group.geometry;
@@ -178,11 +181,12 @@ fn longest_line(map: &Map, at: usize) -> Option<String> {
     let mut sizes: Vec<(u32, &Biz)> =
         map.bizs.iter().filter(|biz| biz.group == at).map(|biz| (size(biz), biz)).collect();
     sizes.sort_by_key(|&(bytes, _)| std::cmp::Reverse(bytes));
-    // Where the records grow most from one biz to the next.
+    // The first biz, from the longest records on, whose records are more than twice as long as the
+    // next.
     let parted = sizes.windows(2).position(|pair| pair[0].0 > 2 * pair[1].0)?;
     let others = sizes[parted + 1].0;
     let longer = g.nodes() * u64::from(g.node_bytes.saturating_sub(others));
-    if longer < LENGTHENING_BYTES {
+    if longer < MIN_EXCESS_BYTES {
         return None;
     }
     let names = sizes[..=parted].iter().map(|(_, biz)| biz.name.as_str());
@@ -198,12 +202,12 @@ fn longest_line(map: &Map, at: usize) -> Option<String> {
     ))
 }
 
-/// Which of the numbers are not in map.xml, and where they are from.
+/// The numbers that map.xml leaves out, and the settings that they are derived from.
 fn derived_line(group: &Group) -> Option<String> {
     let written = &group.written;
     let room = match written.room {
-        Room::Keys(keys) => Some(format!("files and key-nodes from keys {}", grouped(keys))),
-        Room::Files { .. } => None,
+        NodeCount::Keys(keys) => Some(format!("files and key-nodes from keys {}", grouped(keys))),
+        NodeCount::Files { .. } => None,
     };
     let size =
         written.node_bytes.is_none().then(|| "node-size from the biz that needs most".into());
@@ -235,7 +239,7 @@ fn biz_text(text: &mut String, biz: &Biz, group: &Group) {
         check::needs(biz, g.key_bytes),
         grouped(g.node_bytes.into())
     );
-    for line in promises::biz_lines(biz).into_iter().chain(warm::biz_lines(biz, group)) {
+    for line in promises::biz_lines(biz).into_iter().chain(warm_costs::biz_lines(biz, group)) {
         let _ = writeln!(text, "    {line}");
     }
 }
@@ -251,11 +255,11 @@ fn parked_line(conf: &Conf, cluster: &Cluster, sizes: &BufferSizes) -> String {
     )
 }
 
-/// `rls 127.0.0.1:7603: charges all or none, domains: edge (4 descriptors)`.
+/// The line of `<rls>`: `rls 127.0.0.1:7603: charges all or none, domains: edge (4 descriptors)`.
 fn rls_line(rls: &Rls) -> String {
     let charge = match rls.charge {
-        Charge::AllOrNone => "all or none",
-        Charge::Each => "each",
+        ChargeMode::AllOrNone => "all or none",
+        ChargeMode::Each => "each",
     };
     let words = |count| if count == 1 { "descriptor" } else { "descriptors" };
     let domains = rls.domains.iter().map(|domain| {
@@ -274,7 +278,8 @@ fn address_text(listen: &Listen) -> String {
     }
 }
 
-/// `resp 127.0.0.1:6380: AUTH with the token of conf/resp.token, CL.THROTTLE on biz throttle`.
+/// The line of a `<resp>`: `resp 127.0.0.1:6380: AUTH with the token of conf/resp.token,
+/// CL.THROTTLE on biz throttle`.
 fn resp_line(resp: &Resp) -> String {
     let address = address_text(&resp.listen);
     let auth = resp
@@ -371,12 +376,12 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
     }
 }
 
-/// Bytes of both checkpoints of all groups.
+/// Bytes of the two checkpoints of all groups.
 fn checkpoint_bytes(map: &Map) -> u64 {
     map.groups.iter().map(|group| group.geometry.checkpoint_bytes()).sum()
 }
 
-/// Bytes of the files that mark changed pages: two bits for each, and a header.
+/// Bytes of the files that mark changed pages: two bits for each page, and a header.
 fn marks_bytes(map: &Map) -> u64 {
     const PAGE: u64 = 4096;
     let of = |group: &Group| {
@@ -386,10 +391,11 @@ fn marks_bytes(map: &Map) -> u64 {
     map.groups.iter().map(of).sum()
 }
 
-/// lookup3 is not a secret function, and a modulo is no hash at all: a client that chooses keys can
-/// fill the chain of a key that limits it.
+/// A warning about a biz whose clients can choose colliding keys. lookup3 is not a secret function,
+/// and a modulo is not a hash, so a client that chooses keys can fill the chain of a key that
+/// limits it.
 fn choosers_warning(biz: &Biz, group: &Group) -> Option<String> {
-    if !has_to_remember(biz) {
+    if !forgets_refusals_by_eviction(biz) {
         return None;
     }
     let (with, cure) = match (biz.key, group.geometry.hash) {
@@ -409,8 +415,8 @@ fn choosers_warning(biz: &Biz, group: &Group) -> Option<String> {
     ))
 }
 
-/// Whether a key can be refused by the content of its node, and that node can be evicted.
-fn has_to_remember(biz: &Biz) -> bool {
+/// Whether the content of a key's node can refuse the key, and the node can be evicted.
+fn forgets_refusals_by_eviction(biz: &Biz) -> bool {
     let refuses = |limit: &Limit| {
         let forgets = limit.policy.forgets_by_eviction();
         limit.advice.is_none() && (forgets && limit.scope == Scope::Key || limit.ban_ms.is_some())
@@ -444,7 +450,7 @@ fn disk_warning(conf: &Conf, machine: &Machine) -> Option<String> {
     })
 }
 
-/// What helps where groups on disk are too large: memory, if it holds them.
+/// The remedy for groups on disk that are too large: memory, if it has room for them.
 fn memory_cure(groups: u64, ram: u64, shm_free: Option<u64>) -> String {
     match shm_free {
         _ if groups > ram / 2 => "a larger machine or smaller groups".to_owned(),
@@ -458,33 +464,33 @@ fn memory_cure(groups: u64, ram: u64, shm_free: Option<u64>) -> String {
     }
 }
 
-enum Judged {
+enum FilesystemRating {
     Good,
     Doubtful(String),
     Faulty(&'static str),
 }
 
-fn judged(filesystem: Filesystem) -> Judged {
+fn filesystem_rating(filesystem: Filesystem) -> FilesystemRating {
     let promises_nothing = |name| {
-        Judged::Doubtful(format!(
+        FilesystemRating::Doubtful(format!(
             "found {name}, whose fallocate reserves no space: a full disk can kill processes; use \
              ext4, xfs or tmpfs"
         ))
     };
     match filesystem {
-        Filesystem::Ext4 | Filesystem::Xfs | Filesystem::Tmpfs => Judged::Good,
+        Filesystem::Ext4 | Filesystem::Xfs | Filesystem::Tmpfs => FilesystemRating::Good,
         Filesystem::Btrfs => promises_nothing("btrfs"),
         Filesystem::Zfs => promises_nothing("zfs"),
-        Filesystem::Nfs => Judged::Faulty("NFS"),
-        Filesystem::Cifs => Judged::Faulty("CIFS"),
-        Filesystem::NineP => Judged::Faulty("9p"),
-        Filesystem::Fuse => Judged::Faulty("FUSE"),
-        Filesystem::Overlay => Judged::Doubtful(
+        Filesystem::Nfs => FilesystemRating::Faulty("NFS"),
+        Filesystem::Cifs => FilesystemRating::Faulty("CIFS"),
+        Filesystem::NineP => FilesystemRating::Faulty("9p"),
+        Filesystem::Fuse => FilesystemRating::Faulty("FUSE"),
+        Filesystem::Overlay => FilesystemRating::Doubtful(
             "found overlayfs: its files go with the container, and a killed program counts as \
              alive while a child of it lives; use a volume on ext4, xfs or tmpfs"
                 .to_owned(),
         ),
-        Filesystem::Other(magic) => Judged::Doubtful(format!(
+        Filesystem::Other(magic) => FilesystemRating::Doubtful(format!(
             "found an unknown file system (magic {magic:#x}); use ext4, xfs or tmpfs"
         )),
     }

@@ -1,13 +1,13 @@
-//! Memory and file systems of this machine, as far as a configuration uses them.
+//! The memory and the file systems of this machine, as far as a configuration uses them.
 //!
-//! Invariant: this module only collects values, which report.rs interprets. It creates nothing.
+//! Invariant: this module only collects values. report.rs interprets them. Nothing is created.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::schema::Conf;
 
-/// A kind of file system, as far as it matters to mapped files.
+/// A kind of file system, as far as kinds matter to mapped files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs)]
 pub enum Filesystem {
@@ -20,9 +20,9 @@ pub enum Filesystem {
     Cifs,
     NineP,
     Fuse,
-    /// To map a file on it is to map another file, in the file system below.
+    /// Mapping a file on it maps another file, in the file system below.
     Overlay,
-    /// Another one, by its magic number.
+    /// Another kind, by its magic number.
     Other(u32),
 }
 
@@ -44,14 +44,14 @@ impl Filesystem {
         }
     }
 
-    /// The kind that holds a path, or will: that of the nearest existing directory above it.
+    /// The kind that holds a path or will hold it: that of the nearest existing directory above it.
     ///
     /// # Errors
-    /// Those of statfs(2) on that directory.
+    /// The errors of statfs(2) on that directory.
     pub fn of(path: &Path) -> io::Result<Filesystem> {
         let path = std::path::absolute(path)?;
         let there = path.ancestors().find(|path| path.exists()).unwrap_or(&path);
-        // Magic numbers have 32 bits. The field's type differs between architectures.
+        // Magic numbers have 32 bits. The type of the field differs between architectures.
         Ok(Filesystem::from_magic(nix::sys::statfs::statfs(there)?.filesystem_type().0 as u32))
     }
 }
@@ -59,22 +59,22 @@ impl Filesystem {
 /// A directory of the configuration, and its file system.
 #[derive(Debug)]
 pub struct DirFilesystem {
-    /// The directory.
+    /// The path of the directory.
     pub dir: PathBuf,
-    /// Its file system, or why that is unknown.
+    /// The file system, or the error of finding it out.
     pub filesystem: io::Result<Filesystem>,
 }
 
-/// Memory and file systems.
+/// The memory and the file systems of a machine.
 #[derive(Debug)]
 pub struct Machine {
-    /// Bytes of memory, if known.
+    /// Bytes of memory. `None` if unknown.
     pub ram_bytes: Option<u64>,
-    /// Bytes that are free in /dev/shm, if it is a tmpfs.
+    /// Free bytes of /dev/shm. `None` if it is not a tmpfs.
     pub shm_free_bytes: Option<u64>,
-    /// One for each directory of the configuration.
+    /// One entry for each directory of the configuration.
     pub filesystems: Vec<DirFilesystem>,
-    /// Where frs-envoy is looked for and is not, if `<rls>` needs it.
+    /// The path at which `<rls>` needs frs-envoy, if no such program is there.
     pub missing_program: Option<PathBuf>,
 }
 
@@ -97,7 +97,7 @@ impl Machine {
     }
 }
 
-/// The program that serves `<rls>`: it is beside the one that runs.
+/// The program that serves `<rls>`. It is beside the running program.
 pub fn envoy_program() -> PathBuf {
     let own = std::env::current_exe().unwrap_or_default();
     own.with_file_name("frs-envoy")

@@ -1,10 +1,11 @@
-//! Keys of every type as nodes store them.
+//! Keys of every type in the form that nodes store.
 
 use std::collections::HashSet;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::schema::{Geometry, HashKind};
 
 const SEED: Seed = Seed([0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]);
 const IP64: KeyType = KeyType::Ip { ipv6_prefix: 64 };
@@ -189,7 +190,8 @@ fn the_file_format_fixes_places() {
     assert_eq!(digest, "digest:482e0a36279ebbcde3870db3d65fe25a");
 }
 
-/// Chi-squared of counts that should be equal, divided by its degrees of freedom. About 1.
+/// Chi-squared of counts that should be equal, divided by its degrees of freedom. The value is
+/// about 1.
 fn unevenness(counts: &[u32]) -> f64 {
     let mean = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;
     let sum: f64 = counts.iter().map(|&n| (f64::from(n) - mean).powi(2) / mean).sum();
@@ -213,7 +215,7 @@ fn keys_that_look_alike_spread_evenly_over_files_key_nodes_and_tags() {
                 key_nodes[place.key_node as usize] += 1;
                 tags[usize::from(place.tag) - 1] += 1;
             }
-            // Five standard deviations. One tag in 255 is twice as likely.
+            // Five standard deviations. One tag of the 255 is twice as likely as the others.
             assert!(unevenness(&files) < 6.0, "{files:?}");
             assert!(unevenness(&key_nodes) < 1.0 + 5.0 * (2.0_f64 / 1023.0).sqrt());
             assert!(unevenness(&tags[1..]) < 1.0 + 5.0 * (2.0_f64 / 253.0).sqrt());

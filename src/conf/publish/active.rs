@@ -1,8 +1,8 @@
-//! The published configuration: `data/conf.active.G` holds both checked texts of generation G, and
+//! The published configuration: `data/conf.active.G` holds the checked texts of generation G and
 //! the overlay.
 //!
-//! Invariant: a file of this name contains what the master checked. It is complete and on disk
-//! before it gets its name. Its CRC covers every byte. It contains what the master took from its
+//! Invariant: a file of this name holds what the master checked. The file is complete and on disk
+//! before it gets its name. Its CRC covers every byte. It also holds what the master took from its
 //! environment (processors, working directory), so every reader gets the same [`Conf`].
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //!      0  8      magic "FRS.CONF"
 //!      8  8      format number
 //!     16  8      generation
-//!     24  8      processors of the writer: what `auto` workers are
+//!     24  8      processors of the writer: the number of `auto` workers
 //!     32  8 × 8  lengths: directory, name and text of srv.xml, name and text of map.xml, settings
 //!                from outside, overlay, files that stay where map.xml derives other numbers
 //!     96  8      CRC-32 of all other bytes
@@ -27,8 +27,8 @@ use frs_base::sys;
 
 use super::durable::write_durably;
 use super::overlay::Overlay;
-use crate::check::{Kept, Texts};
-use crate::read::{Faults, Host, Settings};
+use crate::check::{KeptFiles, Texts};
+use crate::read::{Faults, LocalHost, Settings};
 use crate::schema::{Admin, Cluster, Conf, Listen, Resp};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"FRS.CONF");
@@ -50,35 +50,35 @@ const MAX_BYTES: u64 = 40 << 20;
 const PREFIX: &str = "conf.active.";
 const TEMPORARY: &str = "conf.active.tmp";
 
-/// Why a published configuration cannot be written or read.
+/// A published configuration cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ActiveError {
     /// A system call failed.
     #[error("{}: cannot {doing}", path.display())]
     Io {
-        /// The file or directory.
+        /// The path of the file or directory.
         path: PathBuf,
-        /// The operation.
+        /// The operation that failed.
         doing: &'static str,
         /// The reason.
         source: io::Error,
     },
-    /// Its bytes are not those that were written.
+    /// The bytes are not those that were written.
     #[error("{}: {field}: found {found}, expected {expected}", path.display())]
     Damaged {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Part of the file.
+        /// The part of the file.
         field: &'static str,
-        /// What it contains.
+        /// What the part holds.
         found: String,
-        /// What it should contain.
+        /// What the part should hold.
         expected: String,
     },
-    /// Its texts are intact, but this version does not accept them.
+    /// The texts are intact, but this version does not accept them.
     #[error("{}: not of this version of frs", path.display())]
     Faults {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The faults.
         source: Faults,
@@ -86,7 +86,7 @@ pub enum ActiveError {
 }
 
 impl ActiveError {
-    /// Whether there was no room on the disk.
+    /// Whether the disk had no room.
     pub fn is_no_room(&self) -> bool {
         matches!(self, ActiveError::Io { source, .. } if is_no_room(source))
     }
@@ -97,7 +97,7 @@ pub fn path(data_dir: &Path, generation: u64) -> PathBuf {
     data_dir.join(format!("{PREFIX}{generation}"))
 }
 
-/// The latest generation in a data directory. None: nothing was ever published there.
+/// The latest generation in a data directory. `None` if nothing was ever published there.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -105,7 +105,7 @@ pub fn latest(data_dir: &Path) -> Result<Option<u64>, ActiveError> {
     Ok(all(data_dir)?.first().copied())
 }
 
-/// The generations in a data directory, the latest first.
+/// The generations in a data directory, the latest one first.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -119,7 +119,7 @@ pub fn all(data_dir: &Path) -> Result<Vec<u64>, ActiveError> {
     Ok(generations)
 }
 
-/// As [`write_overlaid`], without an overlay.
+/// Like [`write_overlaid`], without an overlay.
 ///
 /// # Errors
 /// The same as [`write_overlaid`].
@@ -128,11 +128,11 @@ pub fn write(data_dir: &Path, generation: u64, texts: &Texts) -> Result<(), Acti
     write_overlaid(data_dir, generation, texts, &Overlay::default())
 }
 
-/// Writes a generation, which is complete and on disk when this returns. Keeps only the latest of
-/// the other generations, because a reader may be about to open that one.
+/// Writes a generation. It is complete and on disk when this function returns. Of the other
+/// generations only the latest stays, because a reader may be about to open it.
 ///
 /// # Errors
-/// Those of the file system. The generation is then not published, or not durable.
+/// The errors of the file system. The generation is then not published, or not durable.
 pub fn write_overlaid(
     data_dir: &Path,
     generation: u64,
@@ -145,10 +145,10 @@ pub fn write_overlaid(
     };
     let directory =
         std::env::current_dir().map_err(failed(Path::new("."), "find the working directory"))?;
-    let bytes = encode(generation, Host::this().processors, &directory, texts, overlay);
+    let bytes = encode(generation, LocalHost::this().processors, &directory, texts, overlay);
     let temporary = data_dir.join(TEMPORARY);
     let written = write_durably(&temporary, &bytes).or_else(|error| {
-        // The generation before the latest would be removed anyway: remove it now to make room.
+        // The generations before the latest would be removed anyway. Removing them now makes room.
         let is_smaller = is_no_room(&error) && remove_all_but_latest(data_dir)? > 0;
         if is_smaller { write_durably(&temporary, &bytes) } else { Err(error) }
     });
@@ -162,14 +162,16 @@ pub fn write_overlaid(
 }
 
 /// Reads and checks a generation. Paths in the result do not depend on the reader's working
-/// directory: the data directory is the given one, and the others are those that the writer meant.
+/// directory: the data directory is the given one, and all other paths are those that the writer
+/// meant.
 ///
 /// # Errors
-/// A damaged file: the error names the field, what was found and what was expected.
+/// The file is damaged. The error names the field, what was found and what was expected.
 pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
     let active = load(data_dir, generation)?;
-    // The writer knew user and group. Whether they still exist is irrelevant to the reader.
-    let host = Host { processors: active.processors, knows_user: |_| true, knows_group: |_| true };
+    // The writer knew the user and the group. The reader does not care whether they still exist.
+    let host =
+        LocalHost { processors: active.processors, knows_user: |_| true, knows_group: |_| true };
     let mut conf = active.texts.check(&host).map_err(|source| {
         let path = path(data_dir, generation);
         ActiveError::Faults { path, source }
@@ -178,19 +180,17 @@ pub fn read(data_dir: &Path, generation: u64) -> Result<Conf, ActiveError> {
     Ok(placed(conf, data_dir, &active.directory))
 }
 
-/// Reads `srv.xml` and `map.xml` of `conf_dir` as a reload of the server of this generation does:
-/// with what was laid over srv.xml when it started. Paths in the result are those of [`read()`].
+/// Reads `srv.xml` and `map.xml` of `conf_dir` as the server of this generation reads them at a
+/// reload: with the settings laid over srv.xml when it started. Paths are placed as by [`read()`].
 ///
 /// # Errors
-/// A damaged file; inside, all faults of the configuration.
-pub fn reread(
-    data_dir: &Path,
-    generation: u64,
-    conf_dir: &Path,
-) -> Result<Result<Conf, Faults>, ActiveError> {
+/// The generation is damaged. [`ActiveError::Faults`] has all faults of the configuration in
+/// `conf_dir`.
+pub fn reread(data_dir: &Path, generation: u64, conf_dir: &Path) -> Result<Conf, ActiveError> {
     let active = load(data_dir, generation)?;
-    let loaded = Conf::load_texts(conf_dir, &active.texts.settings);
-    Ok(loaded.map(|loaded| placed(loaded.conf, data_dir, &active.directory)))
+    let loaded = Conf::load_texts(conf_dir, &active.texts.settings)
+        .map_err(|source| ActiveError::Faults { path: conf_dir.to_owned(), source })?;
+    Ok(placed(loaded.conf, data_dir, &active.directory))
 }
 
 /// Whether a generation is exactly what [`write_overlaid()`] would write here and now for these
@@ -206,12 +206,12 @@ pub fn is_of(
 ) -> Result<bool, ActiveError> {
     let active = load(data_dir, generation)?;
     let here = std::env::current_dir().is_ok_and(|here| here == active.directory);
-    let host = active.processors == Host::this().processors;
+    let host = active.processors == LocalHost::this().processors;
     Ok(here && host && active.texts == *texts && active.overlay == *overlay)
 }
 
-/// A configuration read in `directory`, with paths that do not depend on it. The data directory is
-/// the given one.
+/// A configuration that was read in `directory`, with paths that do not depend on it. The data
+/// directory is the given one.
 pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
     let data = &mut conf.srv.data;
     data.dir = data_dir.to_owned();
@@ -242,15 +242,16 @@ pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
     conf
 }
 
-/// The texts of a generation as they were checked.
+/// The checked texts of a generation.
 ///
 /// # Errors
-/// A damaged file: the error names the field, what was found and what was expected.
+/// The file is damaged. The error names the field, what was found and what was expected.
 pub fn read_texts(data_dir: &Path, generation: u64) -> Result<Texts, ActiveError> {
     load(data_dir, generation).map(|active| active.texts)
 }
 
-/// What differs between the files of two generations. None: one of them cannot be read any more.
+/// The differences between the files of two generations. `None` if one of them can no longer be
+/// read.
 pub fn differences(data_dir: &Path, old: u64, new: u64) -> Option<String> {
     let texts = |generation| read_texts(data_dir, generation).ok();
     crate::explain::differences(&texts(old)?, &texts(new)?)
@@ -259,7 +260,7 @@ pub fn differences(data_dir: &Path, old: u64, new: u64) -> Option<String> {
 /// The overlay that was published with a generation.
 ///
 /// # Errors
-/// A damaged file: the error names the field, what was found and what was expected.
+/// The file is damaged. The error names the field, what was found and what was expected.
 pub fn read_overlay(data_dir: &Path, generation: u64) -> Result<Overlay, ActiveError> {
     load(data_dir, generation).map(|active| active.overlay)
 }
@@ -271,11 +272,8 @@ fn load(data_dir: &Path, generation: u64) -> Result<Active, ActiveError> {
     sys::open_to_read(&path)
         .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
         .map_err(failed)?;
-    decode(&bytes, generation).map_err(|Damage { field, found, expected }| ActiveError::Damaged {
-        path: path.clone(),
-        field,
-        found,
-        expected,
+    decode(&bytes, generation).map_err(|ActiveDamage { field, found, expected }| {
+        ActiveError::Damaged { path: path.clone(), field, found, expected }
     })
 }
 
@@ -299,7 +297,7 @@ fn remove_others(data_dir: &Path, generation: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes all generations except the latest, and returns how many.
+/// Removes all generations except the latest, and returns the number of removed ones.
 fn remove_all_but_latest(data_dir: &Path) -> io::Result<usize> {
     let mut others = generations_in(data_dir)?;
     let latest = others.iter().copied().max();
@@ -308,7 +306,7 @@ fn remove_all_but_latest(data_dir: &Path) -> io::Result<usize> {
     Ok(others.len())
 }
 
-/// Whether the disk is full, or the user's quota.
+/// Whether the disk or the user's quota is full.
 fn is_no_room(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
@@ -320,7 +318,7 @@ struct Active {
     overlay: Overlay,
 }
 
-struct Damage {
+struct ActiveDamage {
     field: &'static str,
     found: String,
     expected: String,
@@ -356,10 +354,14 @@ fn encode(
     bytes
 }
 
-fn decode(bytes: &[u8], generation: u64) -> Result<Active, Damage> {
+fn decode(bytes: &[u8], generation: u64) -> Result<Active, ActiveDamage> {
     let Some((header, mut rest)) = bytes.split_at_checked(HEADER_BYTES) else {
         let expected = format!("at least {HEADER_BYTES} bytes");
-        return Err(Damage { field: "length", found: format!("{} bytes", bytes.len()), expected });
+        return Err(ActiveDamage {
+            field: "length",
+            found: format!("{} bytes", bytes.len()),
+            expected,
+        });
     };
     let word = |at: usize| {
         header.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b))
@@ -381,20 +383,20 @@ fn decode(bytes: &[u8], generation: u64) -> Result<Active, Damage> {
     });
     let directory = PathBuf::from(std::ffi::OsString::from_vec(std::mem::take(&mut parts[0])));
     let [_, srv_name, srv, map_name, map, settings, overlay, kept] = parts.map(|part| {
-        String::from_utf8(part).map_err(|error| Damage {
+        String::from_utf8(part).map_err(|error| ActiveDamage {
             field: "text",
             found: error.to_string(),
             expected: "UTF-8".to_owned(),
         })
     });
     let settings = settings?;
-    let settings = Settings::from_text(&settings).ok_or_else(|| Damage {
+    let settings = Settings::from_text(&settings).ok_or_else(|| ActiveDamage {
         field: "settings",
         found: settings.escape_debug().to_string(),
         expected: "names, values and sources".to_owned(),
     })?;
     let (srv_name, srv, map_name, map, kept) = (srv_name?, srv?, map_name?, map?, kept?);
-    let kept = Kept::from_text(&kept).ok_or_else(|| Damage {
+    let kept = KeptFiles::from_text(&kept).ok_or_else(|| ActiveDamage {
         field: "kept files",
         found: kept.escape_debug().to_string(),
         expected: "groups, each with files, key-nodes and node-size".to_owned(),
@@ -403,7 +405,7 @@ fn decode(bytes: &[u8], generation: u64) -> Result<Active, Damage> {
         processors: word(PROCESSORS_AT).min(u16::MAX.into()) as u16,
         directory,
         texts: Texts { srv_name, srv, map_name, map, settings, kept },
-        overlay: Overlay::from_text(&overlay?).map_err(|bad| Damage {
+        overlay: Overlay::from_text(&overlay?).map_err(|bad| ActiveDamage {
             field: "overlay",
             found: bad.found,
             expected: "what was switched and reset".to_owned(),
@@ -416,11 +418,11 @@ fn expect(
     found: u64,
     expected: u64,
     text: impl Fn(u64) -> String,
-) -> Result<(), Damage> {
+) -> Result<(), ActiveDamage> {
     if found == expected {
         return Ok(());
     }
-    Err(Damage { field, found: text(found), expected: text(expected) })
+    Err(ActiveDamage { field, found: text(found), expected: text(expected) })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Writes files that are on disk before other processes learn of them.
 //!
-//! Invariant: a file is written completely or removed. An existing file of its name is never
+//! Invariant: a file is written completely or removed. An existing file of the same name is never
 //! written to.
 
 use std::fs::{self, OpenOptions};
@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// Writes a file that does not exist yet, and waits until it is on disk.
+/// Writes a new file, and waits until it is on disk.
 pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // A file left by a writer that died may belong to another user, or be a link.
     match fs::remove_file(path) {
@@ -17,7 +17,7 @@ pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes).and_then(|()| file.sync_all()).inspect_err(|_| {
-        // The disk may be full: free the room.
+        // The disk may be full. Removing the file frees its room.
         let _ = fs::remove_file(path);
     })
 }

@@ -1,11 +1,12 @@
-//! The overlay: what was switched, reset and begun while the server runs, and is in neither file.
-//! It holds the degrade switch, the epochs of businesses whose counters were reset, how often the
-//! bans of businesses were lifted since, the limits that shared businesses had before, and the
-//! groups that move to another geometry.
+//! The overlay: switches, resets and moves made while the server runs, which are in neither file.
+//! It holds the degrade switch, the epochs of businesses that were reset, the lifts of their bans
+//! since then, the former limits of shared businesses, and the groups that move to another
+//! geometry.
 //!
-//! Invariant: every published generation carries it, so all processes that work with one generation
-//! see the same overlay. It is on disk before it is published, so no restart forgets a reset or a
-//! lift: the nodes that the reset made fresh would count again, and the bans would run on.
+//! Invariant: every published generation holds the overlay, so all processes of a generation see
+//! the same overlay. It is on disk before it is published, so no restart forgets a reset or a lift.
+//! Otherwise the nodes that the reset made fresh would count again, and the lifted bans would run
+//! on.
 //!
 //! As text, in `data/overlay` and in `conf.active.G`:
 //!
@@ -18,8 +19,8 @@
 //! moving users lossy
 //! ```
 //!
-//! A lift has a time: it tells which bans of records that come from the cluster began before it. An
-//! overlay of an earlier build has none.
+//! The time of a lift tells which bans in records from the cluster began before it. An overlay of
+//! an earlier build has no times.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,89 +32,89 @@ use frs_base::clock::Millis;
 use frs_base::sys;
 
 use super::durable::write_durably;
-use super::former::FormerLimits;
+use super::former_limits::FormerLimits;
 use crate::schema::{Conf, EpochStep, Lifts, MAX_EPOCH, MoveMode, SharedLimits};
 
 const NAME: &str = "overlay";
 
-/// The changes that lie over the configuration.
+/// The changes laid over the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overlay {
-    /// Nothing is limited, whatever srv.xml sets.
+    /// Whether nothing is limited, whatever srv.xml says.
     pub degrade: bool,
-    /// Epochs other than 0, by the id of their biz, including those that map.xml does not name.
+    /// Epochs other than 0, by biz id. They include those of bizs that map.xml does not name.
     epochs: BTreeMap<u32, u64>,
-    /// Lifts, if there are any, by the id of their biz.
+    /// Lifts other than none, by biz id.
     lifts: BTreeMap<u32, Lifts>,
-    /// Limits that shared bizs had before.
+    /// Former limits of shared bizs.
     former: FormerLimits,
-    /// The groups that move, by their names.
+    /// The groups that move, by name.
     moving: BTreeMap<String, MoveMode>,
 }
 
-/// A larger epoch for a biz, and the one that it is to follow.
+/// A larger epoch for a biz, and the epoch that it follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EpochRaise {
-    /// The biz.
+    /// The id of the biz.
     pub biz: u32,
-    /// Its epoch, under which its void nodes were cleared if that is necessary.
+    /// The current epoch of the biz. Void nodes were cleared under it if the step needs that.
     pub from: u64,
-    /// The next one: a [step](EpochStep) from there.
+    /// The next epoch: a [step](EpochStep) from the current one.
     pub to: u64,
 }
 
-/// Why a biz does not get another epoch.
+/// A biz cannot be reset, or its bans cannot be lifted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EpochError {
-    /// Void nodes were cleared under another one.
+    /// The biz now has another epoch than the one under which void nodes were cleared.
     #[error("biz {biz} was reset by another machine meanwhile: reset it again")]
     Moved {
-        /// The biz.
+        /// The id of the biz.
         biz: u32,
     },
-    /// It has the largest one.
+    /// The biz has the largest epoch.
     #[error("biz {biz} has the epoch {MAX_EPOCH}, the largest: it cannot be reset any more")]
     Largest {
-        /// The biz.
+        /// The id of the biz.
         biz: u32,
     },
-    /// Its bans were lifted too often since the last reset.
+    /// The bans were lifted too often since the last reset.
     #[error("biz {biz}: its bans were lifted {} times: reset it, which lifts them, too", u16::MAX)]
     Lifted {
-        /// The biz.
+        /// The id of the biz.
         biz: u32,
     },
 }
 
-/// Why the overlay cannot be read or written.
+/// The overlay cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum OverlayError {
     /// A system call failed.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The reason.
         source: io::Error,
     },
-    /// Its text is not what was written.
+    /// The text is not what was written.
     #[error("{}:{line}: found {found:?}, expected `degrade true`, `epoch BIZ NUMBER`, `lifts BIZ NUMBER TIME`, `former BIZ SHAPE SHAPE LIMIT` or `moving GROUP`", path.display())]
     Damaged {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The line's number, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// What it contains.
+        /// What the line holds.
         found: String,
     },
 }
 
 /// A line that does not belong to an overlay.
 #[derive(Debug)]
-pub(super) struct BadLine {
-    /// Its number, from 1.
+pub(super) struct BadOverlayLine {
+    /// The number of the line, from 1.
     pub line: usize,
-    /// Its text, cut off if it is long.
+    /// The text of the line, cut off if it is long.
     pub found: String,
 }
 
@@ -123,22 +124,23 @@ impl Overlay {
         self.epochs.get(&biz).copied().unwrap_or(0)
     }
 
-    /// The businesses that were reset once, and their epochs.
+    /// The businesses that were ever reset, with their epochs.
     pub fn epochs(&self) -> impl Iterator<Item = (u32, u64)> {
         self.epochs.iter().map(|(&biz, &epoch)| (biz, epoch))
     }
 
-    /// Whether void nodes of a biz were cleared since an overlay of before.
+    /// Whether void nodes of any biz were cleared since the overlay `before`.
     pub fn has_cleared_since(&self, before: &Overlay) -> bool {
         let step = |(biz, epoch)| EpochStep::towards(before.epoch(biz), epoch);
         self.epochs().filter_map(step).any(|step| step.must_clear)
     }
 
-    /// Gives a biz the next epoch. The content of its nodes is then void. `cleared` is the epoch
-    /// under which void nodes were cleared last, where the step needs that.
+    /// Gives a biz the next epoch, which voids the content of its nodes. `cleared` is the epoch
+    /// under which its void nodes were cleared last. Only some steps need it.
     ///
     /// # Errors
-    /// The biz has another epoch by now, and its void nodes must be cleared again.
+    /// The biz has another epoch by now, and its void nodes must be cleared again. Or it has the
+    /// largest epoch.
     pub fn reset(&mut self, biz: u32, cleared: Option<u64>) -> Result<(), EpochError> {
         let from = self.epoch(biz);
         let step = EpochStep::towards(from, from + 1).ok_or(EpochError::Largest { biz })?;
@@ -149,25 +151,25 @@ impl Overlay {
         Ok(())
     }
 
-    /// All nodes of the biz are void with it, and so are their bans.
+    /// Begins an epoch of a biz. It voids all nodes of the biz, and with them their bans.
     fn begin_epoch(&mut self, biz: u32, epoch: u64) {
         self.epochs.insert(biz, epoch);
         self.lifts.remove(&biz);
         self.former.forget(biz);
     }
 
-    /// The limits that a shared biz had before, those that were left last at the end.
+    /// The former limits of a shared biz. The set that was left last is at the end.
     pub fn former(&self, biz: u32) -> &[SharedLimits] {
         self.former.of(biz)
     }
 
-    /// A shared biz has other limits than these from now on.
-    pub fn leave_limits(&mut self, biz: u32, limits: SharedLimits) {
-        self.former.leave(biz, limits);
+    /// Adds limits that a shared biz no longer has.
+    pub fn add_former(&mut self, biz: u32, limits: SharedLimits) {
+        self.former.add(biz, limits);
     }
 
-    /// Forgets the former limits of all bizs but these.
-    pub fn keep_former(&mut self, stays: impl Fn(u32) -> bool) {
+    /// Forgets the former limits of all bizs for which `stays` is false.
+    pub fn retain_former(&mut self, stays: impl Fn(u32) -> bool) {
         self.former.retain(stays);
     }
 
@@ -176,11 +178,11 @@ impl Overlay {
         self.lifts.get(&biz).copied().unwrap_or_default()
     }
 
-    /// Lifts the bans of a biz: those that have been started by now are none. The time of a lift is
-    /// after that of the one before, whatever the clock says.
+    /// Lifts the bans of a biz: all bans that began before now are void. The time of a lift is
+    /// later than that of the previous lift, whatever the clock says.
     ///
     /// # Errors
-    /// They were lifted too often.
+    /// The bans were lifted too often.
     pub fn lift_bans(&mut self, biz: u32, now: Millis) -> Result<(), EpochError> {
         let Lifts { count, last_ms } = self.lifts(biz);
         let count = count.checked_add(1).ok_or(EpochError::Lifted { biz })?;
@@ -189,8 +191,8 @@ impl Overlay {
         Ok(())
     }
 
-    /// Gives a biz the epoch that another machine has begun. False: it has another one than the
-    /// raise begins with, or this is no step from there.
+    /// Gives a biz the epoch that another machine began. Returns false if the raise begins with
+    /// another epoch than the current one, or is not a step.
     pub fn follow(&mut self, raise: EpochRaise) -> bool {
         let EpochRaise { biz, from, to } = raise;
         let step = EpochStep::towards(from, to);
@@ -211,12 +213,12 @@ impl Overlay {
         self.moving = moving;
     }
 
-    /// A group has moved. Returns how; None if it did not move.
+    /// Ends the move of a group. Returns how it moved. `None` if it did not move.
     pub fn end_move(&mut self, group: &str) -> Option<MoveMode> {
         self.moving.remove(group)
     }
 
-    /// Applies it to a configuration.
+    /// Applies the overlay to a configuration.
     pub fn lay_over(&self, conf: &mut Conf) {
         conf.srv.degrade |= self.degrade;
         for biz in &mut conf.map.bizs {
@@ -228,29 +230,30 @@ impl Overlay {
         }
     }
 
-    /// Its path in a data directory.
+    /// The path of the overlay in a data directory.
     pub fn path_in(data_dir: &Path) -> PathBuf {
         data_dir.join(NAME)
     }
 
-    /// Reads the overlay of a data directory. A missing file means that nothing was ever switched.
+    /// Reads the overlay of a data directory. A missing file means an empty overlay.
     ///
     /// # Errors
     /// The file exists and cannot be read. Without it, counters that were reset would count again.
     pub fn read(data_dir: &Path) -> Result<Overlay, OverlayError> {
         let path = data_dir.join(NAME);
         match sys::open_to_read(&path).and_then(io::read_to_string) {
-            Ok(text) => Self::from_text(&text)
-                .map_err(|BadLine { line, found }| OverlayError::Damaged { path, line, found }),
+            Ok(text) => Self::from_text(&text).map_err(|BadOverlayLine { line, found }| {
+                OverlayError::Damaged { path, line, found }
+            }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Overlay::default()),
             Err(source) => Err(OverlayError::Io { path, source }),
         }
     }
 
-    /// Writes it to a data directory. It is complete and on disk when this returns.
+    /// Writes the overlay to a data directory. It is complete and on disk when this returns.
     ///
     /// # Errors
-    /// Those of the file system. The old file may remain.
+    /// The errors of the file system. The old file may remain.
     pub fn write(&self, data_dir: &Path) -> Result<(), OverlayError> {
         let path = data_dir.join(NAME);
         let draft = path.with_extension("new");
@@ -260,7 +263,7 @@ impl Overlay {
             .map_err(|source| OverlayError::Io { path, source })
     }
 
-    /// Its text.
+    /// The overlay as text.
     pub(super) fn to_text(&self) -> String {
         let mut text = String::new();
         if self.degrade {
@@ -284,16 +287,16 @@ impl Overlay {
     }
 
     /// Reads a text. The error is the first line that does not belong to an overlay.
-    pub(super) fn from_text(text: &str) -> Result<Overlay, BadLine> {
+    pub(super) fn from_text(text: &str) -> Result<Overlay, BadOverlayLine> {
         let mut overlay = Overlay::default();
         for (line, number) in text.lines().zip(1..) {
-            let bad = || BadLine { line: number, found: line.chars().take(64).collect() };
-            overlay.take(line).ok_or_else(bad)?;
+            let bad = || BadOverlayLine { line: number, found: line.chars().take(64).collect() };
+            overlay.read_line(line).ok_or_else(bad)?;
         }
         Ok(overlay)
     }
 
-    fn take(&mut self, line: &str) -> Option<()> {
+    fn read_line(&mut self, line: &str) -> Option<()> {
         if line == "degrade true" {
             self.degrade = true;
             return Some(());
@@ -314,7 +317,7 @@ impl Overlay {
             return self.lifts.insert(biz, lifts).is_none().then_some(());
         }
         if let Some(former) = line.strip_prefix("former ") {
-            return self.former.take(former);
+            return self.former.read_line(former);
         }
         let (biz, epoch) = line.strip_prefix("epoch ")?.split_once(' ')?;
         let (biz, epoch) = (biz.parse().ok()?, epoch.parse().ok()?);
@@ -323,7 +326,7 @@ impl Overlay {
     }
 }
 
-/// The lifts in `COUNT TIME`, or in the `COUNT` of an earlier build. Neither is 0.
+/// The lifts in `COUNT TIME`, or in the `COUNT` of an earlier build. Neither number may be 0.
 fn lifts_of(text: &str) -> Option<Lifts> {
     let (count, time) = match text.split_once(' ') {
         Some((count, time)) => (count, Some(time)),
@@ -366,7 +369,7 @@ mod tests {
         assert_eq!(lifts, [lifts_at(2, NOW + 5), lifts_at(1, NOW), Lifts::default()]);
         assert!(overlay.follow(EpochRaise { biz: 9, from: 0, to: MAX_EPOCH - 1 }));
         assert!(overlay.follow(EpochRaise { biz: 9, from: MAX_EPOCH - 1, to: MAX_EPOCH }));
-        let limits = [SharedLimit { scope: Scope::Key, ledger: 0xf3 }].into();
+        let limits = [SharedLimit { scope: Scope::Key, digest: 0xf3 }].into();
         overlay.leave_limits(3, SharedLimits { shapes: [0x8a41, 1], limits });
         assert_eq!((overlay.former(3).len(), overlay.former(7).len()), (1, 0));
         overlay.set_moving(

@@ -1,14 +1,14 @@
-//! The tokens of the admin plane: who may change what, by name.
+//! The tokens of the admin plane. Each has a name, and a grant that says what its owner may change.
 //!
 //! Invariant: names and tokens of a file are unique, so a token has one name. A comparison looks at
-//! every token of the file, and no message ever shows one.
+//! every token of the file, and no message ever shows a token.
 //!
 //! ```text
 //! alice 3q2+7w0123456789
 //! grafana kE9fXy0123456789 read-only
 //! ```
 //!
-//! A file with nothing but a token holds that of `admin`.
+//! A file that holds only a token holds the token of `admin`.
 
 use std::io;
 use std::path::Path;
@@ -17,30 +17,30 @@ use std::sync::Arc;
 use super::token_file::{TokenError, open_error, read_bytes};
 use crate::schema::{AccessToken, Conf};
 
-/// The name of a token that has none of its own.
+/// The name of a token that stands alone in its file.
 const LONE_NAME: &str = "admin";
 /// The most tokens of a file.
 const MAX_TOKENS: usize = 64;
-/// The longest name.
+/// The most bytes of a name.
 const MAX_NAME_BYTES: usize = 64;
-/// The most bytes of a file: all tokens with the longest names, and as much white space.
+/// The most bytes of a file: enough for all tokens with the longest names, and as much white space.
 const MAX_FILE_BYTES: u64 = 256 << 10;
 
 /// What the owner of a token may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grant {
-    /// All that the admin plane offers.
+    /// Everything that the admin plane offers.
     Change,
-    /// Nothing but look.
+    /// Only reading.
     ReadOnly,
 }
 
 /// A token with its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedToken {
-    /// The name, for the log and the changes.
+    /// The name, for the log and the list of changes.
     pub name: Arc<str>,
-    /// What it is good for.
+    /// What the owner of the token may do.
     pub grant: Grant,
     token: AccessToken,
 }
@@ -49,16 +49,16 @@ pub struct NamedToken {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdminTokens(Vec<NamedToken>);
 
-/// A line that is no token with its name.
+/// The fault of a line that is not a name with a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct BadLine {
+struct BadTokenLine {
     found: String,
     expected: String,
 }
 
-impl BadLine {
-    fn of(found: impl Into<String>, expected: impl Into<String>) -> BadLine {
-        BadLine { found: found.into(), expected: expected.into() }
+impl BadTokenLine {
+    fn of(found: impl Into<String>, expected: impl Into<String>) -> BadTokenLine {
+        BadTokenLine { found: found.into(), expected: expected.into() }
     }
 }
 
@@ -77,10 +77,10 @@ impl AdminTokens {
     }
 
     fn of(path: &Path, bytes: &[u8]) -> Result<AdminTokens, TokenError> {
-        let unfit = || TokenError::Unfit { path: path.to_owned() };
-        let text = std::str::from_utf8(bytes).map_err(|_| unfit())?;
+        let malformed = || TokenError::Malformed { path: path.to_owned() };
+        let text = std::str::from_utf8(bytes).map_err(|_| malformed())?;
         if let [_] = text.split_ascii_whitespace().take(2).collect::<Vec<_>>()[..] {
-            let token = AccessToken::of(text.as_bytes()).ok_or_else(unfit)?;
+            let token = AccessToken::of(text.as_bytes()).ok_or_else(malformed)?;
             let name = Arc::from(LONE_NAME);
             return Ok(AdminTokens(vec![NamedToken { name, grant: Grant::Change, token }]));
         }
@@ -90,7 +90,7 @@ impl AdminTokens {
                 continue;
             }
             let taken = read_line(line).and_then(|token| check_new(token, &tokens));
-            let taken = taken.map_err(|BadLine { found, expected }| TokenError::Line {
+            let taken = taken.map_err(|BadTokenLine { found, expected }| TokenError::Line {
                 path: path.to_owned(),
                 line: number,
                 found,
@@ -98,50 +98,51 @@ impl AdminTokens {
             });
             tokens.push(taken?);
         }
-        if tokens.is_empty() { Err(unfit()) } else { Ok(AdminTokens(tokens)) }
+        if tokens.is_empty() { Err(malformed()) } else { Ok(AdminTokens(tokens)) }
     }
 
-    /// The token that equals the given one. The time does not reveal which one it is like.
+    /// The token that equals the given text. The time does not reveal which token the text
+    /// resembles.
     pub fn find(&self, given: &[u8]) -> Option<&NamedToken> {
-        self.0.iter().fold(None, |found, known| match known.token.is(given) {
+        self.0.iter().fold(None, |found, known| match known.token.matches(given) {
             true => Some(known),
             false => found,
         })
     }
 }
 
-/// Reads the token of a line. A fault shows no word of a malformed line: any of them may be a token
-/// in the wrong place.
-fn read_line(line: &str) -> Result<NamedToken, BadLine> {
+/// Reads the token of a line. A fault shows no word of a malformed line, because any of them may be
+/// a misplaced token.
+fn read_line(line: &str) -> Result<NamedToken, BadTokenLine> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let (name, token, grant) = match words[..] {
         [name, token] => (name, token, Grant::Change),
         [name, token, "read-only"] => (name, token, Grant::ReadOnly),
-        [_, _, _] => return Err(BadLine::of("another third word", "read-only, or none")),
+        [_, _, _] => return Err(BadTokenLine::of("another third word", "read-only, or none")),
         _ => {
             let found = format!("{} word{}", words.len(), if words.len() == 1 { "" } else { "s" });
-            return Err(BadLine::of(found, "NAME TOKEN or NAME TOKEN read-only"));
+            return Err(BadTokenLine::of(found, "NAME TOKEN or NAME TOKEN read-only"));
         }
     };
     if !is_name(name) {
         let expected = format!("one of 1 to {MAX_NAME_BYTES} letters, digits and ._-");
-        return Err(BadLine::of("a first word that is no name", expected));
+        return Err(BadTokenLine::of("a first word that is no name", expected));
     }
     let token = AccessToken::of(token.as_bytes())
-        .ok_or_else(|| BadLine::of("a second word that is no token", AccessToken::words()))?;
+        .ok_or_else(|| BadTokenLine::of("a second word that is no token", AccessToken::words()))?;
     Ok(NamedToken { name: name.into(), grant, token })
 }
 
-/// The token, if the ones before it leave room for it.
-fn check_new(token: NamedToken, before: &[NamedToken]) -> Result<NamedToken, BadLine> {
+/// Returns the token if its name and its text are new, and the file may hold one more.
+fn check_new(token: NamedToken, before: &[NamedToken]) -> Result<NamedToken, BadTokenLine> {
     if before.iter().any(|known| known.name == token.name) {
-        return Err(BadLine::of("a name of a line before", "each name once"));
+        return Err(BadTokenLine::of("a name of a line before", "each name once"));
     }
     if before.iter().any(|known| known.token == token.token) {
-        return Err(BadLine::of("the token of a line before", "each token once"));
+        return Err(BadTokenLine::of("the token of a line before", "each token once"));
     }
     if before.len() == MAX_TOKENS {
-        return Err(BadLine::of("one more token", format!("at most {MAX_TOKENS}")));
+        return Err(BadTokenLine::of("one more token", format!("at most {MAX_TOKENS}")));
     }
     Ok(token)
 }
@@ -152,16 +153,16 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Conf {
-    /// The tokens of the admin plane. None: the configuration names no token file.
+    /// The tokens of the admin plane. `None` if the configuration names no token file.
     ///
     /// # Errors
-    /// It names a file without usable tokens.
+    /// The named file holds no usable tokens.
     pub fn admin_tokens(&self) -> Result<Option<AdminTokens>, TokenError> {
         let file = self.srv.admin.as_ref().and_then(|admin| admin.token_file.as_deref());
         file.map(AdminTokens::read).transpose()
     }
 
-    /// Warnings for an operator before the admin plane is used, one line each.
+    /// Warnings about the token file for an operator, one line each.
     pub fn token_warnings(&self) -> Vec<String> {
         let Some(path) = self.srv.admin.as_ref().and_then(|admin| admin.token_file.as_deref())
         else {
@@ -226,14 +227,14 @@ mod tests {
             (format!("alice {OTHER}\n"), "3: found a name of a line before, expected each name"),
             (format!("bob {ONE}\n"), "3: found the token of a line before, expected each token"),
         ] {
-            let said = tokens(&format!("{first}{line}")).unwrap_err().to_string();
-            assert!(said.starts_with("token-file admin.token:"), "{said}");
-            assert!(said.contains(expected), "{line:?}: {said}");
-            assert!(!said.contains(OTHER) && !said.contains("short"), "{said}");
+            let message = tokens(&format!("{first}{line}")).unwrap_err().to_string();
+            assert!(message.starts_with("token-file admin.token:"), "{message}");
+            assert!(message.contains(expected), "{line:?}: {message}");
+            assert!(!message.contains(OTHER) && !message.contains("short"), "{message}");
         }
         for text in ["", " \n\n", "short", "0123456789abcdé0"] {
-            let said = tokens(text).unwrap_err().to_string();
-            assert!(said.contains("expected one line of 16 to 1024 characters"), "{said}");
+            let message = tokens(text).unwrap_err().to_string();
+            assert!(message.contains("expected one line of 16 to 1024 characters"), "{message}");
         }
     }
 
@@ -243,15 +244,15 @@ mod tests {
             (0..most).map(|nth| format!("n{nth} {ONE}{nth}\n")).collect()
         };
         assert!(tokens(&lines(MAX_TOKENS)).is_ok());
-        let said = tokens(&lines(MAX_TOKENS + 1)).unwrap_err().to_string();
-        assert!(said.contains(":65: found one more token, expected at most 64"), "{said}");
+        let message = tokens(&lines(MAX_TOKENS + 1)).unwrap_err().to_string();
+        assert!(message.contains(":65: found one more token, expected at most 64"), "{message}");
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
-        let said = |path: &Path| AdminTokens::read(path).unwrap_err().to_string();
-        assert!(said(&path).contains("token does not exist"));
-        assert!(said(dir.path()).contains("it is no file"));
+        let message = |path: &Path| AdminTokens::read(path).unwrap_err().to_string();
+        assert!(message(&path).contains("token does not exist"));
+        assert!(message(dir.path()).contains("it is no file"));
         std::fs::write(&path, vec![b' '; MAX_FILE_BYTES as usize + 1]).unwrap();
-        assert!(said(&path).contains("it is longer than"));
+        assert!(message(&path).contains("it is longer than"));
         std::fs::write(&path, format!("alice {ONE}\n")).unwrap();
         assert!(AdminTokens::read(&path).unwrap().find(ONE.as_bytes()).is_some());
     }

@@ -1,27 +1,27 @@
 //! Reads `<http hosts>` and `<http allow-origin>`: lists of hosts and of origins.
 //!
-//! Invariant: a list is bounded, and one faulty word makes it a fault that shows the word.
+//! Invariant: a list is bounded. A faulty word makes the whole list a fault, which shows the word.
 
-use super::fault::shown;
-use super::value::Value;
+use super::notes::shown;
+use super::scalar::Parsed;
 use crate::schema::{HostName, Origin};
 
 /// The most names in one list.
 const MAX_NAMES: usize = 64;
 
 /// Reads the names of `hosts`.
-pub(super) fn hosts(text: &str) -> Value<Vec<HostName>> {
+pub(super) fn hosts(text: &str) -> Parsed<Vec<HostName>> {
     let expected = "hosts such as frs.internal, frs.internal:7600, 10.0.0.5 or [fc00::5]";
     list(text, expected, HostName::parse)
 }
 
 /// Reads the sites of `allow-origin`.
-pub(super) fn origins(text: &str) -> Value<Vec<Origin>> {
+pub(super) fn origins(text: &str) -> Parsed<Vec<Origin>> {
     let expected = "origins such as https://app.example.com or http://localhost:3000";
     list(text, expected, Origin::parse)
 }
 
-fn list<T>(text: &str, expected: &str, parse: impl Fn(&str) -> Option<T>) -> Value<Vec<T>> {
+fn list<T>(text: &str, expected: &str, parse: impl Fn(&str) -> Option<T>) -> Parsed<Vec<T>> {
     let words = || text.split_ascii_whitespace();
     let count = words().count();
     if !(1..=MAX_NAMES).contains(&count) {
@@ -46,7 +46,7 @@ mod tests {
         let all = hosts(" frs.Internal\n [FC00::5]:7600\tother:80 ").unwrap();
         let is = |text: &str| {
             let named = Authority::parse(text.as_bytes()).unwrap();
-            all.iter().any(|host| host.is(&named))
+            all.iter().any(|host| host.matches(&named))
         };
         for text in ["frs.internal", "FRS.INTERNAL:7600", "frs.internal:1", "[fc00::5]:7600"] {
             assert!(is(text), "{text}");

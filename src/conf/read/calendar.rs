@@ -3,9 +3,9 @@
 use frs_base::sys;
 use jiff::tz::{self, TimeZone};
 
-use super::fault::{Checked, Notes};
+use super::notes::{Checked, Notes};
+use super::scalar::{Parsed, only_with, time_of_day, word};
 use super::suggest::nearest;
-use super::value::{Value, only_with, time_of_day, word};
 use super::xml::Element;
 use crate::schema::{Turns, Unit};
 
@@ -32,8 +32,8 @@ pub(super) fn required(notes: &mut Notes<'_>, element: &Element) -> Checked<Turn
     Ok(Turns { unit: unit?, zone: zone?, at_minutes: at? })
 }
 
-/// The turns of a limit for which they are optional. Without a unit, no other setting of them is
-/// allowed, nor a history of windows.
+/// The turns of a limit for which they are optional. Without `unit`, neither their other settings
+/// nor a history of windows is allowed.
 pub(super) fn optional(notes: &mut Notes<'_>, element: &Element) -> Checked<Option<Turns>> {
     if element.broken || element.attribute("unit").is_some() {
         return required(notes, element).map(Some);
@@ -46,23 +46,23 @@ pub(super) fn optional(notes: &mut Notes<'_>, element: &Element) -> Checked<Opti
     Ok(None)
 }
 
-/// Notes the faults of all of these settings, if their use is unknown.
+/// Notes the faults of all these settings if the policy that would use them is unknown.
 pub(super) fn look(notes: &mut Notes<'_>, element: &Element) {
     let _noted = element.optional(notes, "unit", unit);
     let _noted = element.optional(notes, "tz", zone);
     let _noted = element.optional(notes, "at", time_of_day);
 }
 
-fn unit(text: &str) -> Value<Unit> {
+fn unit(text: &str) -> Parsed<Unit> {
     word(&UNITS)(text)
 }
 
-fn zone(text: &str) -> Value<TimeZone> {
-    // The database of zones is behind locks of its own, which a forked child would find held.
+fn zone(text: &str) -> Parsed<TimeZone> {
+    // The time zone database has locks of its own. A child forked meanwhile would find them held.
     sys::between_forks(|| known_zone(text))
 }
 
-fn known_zone(text: &str) -> Value<TimeZone> {
+fn known_zone(text: &str) -> Parsed<TimeZone> {
     match TimeZone::get(text) {
         Ok(zone) if !zone.is_unknown() => Ok(zone),
         _ => Err(zone_expected(text)),
@@ -74,7 +74,7 @@ fn zone_expected(text: &str) -> String {
     let names: Vec<String> = tz::db().available().map(|name| name.to_string()).collect();
     let city = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
     let whole = nearest(text, names.iter().map(String::as_str)).map(str::to_owned);
-    // A name without the continent probably means the city.
+    // A name without its continent probably means the city.
     let near = whole.or_else(|| {
         let cities: Vec<String> = names.iter().map(|name| city(name)).collect();
         let near = nearest(&city(text), cities.iter().map(String::as_str))?;

@@ -1,18 +1,18 @@
 //! `<cluster>`, read: its defaults and its bounds.
 //!
-//! Invariant: all nodes are reached alike, because the machines that they name are reached as they
-//! are.
+//! Invariant: all nodes are reached with the same transport and login. Nodes that they name later
+//! are reached in the same way.
 
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
-use super::fault::{Checked, Notes, shown};
-use super::value::{Value, duration, whole32};
-use super::walk::Shape;
+use super::notes::{Checked, Notes, shown};
+use super::scalar::{Parsed, duration, whole32};
+use super::walk::ElementSchema;
 use super::xml::Element;
 use crate::schema::{Cluster, ClusterNode, Login};
 
-const CLUSTER: Shape = Shape {
+const CLUSTER: ElementSchema = ElementSchema {
     attributes: &[
         "name",
         "secret-file",
@@ -23,16 +23,17 @@ const CLUSTER: Shape = Shape {
         "max-parked",
     ],
     many: &["node"],
-    ..Shape::EMPTY
+    ..ElementSchema::EMPTY
 };
-const NODE: Shape = Shape { attributes: &["user", "password-file"], text: true, ..Shape::EMPTY };
+const NODE: ElementSchema =
+    ElementSchema { attributes: &["user", "password-file"], text: true, ..ElementSchema::EMPTY };
 const MAX_NODES: usize = 64;
-/// Bytes of a host's name (RFC 1035, section 2.3.4).
+/// The most bytes of a host's name (RFC 1035, section 2.3.4).
 const MAX_HOST_BYTES: usize = 255;
 const MAX_USER_BYTES: usize = 128;
 const ADDRESS: &str = "HOST:PORT, redis://HOST:PORT or rediss://HOST:PORT";
 
-/// Reads `<cluster>`, if it is there; its faults are noted.
+/// Reads `<cluster>`, if it is present, and notes its faults.
 pub(super) fn cluster(
     notes: &mut Notes<'_>,
     element: Option<&Element>,
@@ -46,7 +47,7 @@ pub(super) fn cluster(
     let wait_replicas = element.or(notes, "wait-replicas", 0, whole32(0, 8));
     let batch = element.or(notes, "batch", 64, whole32(1, 1024));
     let max_parked = element.or(notes, "max-parked", 4096, whole32(1, 65_536));
-    let Reached { nodes, tls, login } = nodes(notes, element)?;
+    let ReachedNodes { nodes, tls, login } = nodes(notes, element)?;
     Ok(Some(Cluster {
         name: name?,
         secret_file: secret_file?,
@@ -61,29 +62,29 @@ pub(super) fn cluster(
     }))
 }
 
-/// Nodes, and how they are reached.
-struct Reached {
+/// The nodes, and how they are reached.
+struct ReachedNodes {
     nodes: Vec<ClusterNode>,
     tls: bool,
     login: Option<Login>,
 }
 
-/// What one `<node>` says.
+/// One `<node>`.
 #[derive(Debug)]
-struct Seed {
+struct SeedNode {
     at: usize,
-    address: Address,
+    address: NodeAddress,
     login: Option<Login>,
 }
 
 #[derive(Debug)]
-struct Address {
+struct NodeAddress {
     node: ClusterNode,
     tls: bool,
 }
 
-fn nodes(notes: &mut Notes<'_>, cluster: &Element) -> Checked<Reached> {
-    let mut seeds: Vec<Seed> = Vec::new();
+fn nodes(notes: &mut Notes<'_>, cluster: &Element) -> Checked<ReachedNodes> {
+    let mut seeds: Vec<SeedNode> = Vec::new();
     let mut faulty = None;
     for (nth, element) in cluster.children_named("node").enumerate() {
         if nth == MAX_NODES {
@@ -91,7 +92,9 @@ fn nodes(notes: &mut Notes<'_>, cluster: &Element) -> Checked<Reached> {
             faulty = Some(notes.note(element.at, "another <node>", expected));
             break;
         }
-        match seed(notes, element).and_then(|seed| beside(notes, &seeds, element, seed)) {
+        match seed(notes, element)
+            .and_then(|seed| check_beside_others(notes, &seeds, element, seed))
+        {
             Ok(seed) => seeds.push(seed),
             Err(fault) => faulty = Some(fault),
         }
@@ -99,17 +102,21 @@ fn nodes(notes: &mut Notes<'_>, cluster: &Element) -> Checked<Reached> {
     if let Some(faulty) = faulty {
         return Err(faulty);
     }
-    let Some(Seed { address: Address { tls, .. }, login, .. }) = seeds.first() else {
+    let Some(SeedNode { address: NodeAddress { tls, .. }, login, .. }) = seeds.first() else {
         let expected = format!("at least one <node>: {ADDRESS}");
         return Err(notes.note(cluster.at, "<cluster> without <node>", expected));
     };
     let (tls, login) = (*tls, login.clone());
-    Ok(Reached { nodes: seeds.into_iter().map(|seed| seed.address.node).collect(), tls, login })
+    Ok(ReachedNodes {
+        nodes: seeds.into_iter().map(|seed| seed.address.node).collect(),
+        tls,
+        login,
+    })
 }
 
-fn seed(notes: &mut Notes<'_>, element: &Element) -> Checked<Seed> {
+fn seed(notes: &mut Notes<'_>, element: &Element) -> Checked<SeedNode> {
     NODE.check(notes, element);
-    // Its text would stand in the fault, and from there in a log.
+    // A fault would show the text of the node, and the log would repeat it.
     let address = if element.text.contains('@') {
         let expected = "HOST:PORT there, and the attributes user and password-file";
         let at = element.text_at.unwrap_or(element.at);
@@ -131,11 +138,17 @@ fn seed(notes: &mut Notes<'_>, element: &Element) -> Checked<Seed> {
             ));
         }
     };
-    Ok(Seed { at: element.at, address: address?, login })
+    Ok(SeedNode { at: element.at, address: address?, login })
 }
 
-/// A node beside those before it: another address, reached alike.
-fn beside(notes: &mut Notes<'_>, seeds: &[Seed], element: &Element, seed: Seed) -> Checked<Seed> {
+/// Checks a node against the nodes before it: its address is new, and it is reached in the same
+/// way.
+fn check_beside_others(
+    notes: &mut Notes<'_>,
+    seeds: &[SeedNode],
+    element: &Element,
+    seed: SeedNode,
+) -> Checked<SeedNode> {
     let found = |what: &str| format!("<node>{}</node> {what}", shown(element.text.trim()));
     if let Some(other) = seeds.iter().find(|other| other.address.node == seed.address.node) {
         let expected = format!("it once (first in line {})", notes.line(other.at));
@@ -155,7 +168,7 @@ fn beside(notes: &mut Notes<'_>, seeds: &[Seed], element: &Element, seed: Seed) 
     Err(notes.note(element.at, found(what), expected))
 }
 
-fn address(text: &str) -> Value<Address> {
+fn address(text: &str) -> Parsed<NodeAddress> {
     let (tls, rest) = match text.split_once("://") {
         None => (false, text),
         Some(("redis", rest)) => (false, rest),
@@ -165,12 +178,12 @@ fn address(text: &str) -> Value<Address> {
     let (host, port) = rest.rsplit_once(':').ok_or(ADDRESS)?;
     let host = host_of(host).ok_or(ADDRESS)?;
     match whole32(1, u16::MAX.into())(port) {
-        Ok(port) => Ok(Address { node: ClusterNode { host, port: port as u16 }, tls }),
+        Ok(port) => Ok(NodeAddress { node: ClusterNode { host, port: port as u16 }, tls }),
         Err(_) => Err("a port from 1 to 65535".to_owned()),
     }
 }
 
-/// The name or address that a text means, in lower case; an IPv6 address in one way only.
+/// The name or address of a text, in lower case. An IPv6 address gets its canonical text.
 fn host_of(text: &str) -> Option<String> {
     if let Some(address) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
         return address.parse().ok().map(|address: Ipv6Addr| address.to_string());
@@ -180,7 +193,7 @@ fn host_of(text: &str) -> Option<String> {
     is_host.then(|| text.to_ascii_lowercase())
 }
 
-fn name(text: &str) -> Value<String> {
+fn name(text: &str) -> Parsed<String> {
     let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if (1..=32).contains(&text.len()) && text.bytes().all(fits) {
         Ok(text.to_owned())
@@ -189,7 +202,7 @@ fn name(text: &str) -> Value<String> {
     }
 }
 
-fn user(text: &str) -> Value<String> {
+fn user(text: &str) -> Parsed<String> {
     if (1..=MAX_USER_BYTES).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()) {
         Ok(text.to_owned())
     } else {
@@ -197,11 +210,11 @@ fn user(text: &str) -> Value<String> {
     }
 }
 
-fn file(text: &str) -> Value<PathBuf> {
+fn file(text: &str) -> Parsed<PathBuf> {
     if text.is_empty() || text.ends_with('/') { Err("a file".to_owned()) } else { Ok(text.into()) }
 }
 
-/// Does srv.xml name a cluster? True where that cannot be told.
+/// Whether srv.xml names a cluster. True if that is unknown.
 pub(crate) fn may_be_named(root: Option<&Element>, complete: bool) -> bool {
     match root {
         Some(root) if root.name == "srv" && complete => root.child("cluster").is_some(),

@@ -1,15 +1,16 @@
-//! Reads what only `distinct` has: `precision`, and the `max` and the settings that go with it.
+//! Reads the settings that only `distinct` has: `precision`, and the `max` and others that depend
+//! on it.
 //!
-//! Invariant: an exact limit has a max; a sketch has one exactly if it advises, and bans nothing,
+//! Invariant: an exact limit has a max. A sketch has a max exactly if it advises. It never bans,
 //! because it refuses nothing.
 
 use super::calendar;
-use super::fault::{Checked, Notes};
-use super::value::{Value, whole};
+use super::notes::{Checked, Notes};
+use super::scalar::{Parsed, whole};
 use super::xml::Element;
-use crate::schema::{Distinct, Limit, MAX_COUNT, MAX_MEMBERS, Scope, StatePlace, Tally};
+use crate::schema::{Distinct, DistinctCounting, Limit, MAX_COUNT, MAX_MEMBERS, Scope, StatePlace};
 
-/// The default of `on-exceed`: it advises nothing.
+/// The default of `on-exceed`: the limit advises nothing.
 pub(super) const REFUSE: &str = "refuse";
 /// The precisions of a sketch.
 const PRECISIONS: std::ops::RangeInclusive<u64> = 8..=14;
@@ -23,7 +24,7 @@ pub(super) enum Precision {
 }
 
 /// Reads a precision.
-pub(super) fn precision(text: &str) -> Value<Precision> {
+pub(super) fn precision(text: &str) -> Parsed<Precision> {
     match text.parse() {
         _ if text == "exact" => Ok(Precision::Exact),
         Ok(precision) if PRECISIONS.contains(&precision) && !text.starts_with(['+', '0']) => {
@@ -37,7 +38,7 @@ pub(super) fn precision(text: &str) -> Value<Precision> {
 pub(super) fn distinct(notes: &mut Notes<'_>, element: &Element) -> Checked<Distinct> {
     let turns = calendar::optional(notes, element);
     let default = Precision::Sketch(DEFAULT_PRECISION);
-    let tally = match element.or(notes, "precision", default, precision) {
+    let counting = match element.or(notes, "precision", default, precision) {
         Ok(Precision::Exact) => exact(notes, element),
         Ok(Precision::Sketch(precision)) => sketch(notes, element, precision),
         Err(faulty) => {
@@ -45,14 +46,14 @@ pub(super) fn distinct(notes: &mut Notes<'_>, element: &Element) -> Checked<Dist
             Err(faulty)
         }
     };
-    Ok(Distinct { turns: turns?, tally: tally? })
+    Ok(Distinct { turns: turns?, counting: counting? })
 }
 
-fn exact(notes: &mut Notes<'_>, element: &Element) -> Checked<Tally> {
-    Ok(Tally::Exact { max: element.required(notes, "max", whole(1, MAX_MEMBERS))? })
+fn exact(notes: &mut Notes<'_>, element: &Element) -> Checked<DistinctCounting> {
+    Ok(DistinctCounting::Exact { max: element.required(notes, "max", whole(1, MAX_MEMBERS))? })
 }
 
-fn sketch(notes: &mut Notes<'_>, element: &Element, precision: u8) -> Checked<Tally> {
+fn sketch(notes: &mut Notes<'_>, element: &Element, precision: u8) -> Checked<DistinctCounting> {
     let advises = element.attribute("on-exceed").is_some_and(|word| word.value != REFUSE);
     let mut fits = Ok(());
     if let Some(attribute) = element.attribute("ban") {
@@ -70,11 +71,11 @@ fn sketch(notes: &mut Notes<'_>, element: &Element, precision: u8) -> Checked<Ta
         Ok(None)
     };
     fits?;
-    Ok(Tally::Sketch { precision, max: max? })
+    Ok(DistinctCounting::Sketch { precision, max: max? })
 }
 
-/// Notes what cannot be beside an exact limit. Its set is the last of its node, as the ring of
-/// sliding limits is: a scope has one of them.
+/// Notes limits that cannot stand beside an exact limit. Its set is the last part of its node, and
+/// so is the ring of sliding limits: a scope has room for one of them.
 pub(super) fn stand_alone(notes: &mut Notes<'_>, biz: &Element, limits: &[Checked<Limit>]) {
     for scope in [Scope::Key, Scope::Biz] {
         let mut last = None;

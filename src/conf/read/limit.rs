@@ -1,13 +1,13 @@
 //! Reads `<limit>`: the settings of each policy, their defaults and their bounds.
 //!
-//! Invariant: a setting of another policy is a fault that names that policy.
+//! Invariant: a setting that belongs to another policy is a fault that names that policy.
 
 use std::sync::Arc;
 
 use super::distinct::REFUSE;
-use super::fault::{Checked, Faulty, Notes};
-use super::value::{Value, boolean, duration, only_with, rate, whole, word};
-use super::walk::Shape;
+use super::notes::{Checked, Faulty, Notes};
+use super::scalar::{Parsed, boolean, duration, only_with, rate, whole, word};
+use super::walk::ElementSchema;
 use super::xml::Element;
 use super::{calendar, distinct, weight};
 use crate::schema::{
@@ -16,7 +16,7 @@ use crate::schema::{
     Total, duration_text, most_burst, most_gcra_burst, most_gcra_rate, most_rate,
 };
 
-const LIMIT: Shape = Shape {
+const LIMIT: ElementSchema = ElementSchema {
     attributes: &[
         "policy",
         "scope",
@@ -36,7 +36,7 @@ const LIMIT: Shape = Shape {
         "precision",
     ],
     many: &["weight"],
-    ..Shape::EMPTY
+    ..ElementSchema::EMPTY
 };
 const POLICIES: [&str; 9] = [
     "interval",
@@ -49,7 +49,7 @@ const POLICIES: [&str; 9] = [
     "count",
     "distinct",
 ];
-/// What others call them, and what they are here.
+/// What other systems call some policies, and what these are called here.
 const OTHER_NAMES: [(&[&str], &str); 6] = [
     (
         &["fixed-window", "fixed", "window", "fixed-window-counter"],
@@ -68,9 +68,9 @@ const OTHER_NAMES: [(&[&str], &str); 6] = [
 ];
 const REFUSING: &[&str] =
     &["interval", "calendar", "sliding", "sliding-counter", "token", "gcra", "total", "distinct"];
-/// The policies with natural windows, which may be remembered.
+/// The policies with calendar windows, which a history can remember.
 const WITH_WINDOWS: &[&str] = &["calendar", "count", "distinct"];
-/// Settings that only some policies have, with these policies.
+/// Settings that only some policies have, each with these policies.
 const SETTINGS: [(&str, &[&str]); 14] = [
     ("max", &["interval", "calendar", "sliding", "sliding-counter", "total", "distinct"]),
     ("interval", &["interval", "sliding", "sliding-counter"]),
@@ -120,7 +120,7 @@ pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> 
     Ok(Limit { ban_ms, advice, weights, history, ..Limit::new(scope?, policy?) })
 }
 
-fn policy_name(text: &str) -> Value<&'static str> {
+fn policy_name(text: &str) -> Parsed<&'static str> {
     word(&POLICIES.map(|name| (name, name)))(text).map_err(|expected| {
         let plain = text.trim().to_lowercase().replace(['_', ' '], "-");
         match OTHER_NAMES.iter().find(|(names, _)| names.contains(&plain.as_str())) {
@@ -130,7 +130,7 @@ fn policy_name(text: &str) -> Value<&'static str> {
     })
 }
 
-/// Notes each setting that belongs to another policy.
+/// Notes each setting that only other policies have.
 fn no_others(notes: &mut Notes<'_>, element: &Element, policy: &str) {
     for (name, policies) in SETTINGS {
         if let (Some(attribute), false) = (element.attribute(name), policies.contains(&policy)) {
@@ -140,10 +140,10 @@ fn no_others(notes: &mut Notes<'_>, element: &Element, policy: &str) {
     }
 }
 
-/// A word of advice. None: refuse.
+/// A word of advice. `None` if the limit refuses.
 type Advice = Option<Arc<str>>;
 
-/// What happens beyond a limit: at most one of a ban and a word of advice.
+/// What happens over a limit. At most one of a ban and a word of advice.
 #[derive(Debug, Default)]
 struct Exceeded {
     ban_ms: Option<u64>,
@@ -161,12 +161,12 @@ fn exceeded(notes: &mut Notes<'_>, element: &Element) -> Checked<Exceeded> {
     Ok(Exceeded { ban_ms: ban_ms?, advice })
 }
 
-/// The windows that a limit remembers.
-fn history(text: &str) -> Value<u16> {
+/// The number of windows that a limit remembers.
+fn history(text: &str) -> Parsed<u16> {
     whole(1, MAX_HISTORY.into())(text).map(|windows| windows as u16)
 }
 
-fn advice(text: &str) -> Value<Advice> {
+fn advice(text: &str) -> Parsed<Advice> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     match text {
         REFUSE => Ok(None),
@@ -175,7 +175,8 @@ fn advice(text: &str) -> Value<Advice> {
     }
 }
 
-/// Notes the faults of all settings, if the policy is unknown and so are the settings it needs.
+/// Notes the faults of all settings if the policy is unknown, and with it the settings that it
+/// needs.
 fn look(notes: &mut Notes<'_>, element: &Element) {
     let _noted = element.optional(notes, "interval", duration(1, MAX_DURATION_MS));
     let _noted = element.optional(notes, "max", whole(0, MAX_COUNT));
@@ -226,7 +227,7 @@ fn calendar(notes: &mut Notes<'_>, element: &Element) -> Checked<Calendar> {
     Ok(limit)
 }
 
-/// What is lent must be paid back, and in time.
+/// Notes a debt that is never paid back, or not in time.
 fn pays_back(notes: &mut Notes<'_>, element: &Element, credit: Credit, max: u64) -> Checked<()> {
     let at = element.value_at("debt");
     let debt = credit.debt;
@@ -244,7 +245,7 @@ fn pays_back(notes: &mut Notes<'_>, element: &Element, credit: Credit, max: u64)
 }
 
 fn sliding(notes: &mut Notes<'_>, element: &Element) -> Checked<Sliding> {
-    fn bounded(read: impl Fn(&str) -> Value<u64>) -> impl Fn(&str) -> Value<u64> {
+    fn bounded(read: impl Fn(&str) -> Parsed<u64>) -> impl Fn(&str) -> Parsed<u64> {
         move |text| read(text).map_err(|expected| format!("{expected}; {BEYOND_SLIDING}"))
     }
     let interval_ms = element.required(notes, "interval", bounded(duration(1, MAX_SLIDING_MS)));
@@ -260,7 +261,8 @@ fn sliding_counter(notes: &mut Notes<'_>, element: &Element) -> Checked<SlidingC
 
 fn token(notes: &mut Notes<'_>, element: &Element) -> Checked<Token> {
     let bounds = BucketBounds { rate: most_rate, burst: most_burst };
-    let Bucket { rate: Rate { number: rate, per_ms }, burst } = bucket(notes, element, &bounds)?;
+    let BucketSettings { rate: Rate { number: rate, per_ms }, burst } =
+        bucket(notes, element, &bounds)?;
     Ok(Token { rate, per_ms, burst })
 }
 
@@ -274,24 +276,28 @@ fn gcra(notes: &mut Notes<'_>, element: &Element) -> Checked<Gcra> {
         let found = "attribute max-period without per-call=\"true\"".to_owned();
         return Err(notes.note(attribute.at, found, "per-call=\"true\", or no max-period"));
     }
-    let Bucket { rate: Rate { number: rate, per_ms }, burst } = read?;
+    let BucketSettings { rate: Rate { number: rate, per_ms }, burst } = read?;
     let max_period_ms = is_per_call?.then_some(max_period_ms?);
     Ok(Gcra { rate, per_ms, burst, max_period_ms })
 }
 
-/// The bounds of a bucket: of its rate, by the milliseconds of the unit, and of its burst, by rate
-/// and unit.
+/// The bounds of a bucket. `rate` takes the milliseconds of the unit. `burst` takes the rate and
+/// these milliseconds.
 struct BucketBounds {
     rate: fn(u64) -> u64,
     burst: fn(u64, u64) -> u64,
 }
 
-struct Bucket {
+struct BucketSettings {
     rate: Rate,
     burst: u64,
 }
 
-fn bucket(notes: &mut Notes<'_>, element: &Element, bounds: &BucketBounds) -> Checked<Bucket> {
+fn bucket(
+    notes: &mut Notes<'_>,
+    element: &Element,
+    bounds: &BucketBounds,
+) -> Checked<BucketSettings> {
     let read = element.required(notes, "rate", rate(bounds.rate));
     let most = read.map_or(MAX_BURST, |rate| (bounds.burst)(rate.number, rate.per_ms));
     let burst = element.optional(notes, "burst", whole(1, most));
@@ -302,5 +308,5 @@ fn bucket(notes: &mut Notes<'_>, element: &Element, bounds: &BucketBounds) -> Ch
         let expected = format!("burst: a whole number from 1 to {most}");
         return Err(notes.note(element.value_at("rate"), found, expected));
     }
-    Ok(Bucket { rate, burst: burst.unwrap_or(rate.number) })
+    Ok(BucketSettings { rate, burst: burst.unwrap_or(rate.number) })
 }

@@ -5,14 +5,15 @@
 
 use std::collections::HashMap;
 
-use super::fault::{Checked, Faulty, Notes, shown};
-use super::value::{Value, whole};
-use super::walk::Shape;
+use super::notes::{Checked, Faulty, Notes, shown};
+use super::scalar::{Parsed, whole};
+use super::walk::ElementSchema;
 use super::xml::Element;
 use crate::schema::{Cidr, KeyType, Limit, ListRule, Listed, MAX_COUNT, Pattern, override_max};
 
-const LIST: Shape = Shape { attributes: &["key"], ..Shape::EMPTY };
-const OVERRIDE: Shape = Shape { attributes: &["key", "limit", "max"], ..Shape::EMPTY };
+const LIST: ElementSchema = ElementSchema { attributes: &["key"], ..ElementSchema::EMPTY };
+const OVERRIDE: ElementSchema =
+    ElementSchema { attributes: &["key", "limit", "max"], ..ElementSchema::EMPTY };
 /// The most bytes of a key in a request.
 const MAX_KEY_BYTES: usize = 1024;
 
@@ -23,7 +24,7 @@ pub(super) fn listed(
     key: Checked<KeyType>,
     limits: &[Checked<Limit>],
 ) -> Vec<Checked<Listed>> {
-    let mut seen = Seen::new();
+    let mut seen = SeenKeys::new();
     let mut found = Vec::new();
     for element in &biz.children {
         let rule = match element.name.as_str() {
@@ -75,8 +76,8 @@ fn override_of(
     Ok(ListRule::Override { limit: index? as usize - 1, max: max? })
 }
 
-/// The keys of a type that a text stands for. None: the type is unknown.
-fn pattern(key: Checked<KeyType>, text: &str) -> Value<Option<Pattern>> {
+/// The pattern that a text means for a type of keys. `None` if the type is unknown.
+fn pattern(key: Checked<KeyType>, text: &str) -> Parsed<Option<Pattern>> {
     if text.is_empty() || text.len() > MAX_KEY_BYTES {
         return Err(format!("a key of 1 to {MAX_KEY_BYTES} bytes"));
     }
@@ -95,11 +96,11 @@ fn text_pattern(text: &str) -> Pattern {
     }
 }
 
-fn integer_pattern(text: &str) -> Value<Pattern> {
+fn integer_pattern(text: &str) -> Parsed<Pattern> {
     let number = |text| whole(0, u64::MAX)(text).map(|number| number.to_string());
     match text.strip_suffix('*') {
         Some("") => Ok(Pattern::Prefix(String::new())),
-        // Only the number 0 begins with a zero.
+        // A number other than 0 never begins with a zero.
         Some(first) => match number(first) {
             Ok(written) if written == first => Ok(Pattern::Prefix(written)),
             _ => Err(format!("the first digits of a number to {}, and *", u64::MAX)),
@@ -108,7 +109,7 @@ fn integer_pattern(text: &str) -> Value<Pattern> {
     }
 }
 
-fn ip_pattern(text: &str) -> Value<Pattern> {
+fn ip_pattern(text: &str) -> Parsed<Pattern> {
     if text.contains('*') {
         return Err("an address or a block of addresses without * (0.0.0.0/0 is all of IPv4, \
                     ::/0 all of IPv6)"
@@ -117,7 +118,7 @@ fn ip_pattern(text: &str) -> Value<Pattern> {
     Cidr::parse(text).map(Pattern::Block).map_err(|expected| expected.to_string())
 }
 
-/// The identity of an entry, of which there may be one.
+/// The identity of an entry. No two entries of a biz have the same one.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ListedKeys {
     /// The kind of list, and the limit of an override.
@@ -125,11 +126,11 @@ struct ListedKeys {
     pattern: Pattern,
 }
 
-/// Earlier entries, with their positions.
-type Seen = HashMap<ListedKeys, usize>;
+/// The earlier entries, with their offsets.
+type SeenKeys = HashMap<ListedKeys, usize>;
 
-/// Notes an entry for keys that already have an earlier one of the same kind.
-fn once(notes: &mut Notes<'_>, seen: &mut Seen, element: &Element, listed: &Listed) {
+/// Notes an entry whose keys have an earlier entry of the same kind.
+fn once(notes: &mut Notes<'_>, seen: &mut SeenKeys, element: &Element, listed: &Listed) {
     let kind = match listed.rule {
         ListRule::Allow | ListRule::Deny => format!("<{}>", element.name),
         ListRule::Override { limit, .. } => format!("<override> of limit {}", limit + 1),

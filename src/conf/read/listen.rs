@@ -1,26 +1,28 @@
-//! `<listen>`, `<admin>` and `<metrics>`, read: where the server listens, and files of tokens.
+//! `<listen>`, `<admin>` and `<metrics>`, read: the addresses of the server, and its files of
+//! tokens.
 //!
-//! Invariant: no two addresses are one, and only this machine reaches the admin plane.
+//! Invariant: no two elements have the same address, and only this machine reaches the admin plane.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::fault::{Checked, Notes, shown};
-use super::value::Value;
-use super::walk::Shape;
+use super::notes::{Checked, Notes, shown};
+use super::scalar::Parsed;
+use super::walk::ElementSchema;
 use super::xml::Element;
 use crate::schema::{Admin, Listen};
 
-const ADMIN: Shape = Shape { attributes: &[LISTEN, "token-file"], ..Shape::EMPTY };
-const METRICS: Shape = Shape { attributes: &[LISTEN], ..Shape::EMPTY };
+const ADMIN: ElementSchema =
+    ElementSchema { attributes: &[LISTEN, "token-file"], ..ElementSchema::EMPTY };
+const METRICS: ElementSchema = ElementSchema { attributes: &[LISTEN], ..ElementSchema::EMPTY };
 const MAX_METRICS: usize = 16;
 const LISTEN: &str = "listen";
 const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7600);
-/// The most bytes of a unix socket's path, without the closing NUL.
+/// The most bytes of a unix socket's path, without the NUL at its end.
 const MAX_SOCKET_PATH: usize = 107;
 
-/// The addresses that were read so far, each with the element that has it.
+/// The addresses read so far, each with the name of its element.
 #[derive(Default)]
 pub(super) struct Addresses(Vec<(Listen, String)>);
 
@@ -30,13 +32,13 @@ impl Addresses {
         self.0.push((address.clone(), element.into()));
     }
 
-    /// Reads the attribute `listen`: an address that no element before has. From then on `name` has
-    /// it.
+    /// Reads the attribute `listen`: an address that no earlier element has. It then belongs to
+    /// `name`.
     pub fn take(
         &mut self,
         notes: &mut Notes<'_>,
         element: &Element,
-        read: fn(&str) -> Value<Listen>,
+        read: fn(&str) -> Parsed<Listen>,
         name: impl Into<String>,
     ) -> Checked<Listen> {
         let address = element.required(notes, LISTEN, read)?;
@@ -56,7 +58,7 @@ pub(super) fn listen(notes: &mut Notes<'_>, root: &Element) -> Checked<Vec<Liste
     let mut found: Vec<(Listen, usize)> = Vec::new();
     let mut faulty = None;
     for element in root.children_named("listen") {
-        Shape::TEXT.check(notes, element);
+        ElementSchema::TEXT.check(notes, element);
         match element.value(notes, listen_address) {
             Err(fault) => faulty = Some(fault),
             Ok(address) => match found.iter().find(|(other, _)| *other == address) {
@@ -79,7 +81,7 @@ pub(super) fn listen(notes: &mut Notes<'_>, root: &Element) -> Checked<Vec<Liste
 }
 
 /// Reads an address.
-pub(super) fn listen_address(text: &str) -> Value<Listen> {
+pub(super) fn listen_address(text: &str) -> Parsed<Listen> {
     if let Some(path) = text.strip_prefix("unix:") {
         return if (1..=MAX_SOCKET_PATH).contains(&path.len()) {
             Ok(Listen::Unix(path.into()))
@@ -94,7 +96,7 @@ pub(super) fn listen_address(text: &str) -> Value<Listen> {
     }
 }
 
-/// Reads `<admin>`, if it is there, and notes its faults.
+/// Reads `<admin>`, if it is present, and notes its faults.
 pub(super) fn admin(
     notes: &mut Notes<'_>,
     element: Option<&Element>,
@@ -138,9 +140,8 @@ pub(super) fn token_file(notes: &mut Notes<'_>, element: &Element) -> Checked<Op
     })
 }
 
-/// A client of the admin plane can read every counter, so it must not be reachable from other
-/// machines.
-fn admin_address(text: &str) -> Value<Listen> {
+/// A client of the admin plane can read every counter, so other machines must not reach it.
+fn admin_address(text: &str) -> Parsed<Listen> {
     match listen_address(text)? {
         Listen::Tcp(address) if !address.ip().is_loopback() => {
             Err("a loopback address such as 127.0.0.1:7601 or [::1]:7601, or unix:PATH".to_owned())

@@ -1,21 +1,22 @@
 //! Reads map.xml: its shape, its defaults and its bounds.
 //!
-//! Returns what is known of each group and biz, faulty or not. So one pass finds the faults of
-//! each, and check/ those between them.
+//! It returns what is known of each group and biz, faulty or not. So one pass finds the faults of
+//! each element, and check/ finds the faults between them.
 
 use std::collections::HashMap;
 
-use super::fault::{Checked, Faulty, Notes, shown};
-use super::value::{Value, multiple, one_of, only_with, whole, whole32, word};
-use super::walk::Shape;
+use super::notes::{Checked, Faulty, Notes, shown};
+use super::scalar::{Parsed, multiple, one_of, only_with, whole, whole32, word};
+use super::walk::ElementSchema;
 use super::xml::Element;
-use super::{distinct, limit, list, share, warm, weight};
+use super::{distinct, limit, list, record_copies, share, weight};
 use crate::schema::{
-    HashKind, KeyType, Limit, Listed, MAX_FILES, MAX_KEYS, Mode, OnFull, Room, Sharing, Written,
+    GeometrySettings, HashKind, KeyType, Limit, Listed, MAX_FILES, MAX_KEYS, Mode, NodeCount,
+    OnFull, Sharing,
 };
 
-const MAP: Shape = Shape { many: &["group", "biz"], ..Shape::EMPTY };
-const GROUP: Shape = Shape {
+const MAP: ElementSchema = ElementSchema { many: &["group", "biz"], ..ElementSchema::EMPTY };
+const GROUP: ElementSchema = ElementSchema {
     attributes: &[
         "name",
         "keys",
@@ -29,9 +30,9 @@ const GROUP: Shape = Shape {
         "backup",
         "spill",
     ],
-    ..Shape::EMPTY
+    ..ElementSchema::EMPTY
 };
-const BIZ: Shape = Shape {
+const BIZ: ElementSchema = ElementSchema {
     attributes: &[
         "id",
         "name",
@@ -46,28 +47,28 @@ const BIZ: Shape = Shape {
         "hosts",
     ],
     many: &["limit", "allow", "deny", "override"],
-    ..Shape::EMPTY
+    ..ElementSchema::EMPTY
 };
-/// The most limits of a biz. Answers name a limit by 16 bits, and nodes have no room for more.
+/// The most limits of a biz. Answers name a limit with 16 bits, and nodes have no room for more.
 const MAX_LIMITS: usize = 4096;
 
 /// A `<group>` whose geometry may depend on its businesses.
 pub(crate) struct WrittenGroup {
     pub name: String,
-    pub geometry: Written,
+    pub geometry: GeometrySettings,
     pub on_full: OnFull,
     pub backup_ms: Option<u64>,
     pub spill: bool,
 }
 
-/// What is known of a `<group>`.
+/// The readable parts of a `<group>`.
 pub(crate) struct RawGroup<'e> {
     pub element: &'e Element,
     pub name: Checked<String>,
     pub group: Checked<WrittenGroup>,
 }
 
-/// What is known of a `<biz>`.
+/// The readable parts of a `<biz>`.
 pub(crate) struct RawBiz<'e> {
     pub element: &'e Element,
     pub id: Checked<u32>,
@@ -81,13 +82,13 @@ pub(crate) struct RawBiz<'e> {
     pub sharing: Checked<Option<Sharing>>,
 }
 
-/// What is known of a `<map>`.
+/// The readable parts of a `<map>`.
 pub(crate) struct RawMap<'e> {
     pub groups: Vec<RawGroup<'e>>,
     pub bizs: Vec<RawBiz<'e>>,
 }
 
-/// Reads `<map>` and notes its faults. In an incomplete one, nothing is reported as missing.
+/// Reads `<map>` and notes its faults. If the file is incomplete, nothing is reported as missing.
 pub(crate) fn map<'e>(notes: &mut Notes<'_>, root: &'e Element, complete: bool) -> RawMap<'e> {
     MAP.check(notes, root);
     let groups = groups(notes, root);
@@ -115,8 +116,8 @@ fn group<'e>(notes: &mut Notes<'_>, element: &'e Element) -> RawGroup<'e> {
     let group = geometry(notes, element);
     let on_full = word(&[("evict", OnFull::Evict), ("refuse", OnFull::Refuse)]);
     let on_full = element.or(notes, "on-full", OnFull::Evict, on_full);
-    let backup_ms = warm::backup_ms(notes, element);
-    let spill = warm::spill(notes, element);
+    let backup_ms = record_copies::backup_ms(notes, element);
+    let spill = record_copies::spill(notes, element);
     let group = match (name.clone(), group, on_full, backup_ms, spill) {
         (Ok(name), Ok(geometry), Ok(on_full), Ok(backup_ms), Ok(spill)) => {
             Ok(WrittenGroup { name, geometry, on_full, backup_ms, spill })
@@ -126,14 +127,14 @@ fn group<'e>(notes: &mut Notes<'_>, element: &'e Element) -> RawGroup<'e> {
     RawGroup { element, name, group }
 }
 
-fn geometry(notes: &mut Notes<'_>, element: &Element) -> Checked<Written> {
+fn geometry(notes: &mut Notes<'_>, element: &Element) -> Checked<GeometrySettings> {
     let room = room(notes, element);
     let chain = element.or(notes, "chain", 56, whole32(1, 56));
     let node_bytes = element.optional(notes, "node-size", multiple(64, 64, 32_768));
     let key_bytes = element.or(notes, "key-bytes", 24, multiple(8, 8, 256));
     let hashes = word(&[("bob", HashKind::Bob), ("siphash", HashKind::Siphash)]);
     let hash = element.or(notes, "hash", HashKind::Siphash, hashes);
-    Ok(Written {
+    Ok(GeometrySettings {
         room: room?,
         chain: chain?,
         node_bytes: node_bytes?,
@@ -142,15 +143,15 @@ fn geometry(notes: &mut Notes<'_>, element: &Element) -> Checked<Written> {
     })
 }
 
-fn room(notes: &mut Notes<'_>, element: &Element) -> Checked<Room> {
+fn room(notes: &mut Notes<'_>, element: &Element) -> Checked<NodeCount> {
     let has = |name| element.attribute(name).is_some();
     if !has("keys") && (element.broken || has("files") || has("key-nodes")) {
         let files = element.required(notes, "files", whole32(1, MAX_FILES));
         let key_nodes = element.required(notes, "key-nodes", whole32(1, u32::MAX));
-        return Ok(Room::Files { files: files?, key_nodes: key_nodes? });
+        return Ok(NodeCount::Files { files: files?, key_nodes: key_nodes? });
     }
     let mut keys = match element.optional(notes, "keys", whole(1, MAX_KEYS))? {
-        Some(keys) => Ok(Room::Keys(keys)),
+        Some(keys) => Ok(NodeCount::Keys(keys)),
         None => {
             let expected = "keys, the number to plan for; or files and key-nodes";
             return Err(notes.note(element.at, "<group> without keys", expected));
@@ -166,7 +167,7 @@ fn room(notes: &mut Notes<'_>, element: &Element) -> Checked<Room> {
     keys
 }
 
-/// Names of groups, each with the index of the first group of that name.
+/// The names of the groups, each with the index of the first group of that name.
 struct GroupNames<'g> {
     names: Vec<&'g str>,
     by_name: HashMap<&'g str, usize>,
@@ -180,7 +181,7 @@ fn group_names<'g>(groups: &'g [RawGroup<'_>]) -> GroupNames<'g> {
     let named: Vec<(&str, usize)> = groups.iter().enumerate().filter_map(named).collect();
     GroupNames {
         names: named.iter().map(|&(name, _)| name).collect(),
-        // In reverse, so that the first of a name wins.
+        // In reverse, so that the first group of a name wins.
         by_name: named.iter().rev().copied().collect(),
         any_faulty: named.len() < groups.len(),
     }
@@ -230,14 +231,14 @@ fn biz_group(
     complete: bool,
 ) -> Checked<usize> {
     let Some(attribute) = element.attribute("group") else {
-        // A missing group is itself a fault, and noted.
+        // A file without a group is a fault that is already noted.
         return if element.broken || groups.names.is_empty() { Err(Faulty) } else { Ok(0) };
     };
     let name = attribute.value.as_str();
     if let Some(&group) = groups.by_name.get(name) {
         return Ok(group);
     }
-    // It may be the group whose name is faulty, or one in the unread part.
+    // The name may be that of a group whose own name is faulty, or of one in the unread part.
     if groups.any_faulty || !complete {
         return Err(Faulty);
     }
@@ -268,7 +269,7 @@ fn key_type(notes: &mut Notes<'_>, element: &Element) -> Checked<KeyType> {
     }
 }
 
-fn group_name(text: &str) -> Value<String> {
+fn group_name(text: &str) -> Parsed<String> {
     let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if (1..=32).contains(&text.len()) && text.bytes().all(fits) {
         Ok(text.to_owned())
@@ -277,7 +278,7 @@ fn group_name(text: &str) -> Value<String> {
     }
 }
 
-fn biz_name(text: &str) -> Value<String> {
+fn biz_name(text: &str) -> Parsed<String> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     let digits_only = text.bytes().all(|b| b.is_ascii_digit());
     if (1..=64).contains(&text.len()) && text.bytes().all(fits) && !digits_only {
@@ -287,7 +288,7 @@ fn biz_name(text: &str) -> Value<String> {
     }
 }
 
-/// Notes every value that an earlier element already has.
+/// Notes every value that an earlier element has.
 fn unique<'r, T: Eq + std::hash::Hash + 'r>(
     notes: &mut Notes<'_>,
     values: impl Iterator<Item = (&'r Element, &'static str, &'r Checked<T>)>,

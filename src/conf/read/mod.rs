@@ -1,17 +1,17 @@
 //! Reads what people write: the text of srv.xml and of map.xml, settings from outside, and files of
 //! secrets.
 //!
-//! Invariant: each reader returns checked values, or notes what is wrong, where, and what was
-//! expected there. It goes on after a fault, so all faults are reported at once. What several
-//! elements must agree on is left to `check`.
+//! Invariant: each reader returns checked values, or notes what it found, where, and what it
+//! expected there. It continues after a fault, so all faults are reported at once. `check` compares
+//! elements with each other.
 //!
 //! | file | what it reads |
 //! | --- | --- |
-//! | `file` | the bytes of both files |
-//! | `fault` | notes what is wrong, with its position |
-//! | `xml`, `walk` | a text into a tree with positions, the tree into known names |
-//! | `value`, `suggest` | a value of an attribute; the known name nearest to an unknown one |
-//! | `settings`, `host` | what the command line, the environment and the system say |
+//! | `conf_file` | the bytes of both files |
+//! | `notes` | notes of what is wrong, with positions |
+//! | `xml`, `walk` | a text as a tree with positions; the tree as known names |
+//! | `scalar`, `suggest` | a value of an attribute; the known name nearest to an unknown one |
+//! | `overrides`, `host` | settings of the command line and the environment; values of the system |
 //! | `srv` | srv.xml, with `listen`, `authority`, `cluster`, `resp` and `rls` |
 //! | `map` | map.xml, with `limit`, `calendar`, `distinct`, `weight`, `list`, `share` and `warm` |
 //! | `token_file` | the file of a token, for `admin_tokens` and `resp_tokens` |
@@ -22,41 +22,41 @@ mod admin_tokens;
 mod authority;
 mod calendar;
 pub(super) mod cluster;
+pub(super) mod conf_file;
 mod distinct;
-mod fault;
-pub(super) mod file;
-mod host;
 mod limit;
 mod list;
 mod listen;
+mod local_host;
 pub(super) mod map;
+mod notes;
 pub mod outline;
 mod overrides;
+mod record_copies;
 pub(super) mod resp;
 mod resp_tokens;
 mod rls;
+mod scalar;
 mod secret_file;
 mod share;
 pub(super) mod srv;
 mod suggest;
 mod token_file;
-mod value;
 mod walk;
-mod warm;
 mod weight;
 pub(super) mod xml;
 
 pub use admin_tokens::{AdminTokens, Grant, NamedToken};
-pub(super) use fault::{Checked, Faulty, Notes, Source, shown};
-pub use fault::{Fault, Faults, Position, SourceLine};
-pub(super) use host::Host;
+pub(super) use local_host::LocalHost;
 pub(super) use map::{RawBiz, RawGroup, RawMap, WrittenGroup};
+pub(super) use notes::{Checked, Faulty, Notes, SourceText, shown};
+pub use notes::{Fault, Faults, Position, SourceLine};
 pub use overrides::{Setting, SettingError, Settings};
 pub(super) use resp::{CALLS_BRING_LIMITS, THROTTLE};
 pub use resp_tokens::RespTokens;
+pub use scalar::duration;
 pub use secret_file::{ClusterKeys, ClusterSecret, ClusterSecrets, Password, SecretError};
 pub(super) use share::named_share;
 pub(super) use suggest::nearest;
 pub use token_file::TokenError;
-pub use value::duration;
 pub(super) use xml::{Document, Element};

@@ -1,14 +1,14 @@
-//! Positions of a file's elements in its text, for programs that edit it.
+//! Positions of a file's elements in its text, for programs that edit the file.
 //!
-//! Invariant: the configuration's own parser reads it, so both agree on what is an element.
+//! Invariant: the configuration's own parser reads the text, so both agree on its elements.
 
-use super::fault::{Fault, Faults, Notes, Source, shown};
+use super::notes::{Fault, Faults, Notes, SourceText, shown};
 use super::xml;
 use super::xml::{Document, Element};
 
-/// The part of the text that an element takes, by offsets.
+/// The part of the text that an element takes up, by offsets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stretch {
+pub struct ElementSpan {
     /// Offset of its `<`.
     pub at: usize,
     /// Offset of its end tag's `<`, or of its end if there is no end tag.
@@ -19,10 +19,10 @@ pub struct Stretch {
     attributes: Vec<(String, String)>,
 }
 
-impl Stretch {
-    fn of(element: &Element) -> Stretch {
+impl ElementSpan {
+    fn of(element: &Element) -> ElementSpan {
         let attributes = element.attributes.iter();
-        Stretch {
+        ElementSpan {
             at: element.at,
             end_tag_at: element.end_tag_at,
             end: element.end,
@@ -40,15 +40,15 @@ impl Stretch {
 /// A root and its direct children.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outline {
-    /// The root.
-    pub root: Stretch,
-    /// In the order of the text.
-    pub children: Vec<Stretch>,
+    /// The root of the text.
+    pub root: ElementSpan,
+    /// The children, in the order of the text.
+    pub children: Vec<ElementSpan>,
 }
 
 impl Outline {
-    /// Its children of a name.
-    pub fn children_named(&self, name: &str) -> impl Iterator<Item = &Stretch> {
+    /// The children of this name.
+    pub fn children_named(&self, name: &str) -> impl Iterator<Item = &ElementSpan> {
         self.children.iter().filter(move |child| child.name == name)
     }
 }
@@ -58,16 +58,16 @@ impl Outline {
 pub struct Tree {
     /// Its name.
     pub name: String,
-    /// Names and values, in the order of the text.
+    /// Names and values of its attributes, in the order of the text.
     pub attributes: Vec<(String, String)>,
-    /// In the order of the text.
+    /// Its children, in the order of the text.
     pub children: Vec<Tree>,
-    /// Its own text, without white space around it.
+    /// Its own text, without white space at both ends.
     pub text: String,
 }
 
 impl Tree {
-    /// No deeper than the parser goes, which is bounded.
+    /// Recursion is bounded, because the parser bounds the depth.
     fn of(element: Element) -> Tree {
         let attributes = element.attributes.into_iter();
         Tree {
@@ -79,26 +79,27 @@ impl Tree {
     }
 }
 
-/// Reads a well-formed text without a byte order mark. Faults use `name` for the text.
+/// Reads a well-formed text without a byte order mark. Faults name the text `name`.
 ///
 /// # Errors
-/// The text is not XML, or has another root than `root_name`.
+/// The text is not well-formed XML, or its root is not `root_name`.
 pub fn read(name: &str, text: &str, root_name: &str) -> Result<Outline, Faults> {
     let root = root(name, text, root_name)?;
-    let children = root.children.iter().map(Stretch::of).collect();
-    Ok(Outline { root: Stretch::of(&root), children })
+    let children = root.children.iter().map(ElementSpan::of).collect();
+    Ok(Outline { root: ElementSpan::of(&root), children })
 }
 
-/// Like [`read`], with all levels.
+/// Like [`read`], with all levels of elements.
 ///
 /// # Errors
-/// The text is not XML, or has another root than `root_name`.
+/// The text is not well-formed XML, or its root is not `root_name`.
 pub fn tree(name: &str, text: &str, root_name: &str) -> Result<Tree, Faults> {
     root(name, text, root_name).map(Tree::of)
 }
 
 fn root(name: &str, text: &str, root_name: &str) -> Result<Element, Faults> {
-    let source = Source::new(name, text.as_bytes()).map_err(|fault| Faults::new(vec![fault]))?;
+    let source =
+        SourceText::new(name, text.as_bytes()).map_err(|fault| Faults::new(vec![fault]))?;
     let mut notes = Notes::new(&source);
     let Document { root, complete } = xml::read(&mut notes);
     let root = match root {

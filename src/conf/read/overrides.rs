@@ -1,13 +1,13 @@
-//! Settings from outside: values of the command line and of the environment that replace those of
+//! Settings from outside: values of the command line and the environment that replace those of
 //! srv.xml.
 //!
 //! Invariant: they are laid over the tree of srv.xml before it is checked, so they are checked like
-//! the file's own, and what is wrong with one is said of the option or variable that it comes from.
-//! The text of the file is not changed.
+//! the file's own. A fault names the option or variable that the setting comes from. The text of
+//! the file does not change.
 
 use std::path::PathBuf;
 
-use super::fault::{Fault, Notes, shown};
+use super::notes::{Fault, Notes, shown};
 use super::srv::path;
 use super::xml::{Attribute, Element, allowed, white};
 
@@ -15,19 +15,20 @@ use super::xml::{Attribute, Element, allowed, white};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     element: String,
-    /// None: it is the element's text.
+    /// `None` if the setting is the element's text.
     attribute: Option<String>,
     value: String,
     origin: String,
 }
 
-/// All settings from outside. Those of one name come from one place.
+/// All settings from outside. The command line and the environment never both give the same
+/// setting.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     settings: Vec<Setting>,
 }
 
-/// Why a text is not the name of a setting, or names none.
+/// A text is not the name of a setting with a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("found {found}, expected ELEMENT.ATTRIBUTE=VALUE, or ELEMENT=VALUE for an element's text")]
 pub struct SettingError {
@@ -35,8 +36,8 @@ pub struct SettingError {
 }
 
 impl Setting {
-    /// A setting of a known name: `workers`, or `data.dir`. `origin` is what a message calls its
-    /// source.
+    /// A setting of a known name, such as `workers` or `data.dir`. `origin` is its source, as a
+    /// message names it.
     pub fn named(name: &str, value: &str, origin: &str) -> Setting {
         let (element, attribute) = match name.split_once('.') {
             None => (name, None),
@@ -49,8 +50,8 @@ impl Setting {
     /// Reads `NAME=VALUE`, the operand of `option`.
     ///
     /// # Errors
-    /// There is no `=`, or what is before it cannot be the name of a setting. Whether srv.xml has
-    /// such a setting is found out with its other faults.
+    /// There is no `=`, or the text before it cannot be the name of a setting. Whether srv.xml has
+    /// such a setting is checked later, with the file's other faults.
     pub fn parse(text: &str, option: &str) -> Result<Setting, SettingError> {
         let is_word = |word: &str| {
             let known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -64,7 +65,7 @@ impl Setting {
         }
     }
 
-    /// Its name: `workers`, or `data.dir`.
+    /// Its name, such as `workers` or `data.dir`.
     pub fn name(&self) -> String {
         match &self.attribute {
             None => self.element.clone(),
@@ -88,7 +89,8 @@ impl Setting {
 }
 
 impl Settings {
-    /// Those of the command line, and those of the environment that the command line does not name.
+    /// The settings of the command line, and those of the environment that the command line does
+    /// not name.
     pub fn new(arguments: Vec<Setting>, environment: Vec<Setting>) -> Settings {
         let mut settings = arguments;
         let is_named = |setting: &Setting| settings.iter().any(|other| setting.is_named_as(other));
@@ -98,12 +100,12 @@ impl Settings {
         Settings { settings }
     }
 
-    /// All of them.
+    /// All of the settings.
     pub fn iter(&self) -> std::slice::Iter<'_, Setting> {
         self.settings.iter()
     }
 
-    /// The data directory, where they name one.
+    /// The data directory, if a setting names it.
     pub(crate) fn data_dir(&self) -> Option<Result<PathBuf, Fault>> {
         let is_data_dir = |setting: &&Setting| setting.name() == "data.dir";
         let setting = self.settings.iter().find(is_data_dir)?;
@@ -117,10 +119,11 @@ impl Settings {
         }))
     }
 
-    /// Lays them over the root of srv.xml. The values get offsets that [`Notes`] knows as theirs.
+    /// Lays the settings over the root of srv.xml. Their values get offsets that [`Notes`] maps to
+    /// their origins.
     pub(crate) fn lay_over(&self, notes: &mut Notes<'_>, root: &mut Element) {
-        // Its elements are repeated, or are faults. A setting stands for all of the file's,
-        // wherever they are: <trusted> is in <authz>, too.
+        // A setting of an element's text replaces all such elements of the file, wherever they are.
+        // <trusted> is also in <authz>. Elements that may not be repeated become faults.
         let texts = || self.settings.iter().filter(|setting| setting.attribute.is_none());
         remove(root, &|child| texts().any(|setting| setting.element == child.name));
         for (nth, setting) in self.settings.iter().enumerate() {
@@ -136,14 +139,14 @@ impl Settings {
         }
     }
 
-    /// As text, for [`Settings::from_text`].
+    /// The settings as text for [`Settings::from_text`].
     pub(crate) fn to_text(&self) -> String {
         // Neither arguments nor variables can hold a NUL.
         let parts = |it: &Setting| format!("{}\0{}\0{}\0", it.name(), it.value, it.origin);
         self.settings.iter().map(parts).collect()
     }
 
-    /// Reads what [`Settings::to_text`] wrote. None: it is something else.
+    /// Reads what [`Settings::to_text`] wrote. `None` if the text is something else.
     pub(crate) fn from_text(text: &str) -> Option<Settings> {
         let mut parts = text.split_terminator('\0');
         let mut settings = Vec::new();
@@ -154,7 +157,7 @@ impl Settings {
     }
 }
 
-/// Removes elements below this one.
+/// Removes elements at all levels below this one.
 fn remove(from: &mut Element, is_replaced: &dyn Fn(&Element) -> bool) {
     from.children.retain(|child| !is_replaced(child));
     from.children.iter_mut().for_each(|child| remove(child, is_replaced));
@@ -174,7 +177,7 @@ fn element(setting: &Setting, at: usize, text: &str) -> Element {
     }
 }
 
-/// Sets an attribute of the only element of its name, which is made if there is none.
+/// Sets an attribute of the only element of its name. Creates the element if there is none.
 fn set(notes: &mut Notes<'_>, root: &mut Element, setting: &Setting, name: &str, at: usize) {
     let same = root.children.iter().filter(|child| child.name == setting.element).count();
     if same == 0 {

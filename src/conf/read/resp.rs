@@ -1,18 +1,19 @@
-//! `<resp>`, read: its shape, its bounds, and the file that it names.
+//! `<resp>`, read: its shape, its bounds, and its file of a token.
 //!
-//! Invariant: nothing else of srv.xml listens on its address.
+//! Invariant: nothing else in srv.xml listens on its address.
 
-use super::fault::{Checked, Notes, shown};
 use super::listen::{Addresses, listen_address, token_file};
-use super::walk::Shape;
+use super::notes::{Checked, Notes, shown};
+use super::walk::ElementSchema;
 use super::xml::Element;
 use crate::schema::{AccessToken, Resp};
 
-const RESP: Shape = Shape { attributes: &["listen", "token-file", "throttle"], ..Shape::EMPTY };
+const RESP: ElementSchema =
+    ElementSchema { attributes: &["listen", "token-file", "throttle"], ..ElementSchema::EMPTY };
 const MAX_RESPS: usize = 16;
 /// The attribute of `<resp>` that names a biz.
 pub(crate) const THROTTLE: &str = "throttle";
-/// The biz that it must name, in words.
+/// The biz that the attribute must name, in words.
 pub(crate) const CALLS_BRING_LIMITS: &str =
     "a biz of map.xml whose only limit is policy=\"gcra\" with per-call=\"true\"";
 
@@ -51,7 +52,7 @@ fn resp(notes: &mut Notes<'_>, element: &Element, taken: &mut Addresses) -> Chec
     Ok(Resp { listen, token_file, token, throttle: throttle? })
 }
 
-/// Notes what is wrong with the files of tokens. `root` is what `resps` was read from.
+/// Notes the faults of the token files. `root` is the element that `resps` come from.
 pub(crate) fn token_files(notes: &mut Notes<'_>, root: &Element, resps: &[Resp]) {
     for (element, resp) in root.children_named("resp").zip(resps) {
         if let (Some(path), Err(error)) = (&resp.token_file, resp.read_token()) {

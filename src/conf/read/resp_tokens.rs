@@ -1,7 +1,7 @@
 //! The tokens of `<resp>`, read from their files.
 //!
 //! Invariant: the master reads them when it takes a configuration, and hands them to its workers. A
-//! token that was not read lets nobody in.
+//! token that was not read admits nobody.
 
 use super::token_file::TokenError;
 use crate::schema::{AccessToken, Resp, Srv};
@@ -10,13 +10,13 @@ use crate::schema::{AccessToken, Resp, Srv};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RespTokens(Vec<Option<AccessToken>>);
 
-/// Before the text: its checksum and its length.
+/// Bytes of the header before the text: its checksum and its length.
 const HEADER_BYTES: usize = 8;
 
 impl RespTokens {
-    /// As bytes of which no part can be taken for the whole.
+    /// Encodes the tokens so that no part of the bytes passes for the whole.
     pub fn encode(&self) -> Vec<u8> {
-        // A token holds no line end, and is not empty.
+        // A token is not empty and holds no line end.
         let lines = self.0.iter().flat_map(|token| {
             let token = token.as_ref().map_or(&[][..], AccessToken::bytes);
             token.iter().copied().chain([b'\n'])
@@ -26,7 +26,8 @@ impl RespTokens {
         [&crc.to_le_bytes()[..], &length.to_le_bytes(), &text].concat()
     }
 
-    /// What [`RespTokens::encode`] has made, with anything behind it. `None`: it is not whole.
+    /// Decodes the result of [`RespTokens::encode`], whatever follows it. `None` if it is not
+    /// whole.
     pub fn decode(bytes: &[u8]) -> Option<RespTokens> {
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         let [crc, length] = [0, 4].map(|at| {
@@ -46,22 +47,22 @@ impl RespTokens {
 }
 
 impl Resp {
-    /// Reads the token. None: there is no AUTH.
+    /// Reads the token. `None` if there is no file, and so no AUTH.
     pub(super) fn read_token(&self) -> Result<Option<AccessToken>, TokenError> {
         self.token_file.as_deref().map(AccessToken::read_private).transpose()
     }
 }
 
 impl Srv {
-    /// Reads the tokens of all `<resp>`, as this process's user.
+    /// Reads the tokens of all `<resp>` with the rights of this process.
     ///
     /// # Errors
-    /// One of them cannot be read.
+    /// One of the tokens cannot be read.
     pub fn read_tokens(&self) -> Result<RespTokens, TokenError> {
         self.resps.iter().map(Resp::read_token).collect::<Result<_, _>>().map(RespTokens)
     }
 
-    /// Takes the tokens that were read. A `<resp>` whose token is not among them lets nobody in.
+    /// Sets the tokens that were read. A `<resp>` whose token is not among them admits nobody.
     pub fn set_tokens(&mut self, RespTokens(tokens): RespTokens) {
         for (resp, token) in self.resps.iter_mut().zip(tokens) {
             let needed = resp.token_file.as_ref();

@@ -1,21 +1,27 @@
 //! `<rls>`, read: its shape and its bounds.
 //!
-//! Invariant: nothing else of srv.xml listens on its address. No two domains have one name, and no
-//! two descriptors of a domain the same entries.
+//! Invariant: nothing else in srv.xml listens on its address. No two domains have the same name,
+//! and no two descriptors of a domain have the same entries.
 
-use super::fault::{Checked, Notes, shown};
 use super::listen::{Addresses, listen_address};
+use super::notes::{Checked, Notes, shown};
+use super::scalar::{Parsed, boolean, word};
 use super::suggest::nearest;
-use super::value::{Value, boolean, word};
-use super::walk::Shape;
+use super::walk::ElementSchema;
 use super::xml::Element;
-use crate::schema::{Charge, Descriptor, Domain, Entry, KeyPart, Rls, Target, ValuePattern};
+use crate::schema::{
+    ChargeMode, ChargeTarget, Descriptor, DescriptorEntry, Domain, KeyPart, Rls, ValuePattern,
+};
 
-const RLS: Shape = Shape { attributes: &["listen", "charge"], many: &["domain"], ..Shape::EMPTY };
-const DOMAIN: Shape = Shape { attributes: &["name"], many: &["descriptor"], ..Shape::EMPTY };
-const DESCRIPTOR: Shape =
-    Shape { attributes: &["entries", "biz", "key", "unlimited", "force"], ..Shape::EMPTY };
-/// The most domains, and the most descriptors of all domains.
+const RLS: ElementSchema =
+    ElementSchema { attributes: &["listen", "charge"], many: &["domain"], ..ElementSchema::EMPTY };
+const DOMAIN: ElementSchema =
+    ElementSchema { attributes: &["name"], many: &["descriptor"], ..ElementSchema::EMPTY };
+const DESCRIPTOR: ElementSchema = ElementSchema {
+    attributes: &["entries", "biz", "key", "unlimited", "force"],
+    ..ElementSchema::EMPTY
+};
+/// The most domains, and below it the most descriptors of all domains.
 const MAX_DOMAINS: usize = 256;
 const MAX_DESCRIPTORS: usize = 16_384;
 /// The most entries of a descriptor.
@@ -29,7 +35,7 @@ const KEY_EXPECTED: &str = "text with {NAME} for the value of an entry, where NA
 const BETWEEN_EXPECTED: &str = "text between two values that begins with an ASCII character other \
      than %, as in {A}|{B}: without it two rows of values make one key";
 
-/// Reads `<rls>`, if it is there, and notes its faults.
+/// Reads `<rls>`, if it is present, and notes its faults.
 pub(super) fn rls(
     notes: &mut Notes<'_>,
     element: Option<&Element>,
@@ -38,8 +44,8 @@ pub(super) fn rls(
     let Some(element) = element else { return Ok(None) };
     RLS.check(notes, element);
     let listen = taken.take(notes, element, listen_address, "<rls>");
-    let charges = word(&[("all-or-none", Charge::AllOrNone), ("each", Charge::Each)]);
-    let charge = element.or(notes, "charge", Charge::AllOrNone, charges);
+    let charges = word(&[("all-or-none", ChargeMode::AllOrNone), ("each", ChargeMode::Each)]);
+    let charge = element.or(notes, "charge", ChargeMode::AllOrNone, charges);
     let domains = domains(notes, element);
     Ok(Some(Rls { listen: listen?, charge: charge?, domains: domains? }))
 }
@@ -127,19 +133,19 @@ fn descriptor(notes: &mut Notes<'_>, element: &Element) -> Checked<Descriptor> {
     let entries = entries?;
     let key = element.required(notes, "key", |text| key(text, &entries));
     unlimited?;
-    Ok(Descriptor { entries, target: Some(Target { biz: biz?, key: key?, force: force? }) })
+    Ok(Descriptor { entries, target: Some(ChargeTarget { biz: biz?, key: key?, force: force? }) })
 }
 
-fn entries(text: &str) -> Value<Vec<Entry>> {
-    let words: Option<Vec<Entry>> = text.split_ascii_whitespace().map(entry).collect();
+fn entries(text: &str) -> Parsed<Vec<DescriptorEntry>> {
+    let words: Option<Vec<DescriptorEntry>> = text.split_ascii_whitespace().map(entry).collect();
     match words {
         Some(words) if (1..=MAX_ENTRIES).contains(&words.len()) => Ok(words),
         _ => Err(ENTRIES_EXPECTED.to_owned()),
     }
 }
 
-/// One word of entries. None: it is not understood.
-fn entry(text: &str) -> Option<Entry> {
+/// Reads one word of `entries`. `None` if it is malformed.
+fn entry(text: &str) -> Option<DescriptorEntry> {
     let (name, value) = match text.split_once('=') {
         None => (text, ValuePattern::Any),
         Some((name, value)) => match value.strip_suffix('*') {
@@ -148,15 +154,16 @@ fn entry(text: &str) -> Option<Entry> {
         },
     };
     let name = unescaped(name).filter(|name| !name.is_empty())?;
-    // `name=*` is the bare name.
+    // `name=*` means the same as `name`.
     let value = match value {
         ValuePattern::Prefix(prefix) if prefix.is_empty() => ValuePattern::Any,
         value => value,
     };
-    Some(Entry { name, value })
+    Some(DescriptorEntry { name, value })
 }
 
-/// The text without its escapes. A bare `*` would mislead: only at the end has it a meaning.
+/// The text without its escapes. A bare `*` is malformed: it would mislead, as it has a meaning
+/// only at the end.
 fn unescaped(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -173,7 +180,7 @@ fn unescaped(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-fn key(text: &str, entries: &[Entry]) -> Value<Vec<KeyPart>> {
+fn key(text: &str, entries: &[DescriptorEntry]) -> Parsed<Vec<KeyPart>> {
     let expected = || KEY_EXPECTED.to_owned();
     let (mut parts, mut plain, mut rest) = (Vec::new(), String::new(), text);
     while let Some(at) = rest.find(['{', '}']) {
@@ -283,7 +290,7 @@ mod tests {
         let entries = entries("a b c").expect("understood");
         let escaped = |text: &str| {
             let key = key(text, &entries).expect("understood");
-            String::from_utf8(Target { biz: String::new(), key, force: false }.escaped())
+            String::from_utf8(ChargeTarget { biz: String::new(), key, force: false }.escaped())
         };
         let cases =
             [("all", ""), ("app|{a}|x", ""), ("app/{a}|{b}!", "|%"), ("{a}|x{b}:{c}", "|:%")];

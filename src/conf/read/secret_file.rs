@@ -1,6 +1,8 @@
-//! Files of secrets: the one that all machines of a cluster have alike, and the password there.
+//! Files of secrets: the secret that all machines of a cluster share, and the password of the
+//! cluster.
 //!
-//! Invariant: a file that others can read is refused, and no message ever shows what is in one.
+//! Invariant: a file that others can read is refused, and no message ever shows the content of a
+//! file.
 
 use std::fmt;
 use std::fs::File;
@@ -10,50 +12,51 @@ use std::path::{Path, PathBuf};
 
 use frs_base::hash::siphash_digest;
 
-use super::fault::Fault;
+use super::notes::Fault;
 use crate::schema::{Cluster, Login};
 
 /// Bytes of a cluster's secret.
 const SECRET_BYTES: usize = 32;
-/// What the seed of keys in nodes is computed of, under the secret. It never changes: under another
-/// seed a host would name keys as no other machine does.
+/// The text from which the seed of keys in nodes is computed, with the secret as the key. It never
+/// changes: with another seed, a host would name keys differently from all other machines.
 const KEY_SEED: &[u8] = b"frs: the seed of keys in nodes, 1";
 /// Bytes of the longest password.
 const MAX_PASSWORD_BYTES: usize = 1024;
-/// Bytes that are read of a file: more than any secret has.
+/// The most bytes that are read of a file: more than any secret has.
 const MAX_FILE_BYTES: u64 = 2 * MAX_PASSWORD_BYTES as u64;
 const PASSWORD: &str = "one line of 1 to 1024 bytes, the password";
 
-/// Keys the digests by which all machines of a cluster name a key alike.
+/// The secret of a cluster. It keys the digests by which all machines of the cluster name a key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClusterSecret([u8; SECRET_BYTES]);
 
-/// What processes of a host need of the secret: they cannot read its file.
+/// The values derived from the secret that a host's processes need, as they cannot read its file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ClusterKeys {
-    /// Tells whether two machines have the same secret, and nothing else of it.
+    /// Tells whether two machines have the same secret, and reveals nothing else of it.
     pub check: u64,
-    /// Keys the digests that nodes of shared bizs hold instead of long keys: all machines must name
-    /// a key alike. It is computed of the secret and tells nothing of it.
+    /// Keys the digests that nodes of shared bizs hold instead of long keys. All machines must name
+    /// a key alike. It is derived from the secret and reveals nothing of it.
     pub key_seed: [u64; 2],
 }
 
 impl ClusterSecret {
-    /// Of its bytes.
+    /// The secret with these bytes.
     pub const fn new(bytes: [u8; SECRET_BYTES]) -> ClusterSecret {
         ClusterSecret(bytes)
     }
 
-    /// The first half names keys in the cluster. Of the second one follows how nodes name them.
+    /// The halves of the secret, each as a key. The first names keys in the cluster. The seed of
+    /// the names of keys in nodes is derived from the second.
     pub fn halves(&self) -> [[u64; 2]; 2] {
         let (words, _) = self.0.as_chunks::<8>();
         let word = |at: usize| u64::from_le_bytes(words[at]);
         [[word(0), word(1)], [word(2), word(3)]]
     }
 
-    /// What processes of a host need of it. Each process with access to the host's files reads
-    /// this, so nothing of the secret stands in it: SipHash is a pseudorandom function (Aumasson
-    /// and Bernstein 2012), and who knows its values does not know its key.
+    /// The values that processes of a host need. Every process with access to the host's files
+    /// reads them, so they reveal nothing of the secret: SipHash is a pseudorandom function
+    /// (Aumasson and Bernstein 2012), whose values do not reveal its key.
     pub fn keys(&self) -> ClusterKeys {
         let [first, second] = self.halves();
         let [check, _] = siphash_digest(&self.0[SECRET_BYTES / 2..], first);
@@ -66,8 +69,8 @@ impl ClusterSecret {
         &self.0
     }
 
-    /// What the bytes of a file say: 64 hexadecimal digits with any white space around them, or 32
-    /// bytes as they are.
+    /// Reads the bytes of a file: 64 hexadecimal digits with any white space around them, or 32 raw
+    /// bytes.
     fn of(file: &[u8]) -> Option<ClusterSecret> {
         if let Ok(bytes) = file.try_into() {
             return Some(ClusterSecret(bytes));
@@ -75,7 +78,7 @@ impl ClusterSecret {
         let digits: &[u8; 2 * SECRET_BYTES] = file.trim_ascii().try_into().ok()?;
         let mut bytes = [0; SECRET_BYTES];
         for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            // from_str_radix alone would take a sign.
+            // from_str_radix alone would accept a sign.
             let pair = pair.iter().all(u8::is_ascii_hexdigit).then_some(pair)?;
             *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
         }
@@ -93,7 +96,7 @@ impl Password {
         &self.0
     }
 
-    /// The one line of a file, without its end.
+    /// Reads the one line of a file, without its line end.
     fn of(file: &[u8]) -> Option<Password> {
         let line = file.strip_suffix(b"\n").unwrap_or(file);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -121,27 +124,27 @@ impl fmt::Debug for Password {
     }
 }
 
-/// What the files of a cluster hold. Only the master reads them, as the user that it was started
-/// as: the user that its processes become need not be able to.
+/// The content of a cluster's files. Only the master reads them, as the user that it was started
+/// as. The user that its processes become need not be able to read them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSecrets {
-    /// The secret that all machines have alike.
+    /// The secret that all machines share.
     pub secret: ClusterSecret,
-    /// The password of the login, if somebody logs in.
+    /// The password of the login. `None` without a login.
     pub password: Option<Password>,
 }
 
-/// Why a file holds no secret that can be used; says what to do.
+/// A file holds no usable secret. The message says what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: found {found}, expected {expected}", path.display())]
 pub struct SecretError {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// What is there.
+    /// What the file holds.
     pub found: String,
-    /// What should be.
+    /// What it should hold.
     pub expected: String,
-    /// Why it cannot be read, if it cannot.
+    /// The error that prevented reading, if there was one.
     pub source: Option<io::Error>,
 }
 
@@ -164,10 +167,10 @@ impl SecretError {
 }
 
 impl Cluster {
-    /// Reads the files.
+    /// Reads the secret and the password.
     ///
     /// # Errors
-    /// A file is not there, others can read it, or it does not hold what it should.
+    /// A file does not exist, others can read it, or its content is malformed.
     pub fn secrets(&self) -> Result<ClusterSecrets, SecretError> {
         Ok(ClusterSecrets { secret: self.secret()?, password: self.password()? })
     }
@@ -175,7 +178,7 @@ impl Cluster {
     /// Reads the secret.
     ///
     /// # Errors
-    /// The file is not there, others can read it, or it holds none.
+    /// The file does not exist, others can read it, or its content is malformed.
     pub fn secret(&self) -> Result<ClusterSecret, SecretError> {
         let path = &self.secret_file;
         let shown = path.display();
@@ -196,10 +199,10 @@ impl Cluster {
         })
     }
 
-    /// Reads the password; none: nobody logs in.
+    /// Reads the password. `None` without a login.
     ///
     /// # Errors
-    /// The file is not there, others can read it, or it holds none.
+    /// The file does not exist, others can read it, or its content is malformed.
     pub fn password(&self) -> Result<Option<Password>, SecretError> {
         let Some(Login { user, password_file: path }) = &self.login else { return Ok(None) };
         let expected = || {
@@ -211,7 +214,7 @@ impl Cluster {
         password.map(Some).ok_or_else(|| SecretError::new(path, size_of(&bytes), expected()))
     }
 
-    /// What is wrong with its files.
+    /// The faults of its files.
     pub(crate) fn file_faults(&self) -> Vec<Fault> {
         let errors = [self.secret().err(), self.password().err()];
         errors.into_iter().flatten().map(SecretError::fault).collect()
@@ -235,7 +238,7 @@ fn read(path: &Path, expected: impl Fn() -> String) -> Result<Vec<u8>, SecretErr
             ..SecretError::new(path, source.to_string(), "a file that the server can read")
         },
     };
-    // Looked at before it is opened: opening a pipe would wait for its writer.
+    // The kind is checked before the file is opened, because opening a pipe waits for its writer.
     if !std::fs::metadata(path).map_err(failed)?.is_file() {
         return Err(SecretError::new(path, "something that is no file", expected()));
     }

@@ -1,41 +1,41 @@
-//! `share` of a `<biz>` and what goes with it, read: defaults and bounds.
+//! `share` of a `<biz>` and the settings that go with it, read: defaults and bounds.
 //!
-//! Invariant: figures of a limit that machines share are such that the ledger's floating-point
-//! numbers hold them, the sums of some of them, and the products that the ledger needs, exactly.
+//! Invariant: the ledger's floating-point numbers hold the figures of a shared limit, the sums of
+//! several of them, and the products that the ledger computes, exactly.
 
-use super::fault::{Checked, Notes};
-use super::value::{duration, only_with, whole32, word};
+use super::notes::{Checked, Notes};
+use super::scalar::{duration, only_with, whole32, word};
 use super::xml::Element;
 use crate::schema::{
     Interval, Limit, ListRule, Listed, MAX_BURST, MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS,
     OnDown, OnMiss, Policy, Share, Sharing, SlidingCounter, Token, most_rate,
 };
 
-/// The shortest life of a ledger of tokens: two leases of 2 s. A longer one lives for as long as
-/// its bucket takes to fill twice.
+/// The shortest life of a ledger of tokens: two leases of 2 s. If its bucket takes longer than that
+/// to fill twice, the ledger lives that long.
 const TOKEN_LIFE_MS: u64 = 4000;
-// What flows back in a ledger's life is tokens in a millisecond times its life. Twice a burst is
-// less, so bursts need no look.
+// At most the rate times the ledger's life flows back. For the shortest life, the assertion bounds
+// this product. For a longer life, it is twice a burst. So bursts need no check of their own.
 const _: () = assert!(TOKEN_LIFE_MS * most_rate(1) <= MAX_SHARED && 2 * MAX_BURST <= MAX_SHARED);
 const SHARES: [(&str, Option<Share>); 3] =
     [("host", None), ("cluster", Some(Share::Cluster)), ("exact", Some(Share::Exact))];
-/// Settings that go with a share only.
+/// Settings that are allowed only with a share.
 const SETTINGS: [&str; 4] = ["on-miss", "on-down", "wait", "hosts"];
 
-/// What a biz says of its share; none: its limits are each machine's own.
+/// The share of a biz. `None` if its limits are each machine's own.
 pub(super) fn sharing(notes: &mut Notes<'_>, biz: &Element) -> Checked<Option<Sharing>> {
     match biz.or(notes, "share", None, word(&SHARES)) {
         Ok(None) => alone(notes, biz).map(|()| None),
         Ok(Some(share)) => settings(notes, biz, share).map(Some),
         Err(faulty) => {
-            // Of the other settings only what is wrong in itself can be told.
+            // Only faults of the other settings that do not depend on the share are noted.
             let _noted = settings(notes, biz, Share::Exact);
             Err(faulty)
         }
     }
 }
 
-/// Notes each setting that goes with a share.
+/// Notes each setting that is allowed only with a share.
 fn alone(notes: &mut Notes<'_>, biz: &Element) -> Checked<()> {
     let how = biz.attribute("share").map_or("without share", |_| "with share=\"host\"");
     let mut alone = Ok(());
@@ -68,13 +68,13 @@ fn settings(notes: &mut Notes<'_>, biz: &Element, share: Share) -> Checked<Shari
     Ok(Sharing { share, on_miss: on_miss?, on_down: on_down?, wait_ms: wait?, hosts: hosts? })
 }
 
-/// The share that a biz names, if it names one.
+/// The name of the share of a biz, if its limits are shared.
 pub(crate) fn named_share(biz: &Element) -> Option<&str> {
     let share = biz.attribute("share")?.value.as_str();
     SHARES.iter().any(|(name, value)| *name == share && value.is_some()).then_some(share)
 }
 
-/// Notes what the limits of a biz and their overrides may not be if machines share them.
+/// Notes the limits and overrides of a biz that cannot be shared.
 pub(super) fn limits_fit(
     notes: &mut Notes<'_>,
     biz: &Element,
@@ -120,7 +120,7 @@ fn limit_fits(notes: &mut Notes<'_>, element: &Element, limit: &Limit, share: &s
             notes.note(element.value_at("policy"), "policy=\"distinct\"".to_owned(), expected);
             (None, 0)
         }
-        // An interval of `sliding` is shorter.
+        // The bound of a `sliding` interval is below that of a shared one.
         Policy::Sliding(_) | Policy::Total(_) | Policy::Count(_) => (None, 0),
     };
     if element.attribute("max").is_some() {
@@ -140,7 +140,7 @@ fn limit_fits(notes: &mut Notes<'_>, element: &Element, limit: &Limit, share: &s
     }
 }
 
-/// A setting of a limit that machines share, and its bound in the unit that a fault names.
+/// A setting of a shared limit, and its bound in the unit that a fault names.
 struct Figure<'a> {
     name: &'a str,
     value: u64,

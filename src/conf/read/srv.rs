@@ -7,28 +7,28 @@ use std::path::PathBuf;
 
 use super::authority::{hosts, origins};
 use super::cluster::cluster;
-use super::fault::{Checked, Faulty, Notes};
-use super::host::Host;
 use super::listen::{Addresses, admin, listen, metrics};
+use super::local_host::LocalHost;
+use super::notes::{Checked, Faulty, Notes};
 use super::resp::resps;
 use super::rls::rls;
-use super::value::{Value, boolean, byte_rate, duration, one_of, rate, size, whole32, word};
-use super::walk::Shape;
+use super::scalar::{Parsed, boolean, byte_rate, duration, one_of, rate, size, whole32, word};
+use super::walk::ElementSchema;
 use super::xml::Element;
 use crate::schema::{
     AuthzKey, Checkpoint, Cidr, Data, FileAccess, Http, Log, LogFormat, LogLevel, SLOTS, Srv,
     UnknownBiz, default_programs, needed_slots,
 };
 
-const SRV: Shape = Shape {
+const SRV: ElementSchema = ElementSchema {
     once: &[
         "workers", "admin", "data", "http", "log", "user", "authz", "degrade", "cluster", "rls",
         "map",
     ],
     many: &["listen", "metrics", "resp", "allow", "trusted"],
-    ..Shape::EMPTY
+    ..ElementSchema::EMPTY
 };
-const DATA: Shape = Shape {
+const DATA: ElementSchema = ElementSchema {
     attributes: &[
         "dir",
         "live",
@@ -40,9 +40,9 @@ const DATA: Shape = Shape {
         "checkpoint",
         "checkpoint-rate",
     ],
-    ..Shape::EMPTY
+    ..ElementSchema::EMPTY
 };
-const HTTP: Shape = Shape {
+const HTTP: ElementSchema = ElementSchema {
     attributes: &[
         "max-connections",
         "max-body",
@@ -56,14 +56,16 @@ const HTTP: Shape = Shape {
         "allow-origin",
         "unknown-biz",
     ],
-    ..Shape::EMPTY
+    ..ElementSchema::EMPTY
 };
-const LOG: Shape = Shape { attributes: &["level", "format", "file", "refusals"], ..Shape::EMPTY };
-const MAP: Shape = Shape { attributes: &["file"], ..Shape::EMPTY };
-const AUTHZ: Shape = Shape { attributes: &["key"], many: &["trusted"], ..Shape::EMPTY };
-/// The most worker processes: they, the keeper and programs need slots.
+const LOG: ElementSchema =
+    ElementSchema { attributes: &["level", "format", "file", "refusals"], ..ElementSchema::EMPTY };
+const MAP: ElementSchema = ElementSchema { attributes: &["file"], ..ElementSchema::EMPTY };
+const AUTHZ: ElementSchema =
+    ElementSchema { attributes: &["key"], many: &["trusted"], ..ElementSchema::EMPTY };
+/// The most worker processes. Workers, the keeper and programs need slots.
 const MAX_WORKERS: u16 = 200;
-/// Refused Updates that may be logged in a unit of time.
+/// The most refused Updates that may be logged in a unit of time.
 const MAX_LOGGED: u64 = 10_000;
 const DEFAULT_DIR: &str = "data";
 const MAX_ATOMIC_ITEMS: u32 = 1024;
@@ -73,7 +75,7 @@ const DEFAULT_CHECKPOINT_RATE: u64 = 100 << 20;
 const HOUR_MS: u64 = 3_600_000;
 
 /// Reads `<srv>` and notes its faults.
-pub(crate) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked<Srv> {
+pub(crate) fn srv(notes: &mut Notes<'_>, root: &Element, host: &LocalHost) -> Checked<Srv> {
     SRV.check(notes, root);
     let workers = workers(notes, root, host);
     let listen = listen(notes, root);
@@ -97,7 +99,7 @@ pub(crate) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
     let cluster = cluster(notes, root.child("cluster"));
     let authz = root.child("authz");
     let key = authz_key(notes, authz);
-    // The manual shows them beside and inside <authz>. Both are accepted.
+    // The manual shows <trusted> both beside and inside <authz>. Both are accepted.
     let mut trusted = networks(notes, root, "trusted");
     if let (Some(authz), Ok(trusted)) = (authz, &mut trusted) {
         trusted.extend(networks(notes, authz, "trusted")?);
@@ -123,10 +125,10 @@ pub(crate) fn srv(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked
     })
 }
 
-fn workers(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked<u16> {
+fn workers(notes: &mut Notes<'_>, root: &Element, host: &LocalHost) -> Checked<u16> {
     let auto = host.processors.clamp(1, MAX_WORKERS);
     let Some(element) = root.child("workers") else { return Ok(auto) };
-    Shape::TEXT.check(notes, element);
+    ElementSchema::TEXT.check(notes, element);
     element.value(notes, |text| match text {
         "auto" => Ok(auto),
         number => match whole32(1, MAX_WORKERS.into())(number) {
@@ -138,20 +140,20 @@ fn workers(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked<u16> {
 
 fn degrade(notes: &mut Notes<'_>, root: &Element) -> Checked<bool> {
     let Some(element) = root.child("degrade") else { return Ok(false) };
-    Shape::TEXT.check(notes, element);
+    ElementSchema::TEXT.check(notes, element);
     element.value(notes, boolean)
 }
 
 fn networks(notes: &mut Notes<'_>, parent: &Element, name: &str) -> Checked<Vec<Cidr>> {
     let read = parent.children_named(name).map(|element| {
-        Shape::TEXT.check(notes, element);
+        ElementSchema::TEXT.check(notes, element);
         element.value(notes, |text| Cidr::parse(text).map_err(|expected| expected.to_string()))
     });
-    // Read all of them before the first fault ends the function.
+    // All networks are read before the first fault ends the function.
     read.collect::<Vec<_>>().into_iter().collect()
 }
 
-/// Reads only the location of the data. If reading ended before it, it is unknown.
+/// Reads only the data directory. Its path is unknown if reading ended before it.
 pub(crate) fn data_dir(notes: &mut Notes<'_>, root: &Element, complete: bool) -> Checked<PathBuf> {
     match root.child("data") {
         Some(element) => element.or(notes, "dir", DEFAULT_DIR.into(), path),
@@ -160,7 +162,7 @@ pub(crate) fn data_dir(notes: &mut Notes<'_>, root: &Element, complete: bool) ->
     }
 }
 
-/// Reads only the location of map.xml. None: it is beside srv.xml.
+/// Reads only the path of map.xml. `None` if it is beside srv.xml.
 pub(crate) fn map_file(notes: &mut Notes<'_>, root: &Element) -> Checked<Option<PathBuf>> {
     let Some(element) = root.child("map") else { return Ok(None) };
     element.optional(notes, "file", file_path)
@@ -173,12 +175,13 @@ fn map(notes: &mut Notes<'_>, root: &Element) -> Checked<Option<PathBuf>> {
     map_file(notes, root)
 }
 
-/// `needed` is the number of slots for the server's own processes, which programs must leave free.
+/// Reads `<data>`. `needed` is the number of slots of the server's own processes, which programs
+/// must leave free.
 fn data(
     notes: &mut Notes<'_>,
     element: Option<&Element>,
     needed: u16,
-    host: &Host,
+    host: &LocalHost,
 ) -> Checked<Data> {
     let max_programs = default_programs(needed);
     let Some(element) = element else {
@@ -231,7 +234,7 @@ fn checkpoint(notes: &mut Notes<'_>, element: &Element) -> Checked<Option<Checkp
     Ok(every.map(|every_ms| Checkpoint { every_ms, bytes_per_second }))
 }
 
-fn access(notes: &mut Notes<'_>, element: &Element, host: &Host) -> Checked<FileAccess> {
+fn access(notes: &mut Notes<'_>, element: &Element, host: &LocalHost) -> Checked<FileAccess> {
     let words = FileAccess::MODES.map(|mode| format!("{mode:04o}"));
     let mode = element.or(notes, "mode", FileAccess::OWN.mode, |text| {
         let at = words.iter().position(|word| word == text);
@@ -251,12 +254,12 @@ fn access(notes: &mut Notes<'_>, element: &Element, host: &Host) -> Checked<File
     Ok(FileAccess { mode, group })
 }
 
-/// A directory.
-pub(super) fn path(text: &str) -> Value<PathBuf> {
+/// Reads the path of a directory.
+pub(super) fn path(text: &str) -> Parsed<PathBuf> {
     if text.is_empty() { Err("a directory".to_owned()) } else { Ok(text.into()) }
 }
 
-fn file_path(text: &str) -> Value<PathBuf> {
+fn file_path(text: &str) -> Parsed<PathBuf> {
     if text.is_empty() || text.ends_with('/') { Err("a file".to_owned()) } else { Ok(text.into()) }
 }
 
@@ -324,10 +327,14 @@ fn log(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Log> {
     Ok(Log { level: level?, format: format?, file: file?, refusals: refusals? })
 }
 
-/// Reads only the server's user. None: the server stays who it is.
-pub(crate) fn user(notes: &mut Notes<'_>, root: &Element, host: &Host) -> Checked<Option<String>> {
+/// Reads only the server's user. `None` if the server keeps its user.
+pub(crate) fn user(
+    notes: &mut Notes<'_>,
+    root: &Element,
+    host: &LocalHost,
+) -> Checked<Option<String>> {
     let Some(element) = root.child("user") else { return Ok(None) };
-    Shape::TEXT.check(notes, element);
+    ElementSchema::TEXT.check(notes, element);
     let known = |name: &str| match (host.knows_user)(name) {
         true => Ok(Some(name.to_owned())),
         false => Err("the name of a user of this system".to_owned()),
@@ -349,7 +356,7 @@ fn authz_key(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<AuthzK
     })
 }
 
-/// A token of RFC 9110, of reasonable length.
+/// Whether a name is a token of RFC 9110 of reasonable length.
 fn header_name(name: &str) -> bool {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     (1..=64).contains(&name.len()) && name.bytes().all(token)

@@ -3,7 +3,7 @@
 //! Names are compared by optimal string alignment distance (Damerau 1964, restricted): an
 //! insertion, a deletion, a substitution and a swap of neighbours each count as one.
 
-/// Longer names have no nearest one. This bounds the work.
+/// The most characters of a name. A longer name has no nearest one. This bounds the work.
 const MAX_CHARS: usize = 64;
 
 /// The known name nearest to `name`, if it is near enough to be meant. The first among equals.
@@ -15,7 +15,7 @@ pub(crate) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) 
     let near = known.into_iter().filter_map(|candidate| {
         let lowercase = candidate.to_lowercase();
         let distance = strsim::osa_distance(&name, &lowercase);
-        // A third of the letters may be wrong; one in a short name.
+        // A third of the letters may be wrong. In a short name, one.
         let longer = name.chars().count().max(lowercase.chars().count());
         (distance <= (longer / 3).max(1)).then_some((distance, candidate))
     });

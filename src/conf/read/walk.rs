@@ -1,34 +1,34 @@
 //! Takes the tree apart into known names and checked values.
 //!
-//! Invariant: a [`Shape`] lists what an element may hold, and everything else in it is a fault. The
-//! message distinguishes settings of a later version from typing errors.
+//! Invariant: an [`ElementSchema`] lists what an element may hold. Everything else in the element
+//! is a fault. The message distinguishes settings of a later version from typing errors.
 
-use super::fault::{Checked, Faulty, Notes, shown};
-use super::value::{Value, one_of};
+use super::notes::{Checked, Faulty, Notes, shown};
+use super::scalar::{Parsed, one_of};
 use super::xml::{Attribute, Element, white};
 
-/// The expectation for a setting that is in the manual, but not in this version.
+/// What is expected instead of a setting that the manual describes and this version lacks.
 const NOT_YET: &str = "none: this version of frs does not have it yet";
 
 /// What an element may hold.
-pub(super) struct Shape {
-    /// Attributes.
+pub(super) struct ElementSchema {
+    /// Its attributes.
     pub attributes: &'static [&'static str],
-    /// Elements, each at most once.
+    /// Children that may occur once.
     pub once: &'static [&'static str],
-    /// Elements, any number of each.
+    /// Children that may occur any number of times.
     pub many: &'static [&'static str],
-    /// Attributes of later versions.
+    /// Attributes that later versions have.
     pub later_attributes: &'static [&'static str],
-    /// Elements of later versions.
+    /// Children that later versions have.
     pub later_elements: &'static [&'static str],
-    /// Text between its tags.
+    /// Whether there may be text between its tags.
     pub text: bool,
 }
 
-impl Shape {
-    /// Nothing.
-    pub const EMPTY: Shape = Shape {
+impl ElementSchema {
+    /// An element that holds nothing.
+    pub const EMPTY: ElementSchema = ElementSchema {
         attributes: &[],
         once: &[],
         many: &[],
@@ -37,10 +37,10 @@ impl Shape {
         text: false,
     };
 
-    /// Only text.
-    pub const TEXT: Shape = Shape { text: true, ..Shape::EMPTY };
+    /// An element that holds only text.
+    pub const TEXT: ElementSchema = ElementSchema { text: true, ..ElementSchema::EMPTY };
 
-    /// Notes everything in `element` that is not allowed there.
+    /// Notes everything in `element` that its shape does not allow.
     pub fn check(&self, notes: &mut Notes<'_>, element: &Element) {
         self.check_attributes(notes, element);
         self.check_elements(notes, element);
@@ -112,18 +112,18 @@ impl Element {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
-    /// The offset of the attribute's value, for a fault. The element's offset if the attribute is
-    /// missing.
+    /// The offset of the attribute's value, for a fault. Without the attribute, the element's
+    /// offset.
     pub fn value_at(&self, name: &str) -> usize {
         self.attribute(name).map_or(self.at, |attribute| attribute.value_at)
     }
 
-    /// The attribute's value, if it is present.
+    /// Reads the attribute's value, if the attribute is present.
     pub fn optional<T>(
         &self,
         notes: &mut Notes<'_>,
         name: &str,
-        read: impl Fn(&str) -> Value<T>,
+        read: impl Fn(&str) -> Parsed<T>,
     ) -> Checked<Option<T>> {
         match self.attribute(name) {
             None if self.broken => Err(Faulty),
@@ -134,23 +134,23 @@ impl Element {
         }
     }
 
-    /// The attribute's value, or the default.
+    /// Reads the attribute's value, or returns the default.
     pub fn or<T>(
         &self,
         notes: &mut Notes<'_>,
         name: &str,
         default: T,
-        read: impl Fn(&str) -> Value<T>,
+        read: impl Fn(&str) -> Parsed<T>,
     ) -> Checked<T> {
         self.optional(notes, name, read).map(|value| value.unwrap_or(default))
     }
 
-    /// The attribute's value, which is required.
+    /// Reads the attribute's value, which is required.
     pub fn required<T>(
         &self,
         notes: &mut Notes<'_>,
         name: &str,
-        read: impl Fn(&str) -> Value<T>,
+        read: impl Fn(&str) -> Parsed<T>,
     ) -> Checked<T> {
         match self.optional(notes, name, &read)? {
             Some(value) => Ok(value),
@@ -165,8 +165,8 @@ impl Element {
         }
     }
 
-    /// The text between its tags, which is required.
-    pub fn value<T>(&self, notes: &mut Notes<'_>, read: impl Fn(&str) -> Value<T>) -> Checked<T> {
+    /// Reads the text between the tags, which is required.
+    pub fn value<T>(&self, notes: &mut Notes<'_>, read: impl Fn(&str) -> Parsed<T>) -> Checked<T> {
         let text = self.text.trim_matches(white);
         read(text).map_err(|expected| {
             let found = format!("<{}>{}</{}>", self.name, shown(text), self.name);

@@ -1,25 +1,26 @@
 //! Reads the `<weight>`s of a `<limit>`.
 
-use super::fault::{Checked, Notes};
-use super::value::{thousandths, whole};
-use super::walk::Shape;
+use super::notes::{Checked, Notes};
+use super::scalar::{thousandths, whole};
+use super::walk::ElementSchema;
 use super::xml::Element;
 use crate::schema::{MAX_COUNT, Weight};
 
-const WEIGHT: Shape = Shape { attributes: &["at", "value"], ..Shape::EMPTY };
+const WEIGHT: ElementSchema =
+    ElementSchema { attributes: &["at", "value"], ..ElementSchema::EMPTY };
 /// The largest weight.
 const MAX_WEIGHT: u32 = 1000;
 
-/// The `<weight>` before another.
+/// The previous `<weight>`.
 #[derive(Debug, Clone, Copy)]
-struct Before {
+struct PreviousWeight {
     /// Its `at`.
     at: u64,
-    /// The position of its element.
+    /// The offset of its element.
     element_at: usize,
 }
 
-/// The weights of a limit, which must rise in `at`.
+/// Reads the weights of a limit, which must rise in `at`.
 pub(super) fn weights(notes: &mut Notes<'_>, limit: &Element) -> Checked<Vec<Weight>> {
     let mut weights = Vec::new();
     let mut before = None;
@@ -27,7 +28,7 @@ pub(super) fn weights(notes: &mut Notes<'_>, limit: &Element) -> Checked<Vec<Wei
     for element in limit.children_named("weight") {
         match weight(notes, element, before) {
             Ok(weight) => {
-                before = Some(Before { at: weight.at, element_at: element.at });
+                before = Some(PreviousWeight { at: weight.at, element_at: element.at });
                 weights.push(weight);
             }
             Err(faulty) => read = Err(faulty),
@@ -36,7 +37,11 @@ pub(super) fn weights(notes: &mut Notes<'_>, limit: &Element) -> Checked<Vec<Wei
     read.map(|()| weights)
 }
 
-fn weight(notes: &mut Notes<'_>, element: &Element, before: Option<Before>) -> Checked<Weight> {
+fn weight(
+    notes: &mut Notes<'_>,
+    element: &Element,
+    before: Option<PreviousWeight>,
+) -> Checked<Weight> {
     WEIGHT.check(notes, element);
     let at = element.required(notes, "at", whole(0, MAX_COUNT));
     let value = element.required(notes, "value", thousandths(MAX_WEIGHT));
@@ -49,7 +54,7 @@ fn weight(notes: &mut Notes<'_>, element: &Element, before: Option<Before>) -> C
     Ok(Weight { at, thousandths: value? })
 }
 
-/// Only one limit of a biz may have weights: an item carries one weight.
+/// Notes weights in more than one limit of a biz, because an item carries one weight.
 pub(super) fn one_limit_has(notes: &mut Notes<'_>, biz: &Element) {
     let mut first = None;
     for limit in biz.children_named("limit") {

@@ -1,7 +1,7 @@
 //! XML as a small tree in which every part knows its position.
 //!
 //! Invariant: every fault of the markup is noted. Reading continues as long as the structure is
-//! known; otherwise the tree holds what was complete before. Depth, attributes and names are
+//! known. When it is lost, the tree holds what was complete before. Depth, attributes and names are
 //! bounded, so no input costs more than its length.
 
 use std::borrow::Cow;
@@ -12,16 +12,16 @@ use quick_xml::events::attributes::{AttrError, Attribute as RawAttribute};
 use quick_xml::events::{BytesDecl, BytesRef, BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
-use super::fault::{Notes, shown};
+use super::notes::{Notes, shown};
 
-/// The greatest depth of nested elements. Configurations need three.
+/// The greatest depth of nested elements. Configurations need four.
 const MAX_DEPTH: usize = 16;
-/// The most attributes of an element. Configurations need nine.
+/// The most attributes of an element. Configurations need fewer than twenty.
 const MAX_ATTRIBUTES: usize = 64;
 
-/// An element. Offsets are those in the text.
+/// An element. Its offsets refer to the text.
 pub(crate) struct Element {
-    /// As written.
+    /// The name as written.
     pub name: String,
     /// Offset of its `<`.
     pub at: usize,
@@ -29,25 +29,25 @@ pub(crate) struct Element {
     pub end_tag_at: usize,
     /// Offset after its last `>`.
     pub end: usize,
-    /// In the order of the file, without duplicate names.
+    /// The attributes in the order of the file, without duplicate names.
     pub attributes: Vec<Attribute>,
-    /// In the order of the file.
+    /// The children in the order of the file.
     pub children: Vec<Element>,
-    /// Its own text, decoded.
+    /// The element's own text, decoded.
     pub text: String,
-    /// Offset of the first character of its text that is not white space.
+    /// Offset of the first character of the text that is not white space.
     pub text_at: Option<usize>,
-    /// Its tag has faults, so a missing attribute may be among the unread ones.
+    /// The tag has faults, so a missing attribute may be among the unread ones.
     pub broken: bool,
 }
 
-/// An attribute. Offsets are those in the text.
+/// An attribute. Its offsets refer to the text.
 pub(crate) struct Attribute {
-    /// As written.
+    /// The name as written.
     pub name: String,
-    /// Offset of its name.
+    /// Offset of the name.
     pub at: usize,
-    /// Decoded.
+    /// The value, decoded.
     pub value: String,
     /// Offset after the opening quote.
     pub value_at: usize,
@@ -55,9 +55,9 @@ pub(crate) struct Attribute {
 
 /// The readable part of a file.
 pub(crate) struct Document {
-    /// Its root, if it has one.
+    /// The root, if the file has one.
     pub root: Option<Element>,
-    /// It is the whole file.
+    /// Whether this is the whole file.
     pub complete: bool,
 }
 
@@ -70,32 +70,32 @@ pub(crate) fn read(notes: &mut Notes<'_>) -> Document {
     }
     let mut reader = Reader::from_str(text);
     reader.config_mut().check_comments = true;
-    let mut tree = Tree { notes, open: Vec::new(), root: None };
+    let mut tree = TreeBuilder { notes, open: Vec::new(), root: None };
     let complete = loop {
         let at = reader.buffer_position() as usize;
         let step = match reader.read_event() {
             Ok(Event::Eof) => break tree.end(text.len()),
-            Ok(event) => tree.take(event, at, reader.buffer_position() as usize),
+            Ok(event) => tree.add_event(event, at, reader.buffer_position() as usize),
             Err(error) => tree.stop(reader.error_position() as usize, &error),
         };
         if step.is_none() {
             break false;
         }
     };
-    // Of the elements that were still open, only the root is returned, with its complete children.
+    // Of the elements still open, only the root is returned, with its complete children.
     let root = tree.root.or(tree.open.into_iter().next());
     Document { root, complete }
 }
 
-struct Tree<'n, 's> {
+struct TreeBuilder<'n, 's> {
     notes: &'n mut Notes<'s>,
     open: Vec<Element>,
     root: Option<Element>,
 }
 
-impl Tree<'_, '_> {
-    /// Handles an event between two offsets. None if the structure is lost.
-    fn take(&mut self, event: Event<'_>, at: usize, end: usize) -> Option<()> {
+impl TreeBuilder<'_, '_> {
+    /// Handles an event between two offsets. `None` if the structure is lost.
+    fn add_event(&mut self, event: Event<'_>, at: usize, end: usize) -> Option<()> {
         match event {
             Event::Start(tag) => self.start(&tag, at),
             Event::Empty(tag) => {
@@ -155,14 +155,15 @@ impl Tree<'_, '_> {
         }
     }
 
-    /// `name_at` is the offset after the tag's `<`.
+    /// Reads the attributes of a tag, and whether any is faulty. `name_at` is the offset after the
+    /// tag's `<`.
     fn attributes(&mut self, tag: &BytesStart<'_>, name_at: usize) -> (Vec<Attribute>, bool) {
         let raw = tag.attributes_raw();
         let raw_at = name_at + tag.name().as_ref().len();
         let mut found: Vec<Attribute> = Vec::new();
         let mut broken = false;
         let mut attributes = tag.attributes();
-        // The check below names the position of the first duplicate, and is bounded.
+        // The check below finds the position of the first duplicate, and is bounded.
         attributes.with_checks(false);
         for attribute in attributes {
             if found.len() == MAX_ATTRIBUTES {
@@ -236,7 +237,8 @@ impl Tree<'_, '_> {
         self.notes.note(name_at + at, found, expected);
     }
 
-    /// `raw` locates the beginning of the text, `decoded` is its content.
+    /// Adds text to the open element. `raw` locates the beginning of the text, `decoded` is its
+    /// content.
     fn text(&mut self, decoded: &str, at: usize, raw: &str) -> Option<()> {
         let shown_at = raw.find(|c| !white(c)).map(|first| at + first);
         match (self.open.last_mut(), shown_at) {
@@ -361,18 +363,19 @@ pub(crate) fn white(c: char) -> bool {
 /// Offset of a part within its whole.
 fn offset_in(whole: &str, part: &str) -> usize {
     let offset = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
-    // If a part was copied elsewhere the offset is meaningless. The start of the whole is close
-    // enough.
+    // The offset of a part that was copied elsewhere is meaningless. The start of the whole is
+    // close enough.
     if offset <= whole.len() { offset } else { 0 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::Source;
+    use crate::read::SourceText;
 
     fn document(text: &str) -> (Document, Vec<String>) {
-        let source = Source::new("f", text.as_bytes()).unwrap_or_else(|fault| panic!("{fault}"));
+        let source =
+            SourceText::new("f", text.as_bytes()).unwrap_or_else(|fault| panic!("{fault}"));
         let mut notes = Notes::new(&source);
         let document = read(&mut notes);
         (document, notes.into_faults().iter().map(ToString::to_string).collect())

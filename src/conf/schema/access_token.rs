@@ -1,16 +1,16 @@
-//! A token that clients must carry.
+//! The tokens that clients must carry.
 //!
 //! Invariant: a comparison takes the same time for a wrong token as for the right one, and no
 //! message ever shows a token.
 
 use std::hint::black_box;
 
-/// A shorter token can be guessed.
+/// The fewest bytes of a token. A shorter one can be guessed.
 const MIN_BYTES: usize = 16;
-/// The longest token.
+/// The most bytes of a token.
 pub(crate) const MAX_TOKEN_BYTES: usize = 1024;
 
-/// A token.
+/// A token that a client must carry.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessToken(Vec<u8>);
 
@@ -21,10 +21,11 @@ impl std::fmt::Debug for AccessToken {
 }
 
 impl AccessToken {
-    /// Stands for a token that could not be read: nothing equals it.
+    /// Stands for a token that could not be read. Nothing equals it.
     pub const UNKNOWN: AccessToken = AccessToken(Vec::new());
 
-    /// The token in a text: `token68` of RFC 9110, section 11.2.
+    /// Reads the token in a text: `token68` of RFC 9110, section 11.2. White space around it is
+    /// ignored.
     pub(crate) fn of(text: &[u8]) -> Option<AccessToken> {
         let token = text.trim_ascii();
         let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);
@@ -32,18 +33,18 @@ impl AccessToken {
         (sized && token.iter().all(fits)).then(|| AccessToken(token.to_vec()))
     }
 
-    /// What a token is, for messages.
+    /// The form of a token, in words for messages.
     pub(crate) fn words() -> String {
         format!("{MIN_BYTES} to {MAX_TOKEN_BYTES} characters, letters, digits and -._~+/=")
     }
 
-    /// Its text, for the master's workers alone.
+    /// Its text. Only the master's workers get it.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether it equals the given one. The time does not reveal where they differ.
-    pub fn is(&self, given: &[u8]) -> bool {
+    /// Whether the given text is this token. The time does not reveal where they differ.
+    pub fn matches(&self, given: &[u8]) -> bool {
         if self.0.is_empty() {
             return false;
         }
@@ -73,13 +74,13 @@ mod tests {
     #[test]
     fn only_the_same_is_the_same() {
         let token = AccessToken::of(b"0123456789abcdef").unwrap();
-        assert!(token.is(b"0123456789abcdef"));
+        assert!(token.matches(b"0123456789abcdef"));
         for wrong in ["", "0123456789abcde", "0123456789abcdef0", "0123456789abcdeg", "\0"] {
-            assert!(!token.is(wrong.as_bytes()), "{wrong}");
+            assert!(!token.matches(wrong.as_bytes()), "{wrong}");
         }
         let padded = [&b"0123456789abcdef"[..], b"\0"].concat();
-        assert!(!token.is(&padded));
+        assert!(!token.matches(&padded));
         assert!(!format!("{token:?}").contains("0123"));
-        assert!(!AccessToken::UNKNOWN.is(b"") && !AccessToken::UNKNOWN.is(b"\0"));
+        assert!(!AccessToken::UNKNOWN.matches(b"") && !AccessToken::UNKNOWN.matches(b"\0"));
     }
 }

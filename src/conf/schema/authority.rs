@@ -1,13 +1,14 @@
-//! Hosts and origins: those in `<http hosts>` and `<http allow-origin>`, and those in requests.
+//! Hosts and origins, as `<http hosts>` and `<http allow-origin>` list them and as requests name
+//! them.
 //!
-//! Invariant: a configured name is kept in the form that browsers write, so a look-up compares
+//! Invariant: a configured name is stored in the form that browsers write, so a look-up compares
 //! text.
 
 use std::net::Ipv6Addr;
 
 /// The most bytes of a host's name (RFC 1035, section 2.3.4).
 pub(crate) const MAX_HOST_BYTES: usize = 255;
-/// The most bytes of a scheme. Those of browser extensions are among the longest.
+/// The most bytes of a scheme. The schemes of browser extensions are among the longest.
 pub(crate) const MAX_SCHEME_BYTES: usize = 32;
 /// The port of a URL without one. Both planes use plain http.
 const HTTP_PORT: u16 = 80;
@@ -17,7 +18,7 @@ const HTTP_PORT: u16 = 80;
 pub struct Authority<'t> {
     /// A name, an IPv4 address, or an IPv6 address in brackets. Never empty.
     pub host: &'t [u8],
-    /// None: the port of the scheme.
+    /// `None` for the default port of the scheme.
     pub port: Option<u16>,
 }
 
@@ -38,7 +39,7 @@ impl<'t> Authority<'t> {
         is_host(host).then_some(Authority { host, port })
     }
 
-    /// Its port, by default that of plain http.
+    /// Its port. Without one, the port of plain http.
     pub fn http_port(&self) -> u16 {
         self.port.unwrap_or(HTTP_PORT)
     }
@@ -70,13 +71,13 @@ fn is_host(host: &[u8]) -> bool {
 pub struct HostName {
     /// In lower case.
     host: Box<str>,
-    /// None: any port.
+    /// `None` for any port.
     port: Option<u16>,
 }
 
 impl HostName {
-    /// Whether it is the host that the request names.
-    pub fn is(&self, named: &Authority<'_>) -> bool {
+    /// Whether a request names this host.
+    pub fn matches(&self, named: &Authority<'_>) -> bool {
         named.host.eq_ignore_ascii_case(self.host.as_bytes())
             && self.port.is_none_or(|port| port == named.http_port())
     }
@@ -91,7 +92,7 @@ impl HostName {
     }
 }
 
-/// A site whose pages may send requests, as browsers write it in `Origin`.
+/// A site whose pages may send requests, in the form in which browsers write it in `Origin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin(Box<str>);
 

@@ -1,12 +1,13 @@
-//! Bounds that the settings of a limit put on each other, so that no figure of an answer overflows.
+//! The bounds that the settings of a limit put on each other, so that no figure of an answer
+//! overflows.
 //!
 //! Invariant: they hold for a limit as it is written, and for each max that an override gives it.
 
 use std::ops::RangeInclusive;
 
 use super::map::{
-    Calendar, Distinct, Gcra, Interval, MAX_GCRA_NS, MAX_MEMBERS, MAX_RING_USES, Policy,
-    TOKEN_UNITS, Tally, Token,
+    Calendar, Distinct, DistinctCounting, Gcra, Interval, MAX_GCRA_NS, MAX_MEMBERS, MAX_RING_USES,
+    Policy, TOKEN_UNITS, Token,
 };
 use super::quantity::{MAX_COUNT, MAX_DURATION_MS};
 
@@ -14,15 +15,15 @@ use super::quantity::{MAX_COUNT, MAX_DURATION_MS};
 pub(crate) const MAX_SLIDING: u64 = MAX_RING_USES as u64;
 /// The longest interval of `sliding`, which stores uses as 32 bits of milliseconds.
 pub(crate) const MAX_SLIDING_MS: u64 = 45 * DAY_MS;
-/// The largest burst: the level of its bucket is a 64-bit number.
+/// The largest burst. The level of its bucket is a 64-bit number.
 pub(crate) const MAX_BURST: u64 = u64::MAX / TOKEN_UNITS;
 
 const DAY_MS: u64 = 86_400_000;
 const NS_PER_MS: u64 = 1_000_000;
-/// A thousand years: calendars end with the year 9999.
+/// A thousand years. Computations with calendars end with the year 9999.
 const MAX_CALENDAR_MS: u64 = 366_000 * DAY_MS;
 
-/// What a limit lends from later windows, and how long paying back may take.
+/// The uses that a limit lends from later windows, and the time in which they must be paid back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Credit {
     /// The most uses lent.
@@ -45,8 +46,8 @@ impl Credit {
         Credit { debt: limit.debt, window_ms, most_ms: MAX_CALENDAR_MS }
     }
 
-    /// Windows until everything is paid back, and the one that turns then. If anything is lent, max
-    /// is 1 or more.
+    /// The number of windows until everything is paid back, including the window that turns then. A
+    /// limit that lends has a max of 1 or more.
     pub const fn turns(&self, max: u64) -> u64 {
         match self.debt.checked_div(max) {
             Some(windows) if self.debt > 0 => windows + 2,
@@ -54,7 +55,7 @@ impl Credit {
         }
     }
 
-    /// Whether that time is within its bound.
+    /// Whether everything is paid back within `most_ms`.
     pub const fn is_paid_back(&self, max: u64) -> bool {
         self.turns(max).saturating_mul(self.window_ms) <= self.most_ms
     }
@@ -73,21 +74,22 @@ impl Credit {
     }
 }
 
-/// The highest rate, in tokens per this many milliseconds, which divide a day. What comes back in a
-/// millisecond is a 64-bit number.
+/// The highest rate, in tokens per `per_ms` milliseconds. `per_ms` divides a day. The token units
+/// that flow back in a millisecond fit into 64 bits.
 pub(crate) const fn most_rate(per_ms: u64) -> u64 {
     let most = u64::MAX / (TOKEN_UNITS / per_ms);
     if most < MAX_COUNT { most } else { MAX_COUNT }
 }
 
-/// The largest burst at a rate. Its level is a 64-bit number, and no bucket takes longer to fill
-/// than the longest duration.
+/// The largest burst at a rate. The level of its bucket is a 64-bit number, and no bucket takes
+/// longer to fill than the longest duration.
 pub(crate) fn most_burst(rate: u64, per_ms: u64) -> u64 {
     let filled = u128::from(MAX_DURATION_MS) * u128::from(rate) / u128::from(per_ms);
     u64::try_from(filled).unwrap_or(u64::MAX).min(MAX_BURST)
 }
 
-/// The highest rate of `gcra`, in uses per this many milliseconds. One comes back in a nanosecond.
+/// The highest rate of `gcra`, in uses per `per_ms` milliseconds: one use flows back in a
+/// nanosecond.
 pub(crate) const fn most_gcra_rate(per_ms: u64) -> u64 {
     per_ms.saturating_mul(NS_PER_MS)
 }
@@ -98,7 +100,8 @@ pub(crate) fn most_gcra_burst(rate: u64, per_ms: u64) -> u64 {
     (MAX_GCRA_NS / emission.max(1)).min(MAX_BURST)
 }
 
-/// The allowed max of an override, under the other settings of its limit. None: it has no max.
+/// The range of an override's max under the other settings of its limit. `None` if the limit has no
+/// max.
 pub(crate) fn override_max(policy: &Policy) -> Option<RangeInclusive<u64>> {
     Some(match policy {
         Policy::Interval(limit) => Credit::of_interval(limit).least_max()..=MAX_COUNT,
@@ -107,10 +110,13 @@ pub(crate) fn override_max(policy: &Policy) -> Option<RangeInclusive<u64>> {
         Policy::SlidingCounter(_) | Policy::Total(_) => 0..=MAX_COUNT,
         Policy::Token(Token { rate, per_ms, .. }) => 1..=most_burst(*rate, *per_ms),
         Policy::Gcra(Gcra { rate, per_ms, .. }) => 1..=most_gcra_burst(*rate, *per_ms),
-        Policy::Distinct(Distinct { tally: Tally::Exact { .. }, .. }) => 1..=MAX_MEMBERS,
-        Policy::Distinct(Distinct { tally: Tally::Sketch { max: Some(_), .. }, .. }) => {
-            0..=MAX_COUNT
+        Policy::Distinct(Distinct { counting: DistinctCounting::Exact { .. }, .. }) => {
+            1..=MAX_MEMBERS
         }
+        Policy::Distinct(Distinct {
+            counting: DistinctCounting::Sketch { max: Some(_), .. },
+            ..
+        }) => 0..=MAX_COUNT,
         Policy::Distinct(_) | Policy::Count(_) => return None,
     })
 }

@@ -1,7 +1,7 @@
 //! Blocks of addresses.
 //!
-//! Invariant: an IPv4 address mapped into IPv6 is treated as that IPv4 address, in blocks and in
-//! addresses: a socket for both families shows its IPv4 peers in this form.
+//! Invariant: an IPv4 address mapped into IPv6 is treated as that IPv4 address, both as a block and
+//! as an address. A socket for both families shows its IPv4 peers in this form.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub struct Cidr {
     /// Its first address.
     pub base: IpAddr,
-    /// Leading bits that are compared.
+    /// Number of leading bits that are compared.
     pub prefix: u8,
 }
 
@@ -21,13 +21,13 @@ pub enum CidrError {
     /// Not `ADDRESS` or `ADDRESS/BITS`.
     #[error("an address or a block of addresses such as 10.0.0.0/8 or fc00::/7")]
     Shape,
-    /// More bits than an address of its family has.
+    /// The prefix has more bits than an address of its family.
     #[error("at most {most} leading bits")]
     Prefix {
-        /// Bits of an address.
+        /// Bits of an address of this family.
         most: u8,
     },
-    /// The address has bits after the prefix.
+    /// The address has bits after its prefix.
     #[error("{block} (an address without bits behind the prefix)")]
     Bits {
         /// The block that contains it.
@@ -50,7 +50,7 @@ impl Cidr {
         Cidr { base: IpAddr::V4(Ipv4Addr::new(a, b, c, d)), prefix }
     }
 
-    /// Reads `ADDRESS/BITS`, or `ADDRESS` for that address alone.
+    /// Reads `ADDRESS/BITS`, or `ADDRESS` for a block of that address alone.
     pub fn parse(text: &str) -> Result<Cidr, CidrError> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
@@ -72,7 +72,7 @@ impl Cidr {
         if given == block { Ok(block) } else { Err(CidrError::Bits { block }) }
     }
 
-    /// The block of this many leading bits that contains an address.
+    /// The block of `prefix` leading bits that contains an address.
     pub fn around(address: IpAddr, prefix: u8) -> Cidr {
         let address = address.to_canonical();
         Cidr { base: masked(address, prefix), prefix }

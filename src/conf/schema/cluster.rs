@@ -10,25 +10,26 @@ use std::path::PathBuf;
 /// `<cluster>`, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cluster {
-    /// `[a-z0-9-]{1,32}`: the name that all machines give it, and part of every key there.
+    /// `[a-z0-9-]{1,32}`: the name that all machines give the cluster. It is part of every key
+    /// there.
     pub name: String,
-    /// The file of the secret that all machines have alike.
+    /// The file of the secret that all machines share.
     pub secret_file: PathBuf,
-    /// The longest wait for an answer of a node, 1 to 10,000.
+    /// The longest wait for a node's answer, 1 to 10,000.
     pub timeout_ms: u64,
-    /// A master that has just become one grants nothing for this long, 100 to 60,000.
+    /// How long a new master of the cluster grants nothing, 100 to 60,000.
     pub learn_ms: u64,
-    /// Replicas that must have a grant before it counts, 0 to 8.
+    /// Number of replicas that must have a grant before it counts, 0 to 8.
     pub wait_replicas: u32,
-    /// Messages of one pipeline, 1 to 1024.
+    /// The most messages of one pipeline, 1 to 1024.
     pub batch: u32,
-    /// Requests of one worker that may wait for leases, 1 to 65,536.
+    /// The most requests of one worker that may wait for leases, 1 to 65,536.
     pub max_parked: u32,
-    /// Nodes that are asked for all others, 1 to 64.
+    /// Seed nodes, 1 to 64. They are asked for all other nodes.
     pub nodes: Vec<ClusterNode>,
-    /// Are all nodes reached over TLS.
+    /// Whether all nodes are reached over TLS.
     pub tls: bool,
-    /// Who logs in at every node; none: nobody does.
+    /// The login at every node. `None` if frs does not log in.
     pub login: Option<Login>,
 }
 
@@ -51,10 +52,10 @@ impl fmt::Display for ClusterNode {
     }
 }
 
-/// A user and where the password is.
+/// A user, and the file of the password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
-    /// None: the cluster's default user.
+    /// `None` for the cluster's default user.
     pub user: Option<String>,
     /// The file of the password.
     pub password_file: PathBuf,

@@ -1,11 +1,11 @@
 //! A whole configuration, as checked types.
 //!
-//! Invariant: srv.xml and map.xml were checked together.
+//! Invariant: srv.xml and map.xml are checked together.
 
 use super::map::Map;
 use super::srv::Srv;
 
-/// A checked configuration: both files. It cannot hold a wrong value.
+/// A checked configuration of both files. It cannot hold a wrong value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conf {
     /// The server: srv.xml.

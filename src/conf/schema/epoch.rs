@@ -1,36 +1,37 @@
-//! How the reset epoch of a biz grows. A node keeps the low 8 bits of the epoch that it was written
-//! under, and a node of other bits is void.
+//! How the reset epoch of a biz grows. A node stores the low 8 bits of the epoch that it is written
+//! under. A node with other bits than those of the current epoch is void.
 //!
-//! Invariant: no node is taken for one of a later epoch with the same low bits. The epochs are in
-//! *blocks* of 128. Void nodes are cleared before an epoch begins another block. Then all nodes of
-//! the biz are of one block, or of it and of one epoch of a block of the other parity: their low
-//! bits tell them apart.
+//! Invariant: no void node has the low bits of the current epoch. Epochs form *blocks* of 128. Void
+//! nodes are cleared before the epoch enters another block, and the new block has the other parity.
+//! So every node is of the current block, or of the last epoch before that block, and the low bits
+//! tell the two apart.
 
-/// The largest epoch: the numbers of the cluster's ledgers are exact up to here.
+/// The largest epoch. The ledgers of the cluster count exactly up to this number.
 pub const MAX_EPOCH: u64 = 1 << 50;
 
-/// Epochs of a block: half of what the low bits tell apart.
+/// Epochs of a block: half of those that the low bits tell apart.
 const BLOCK: u64 = 1 << 7;
 
 /// The next step of a biz to a larger epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EpochStep {
-    /// The epoch that it gets.
+    /// The epoch after the step.
     pub to: u64,
-    /// Whether its void nodes must be cleared before, under the epoch that it has.
+    /// Whether the void nodes of the biz must be cleared before the step, under its current epoch.
     pub must_clear: bool,
 }
 
 impl EpochStep {
-    /// The step from an epoch towards a larger one. Where low bits could be mistaken it ends in
-    /// between, and another step follows. None: that epoch is not larger, or too large.
+    /// The step from an epoch towards a larger one. If low bits could be mistaken, the step ends at
+    /// an epoch in between, and another step follows. `None` if `epoch` is not larger, or is too
+    /// large.
     pub fn towards(from: u64, epoch: u64) -> Option<EpochStep> {
         if epoch <= from || epoch > MAX_EPOCH {
             return None;
         }
         let (old, new) = (from / BLOCK, epoch / BLOCK);
         let is_same_parity = old % 2 == new % 2;
-        // The last epoch of the block before is of the other parity.
+        // The last epoch of the previous block is of the other parity.
         let to = if old != new && is_same_parity { new * BLOCK - 1 } else { epoch };
         Some(EpochStep { to, must_clear: old != new })
     }
@@ -66,7 +67,7 @@ mod tests {
             (seed >> 33) % below
         };
         for _ in 0..2000 {
-            // Under each epoch nodes are written: the worst case.
+            // The worst case: nodes are written under each epoch.
             let (mut epoch, mut written) = (random(600), BTreeSet::new());
             for _ in 0..40 {
                 let far = [2, 5, 130, 300, 1 << 20][random(5) as usize];

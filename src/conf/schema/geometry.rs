@@ -1,8 +1,8 @@
-//! The geometry of a group, and what map.xml says of it.
+//! The geometry of a group, and its description in map.xml.
 //!
 //! Invariant: a geometry holds every number that determines the place of a node, and no other.
 
-/// The most keys of a group. Every geometry derived for them is within its bounds.
+/// The most keys of a group. Every geometry derived for that many keys is within its bounds.
 pub(crate) const MAX_KEYS: u64 = 10_000_000_000;
 
 /// Geometry of a group: every number that determines the place of a node.
@@ -22,7 +22,7 @@ pub struct Geometry {
     pub hash: HashKind,
 }
 
-/// A setting of a group whose value in the files is another one than in the configuration.
+/// A setting of a group whose value in the files differs from the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherSetting {
     /// Its name in map.xml.
@@ -34,7 +34,7 @@ pub struct OtherSetting {
 }
 
 impl Geometry {
-    /// The settings whose values are others in the expected geometry.
+    /// The settings that differ from the expected geometry.
     pub fn differences(&self, expected: &Geometry) -> impl Iterator<Item = OtherSetting> + use<> {
         let pairs = self.settings().into_iter().zip(expected.settings());
         pairs
@@ -42,7 +42,7 @@ impl Geometry {
             .map(|((field, found), (_, expected))| OtherSetting { field, found, expected })
     }
 
-    /// The settings of map.xml that it consists of, with their values.
+    /// The settings of map.xml that make up the geometry, with their values.
     fn settings(&self) -> [(&'static str, String); 6] {
         [
             ("files", self.files.to_string()),
@@ -64,13 +64,13 @@ impl Geometry {
         self.files as u64 * self.file_bytes()
     }
 
-    /// Bytes of a checkpoint of one file: as much, and from the next page on a checksum for each
-    /// key-node.
+    /// Bytes of a checkpoint of one file: the bytes of the file, and from the next page on a
+    /// checksum for each key-node.
     pub const fn checkpoint_file_bytes(&self) -> u64 {
         self.file_bytes().next_multiple_of(4096) + self.key_nodes as u64 * 8
     }
 
-    /// Bytes of both checkpoints of all files.
+    /// Bytes of the two checkpoints of all files.
     pub const fn checkpoint_bytes(&self) -> u64 {
         2 * self.files as u64 * self.checkpoint_file_bytes()
     }
@@ -90,14 +90,14 @@ pub enum HashKind {
     Siphash,
 }
 
-/// What map.xml says of the geometry of a group.
+/// The geometry of a group, as map.xml states it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
-    /// How many nodes.
-    pub room: Room,
+pub struct GeometrySettings {
+    /// The number of nodes.
+    pub room: NodeCount,
     /// Nodes of one key-node.
     pub chain: u32,
-    /// Bytes of a node. None: what its businesses need.
+    /// Bytes of a node. `None` for the bytes that the group's businesses need.
     pub node_bytes: Option<u32>,
     /// Bytes of a node's key field.
     pub key_bytes: u32,
@@ -105,16 +105,16 @@ pub struct Written {
     pub hash: HashKind,
 }
 
-/// How map.xml says how many nodes a group has.
+/// How map.xml states the number of nodes of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Room {
-    /// In numbers of the files.
+pub enum NodeCount {
+    /// By files and key-nodes.
     Files {
         /// Files.
         files: u32,
         /// Key-nodes of one file.
         key_nodes: u32,
     },
-    /// In keys, 1..=10^10.
+    /// By keys, 1..=10^10.
     Keys(u64),
 }

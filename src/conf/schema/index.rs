@@ -1,7 +1,7 @@
 //! Finds the index of a biz by the text that a client sends.
 //!
-//! Invariant: it is built once for each configuration, and a look-up allocates nothing. Names never
-//! consist of digits only, so no id and name are the same text.
+//! Invariant: the index is built once for each configuration, and a look-up allocates nothing. A
+//! name never consists of digits only, so no id and no name are the same text.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

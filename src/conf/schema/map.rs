@@ -1,6 +1,5 @@
-//! map.xml: what is limited.
-//!
-//! The checked types, and the functions of their numbers alone.
+//! map.xml: what is limited. This file holds the checked types, and the numbers that follow from
+//! them alone.
 //!
 //! Invariant: every biz fits into the nodes of its group.
 
@@ -9,29 +8,30 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 
 use super::cidr::Cidr;
-use super::geometry::{Geometry, Written};
+use super::geometry::{Geometry, GeometrySettings};
 use super::index::BizIndex;
 use super::scope::Scope;
-use super::share::{LEASED_WORDS, Sharing};
+use super::share::{SHARED_WORDS, Sharing};
 use super::shared_limits::SharedLimits;
 
 /// Bytes of a node before its key field.
 pub const NODE_HEADER_BYTES: u32 = 24;
 
-/// Bytes for the end of a ban. A key's node has them if any limit of the biz bans.
+/// Bytes for the end of a ban. A key's node has them if any limit of its biz bans.
 pub const BAN_BYTES: u32 = 8;
 
-/// Bytes before the uses in the ring of sliding limits.
+/// Bytes of the header of a ring of sliding limits. The uses follow it.
 pub const RING_HEADER_BYTES: u32 = 16;
 
-/// Words before the registers of a sketch, or before the members of a set: when its window
-/// started, and how many members there are.
+/// Words of the header of a sketch or a set: the start of its window, and the number of members.
+/// The registers or the members follow it.
 pub const DISTINCT_HEADER_WORDS: usize = 2;
 
 /// The most members of an exact `distinct`.
 pub const MAX_MEMBERS: u64 = 256;
 
-/// Bytes before the totals in the history of a limit: their layout, and what was carried over.
+/// Bytes of the header of a limit's history: the layout of the totals, and the uses carried over.
+/// The totals follow it.
 pub const HISTORY_HEADER_BYTES: u32 = 16;
 
 /// Bytes of one window in a history.
@@ -45,8 +45,8 @@ pub const MAX_RING_USES: u32 = 4096;
 
 /// The longest time that a bucket of `gcra` may take to fill, in nanoseconds.
 pub const MAX_GCRA_NS: u64 = 1 << 62;
-/// Units of a token: as many as a day has milliseconds. So every rate returns a whole number of
-/// them in a millisecond.
+/// Units of a token: the number of milliseconds of a day. So at every rate a whole number of units
+/// flows back in a millisecond.
 pub const TOKEN_UNITS: u64 = 86_400_000;
 
 /// Bytes of one use in a ring.
@@ -55,7 +55,7 @@ pub const RING_USE_BYTES: u32 = 4;
 /// Words that one transaction can log.
 pub const UNDO_WORDS: u64 = 65_536;
 
-/// Files of all groups together.
+/// The most files of all groups together.
 pub const MAX_FILES: u32 = 4096;
 
 /// map.xml, checked.
@@ -81,15 +81,15 @@ impl Map {
         self.index.find(text)
     }
 
-    /// Whether the cluster knows keys of a biz of this map: by ledgers, or by records.
+    /// Whether the cluster knows keys of a biz of this map, by ledgers or by records.
     pub fn is_known_in_cluster(&self, biz: &Biz) -> bool {
         let group = self.groups.get(biz.group);
         biz.sharing.is_some() || group.is_some_and(Group::has_warm_tier)
     }
 
-    /// The most words that one item of a transaction logs: those of the largest key's node; if a
-    /// biz has limits of scope biz, those of that node; and two words of tags for each node: where
-    /// it is, and where it was before its group grew.
+    /// The most words that one item of a transaction logs: the words of the largest key's node,
+    /// those of the biz's node if the biz has limits of scope biz, and two words of tags for each
+    /// node. One of these is for the node's place now, one for its place before its group grew.
     pub fn item_undo_words(&self) -> u64 {
         let words = self.bizs.iter().map(|biz| {
             let geometry = self.groups.get(biz.group).map(|group| &group.geometry);
@@ -104,31 +104,31 @@ impl Map {
 pub struct Group {
     /// `[a-z0-9-]{1,32}`, unique.
     pub name: String,
-    /// The layout that its files have, or are to have.
+    /// The geometry that its files have, or will have.
     pub geometry: Geometry,
-    /// What map.xml says of it.
-    pub written: Written,
-    /// The layout that follows from map.xml alone. [`Group::geometry`] is another one where files
+    /// The geometry as map.xml states it.
+    pub written: GeometrySettings,
+    /// The geometry that follows from map.xml alone. [`Group::geometry`] differs from it if files
     /// with somewhat more room [stay](Group::keeps_files).
     pub derived: Geometry,
     /// What an Update does when a chain is full.
     pub on_full: OnFull,
-    /// Milliseconds between two rounds that carry changed records to the cluster. None: they stay
-    /// here.
+    /// Milliseconds between two rounds that send changed records to the cluster. `None` if the
+    /// records stay on this machine.
     pub backup_ms: Option<u64>,
-    /// Whether a record in use goes to the cluster before another one takes its place.
+    /// Whether a record in use goes to the cluster before another record takes its place.
     pub spill: bool,
-    /// How its nodes move to this geometry. None: they are there.
+    /// How its nodes move to this geometry. `None` if no move is under way.
     pub moving: Option<MoveMode>,
 }
 
 /// How the nodes of a group move to another geometry while it serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MoveMode {
-    /// One that does not fit stays where it is until it does.
+    /// A node that does not fit stays where it is until it fits.
     #[default]
     Lossless,
-    /// One that does not fit is dropped.
+    /// A node that does not fit is dropped.
     Lossy,
 }
 
@@ -152,36 +152,36 @@ pub struct Biz {
     pub group: usize,
     /// Type of its keys.
     pub key: KeyType,
-    /// What its judgements do.
+    /// Whether its limits are enforced.
     pub mode: Mode,
     /// Its limits, at least one. Limit N of the protocol is `limits[N - 1]`.
     pub limits: Vec<Limit>,
     /// Keys with rules of their own, in the order of the file.
     pub listed: Vec<Listed>,
-    /// How several machines share its limits. None: each machine has its own.
+    /// How several machines share its limits. `None` if each machine has its own.
     pub sharing: Option<Sharing>,
-    /// The epoch of its counters, which each reset raises: nodes of another epoch start fresh. 0
-    /// unless published otherwise.
+    /// The epoch of its counters, which each reset raises. Nodes of another epoch start fresh. 0 as
+    /// read from map.xml; the overlay sets it.
     pub epoch: u64,
-    /// How often its bans were lifted since the last reset: an earlier ban is none. None unless
-    /// published otherwise.
+    /// The lifts of its bans since the last reset. Bans from before the last lift are void. None as
+    /// read from map.xml; the overlay sets them.
     pub lifts: Lifts,
-    /// Limits that it had before and machines shared, those that were left last at the end: its
-    /// nodes may still be written under them. None unless published otherwise.
+    /// The shared limits that it had in earlier configurations, the latest last. Its nodes may
+    /// still be written under them. None as read from map.xml; the overlay sets them.
     pub former: Vec<SharedLimits>,
 }
 
 /// The lifts of a biz's bans since its last reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lifts {
-    /// How many there were.
+    /// Number of lifts.
     pub count: u16,
-    /// When the last one was, in milliseconds since the epoch. 0: there was none, or its time is
-    /// not known.
+    /// Time of the last lift, in milliseconds since the Unix epoch. 0 if there was none, or its
+    /// time is unknown.
     pub last_ms: u64,
 }
 
-/// What the judgements of a biz do.
+/// What happens to the judgements of a biz.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// They decide.
@@ -198,29 +198,29 @@ pub enum Mode {
 pub struct Listed {
     /// The keys that it applies to.
     pub pattern: Pattern,
-    /// What these keys have instead of the limits.
+    /// The rule for these keys.
     pub rule: ListRule,
 }
 
-/// The keys that a list's entry applies to, as they are sent.
+/// The keys that a list's entry applies to, in the form in which they are sent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Pattern {
     /// This key. An integer has no leading zeros.
     Exact(String),
-    /// All keys with this prefix, written with a `*` after it. Never for ip keys.
+    /// All keys with this prefix, which is written with a `*` after it. Never for ip keys.
     Prefix(String),
     /// The addresses of a block. A single address is a block of all its bits.
     Block(Cidr),
 }
 
-/// What a listed key has instead of the limits.
+/// The rule for a listed key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListRule {
     /// Nothing is refused.
     Allow,
     /// Everything is refused.
     Deny,
-    /// A limit of another size.
+    /// One limit has another max.
     Override {
         /// Index of the limit in [`Biz::limits`].
         limit: usize,
@@ -230,7 +230,7 @@ pub enum ListRule {
 }
 
 impl Biz {
-    /// A business of the first group that enforces its limits and lists no key.
+    /// A business of the first group that enforces its limits and has no lists.
     #[cfg(any(test, feature = "testing"))]
     pub fn new(id: u32, name: &str, key: KeyType, limits: Vec<Limit>) -> Biz {
         let (name, mode, listed) = (name.to_owned(), Mode::Enforce, Vec::new());
@@ -260,19 +260,19 @@ impl Biz {
         self.limits.iter().enumerate().filter(move |(_, limit)| limit.scope == scope)
     }
 
-    /// 64-bit words of state of one of its limits in a node, without a ring's or a set's.
+    /// 64-bit words of state of one of its limits in a node, without those in a ring or a set.
     pub fn state_words(&self, limit: &Limit) -> usize {
-        if self.sharing.is_some() { LEASED_WORDS } else { limit.policy.state_words() }
+        if self.sharing.is_some() { SHARED_WORDS } else { limit.policy.state_words() }
     }
 
-    /// The same in bytes.
+    /// Like [`Biz::state_words`], in bytes.
     pub fn state_bytes(&self, limit: &Limit) -> u32 {
         self.state_words(limit) as u32 * 8
     }
 
-    /// Bytes of a node with its state of a scope: header, key field, the states of its limits of
-    /// that scope, the end of a ban in a key's node, the histories of limits, and the ring of
-    /// sliding limits or the set of an exact `distinct`.
+    /// Bytes of a node of a scope: header, key field, the states of the limits of that scope, in a
+    /// key's node the end of a ban, the histories of these limits, and the ring of sliding limits
+    /// or the set of an exact `distinct`.
     pub fn node_bytes(&self, scope: Scope, key_bytes: u32) -> u32 {
         let states: u32 = self.limits_of(scope).map(|(_, limit)| self.state_bytes(limit)).sum();
         let ban = if scope == Scope::Key && self.bans() { BAN_BYTES } else { 0 };
@@ -281,18 +281,18 @@ impl Biz {
         NODE_HEADER_BYTES + key_bytes + states + ban + behind as u32 * 8
     }
 
-    /// 64-bit words of the histories of its limits of a scope. 0: none keeps one.
+    /// 64-bit words of the histories of its limits of a scope. 0 if none keeps a history.
     pub fn history_words(&self, scope: Scope) -> usize {
         self.limits_of(scope).map(|(_, limit)| limit.history_words()).sum()
     }
 
-    /// The windows that the histories of its limits hold together.
+    /// Number of windows that the histories of all its limits hold.
     pub fn history_windows(&self) -> u64 {
         self.limits.iter().map(|limit| u64::from(limit.history)).sum()
     }
 
-    /// The number of uses in the ring of its sliding limits of a scope: the largest max, overrides
-    /// included. None: it has no such limit.
+    /// Number of uses in the ring of its sliding limits of a scope: the largest max, overrides
+    /// included. `None` without such a limit.
     pub fn ring_uses(&self, scope: Scope) -> Option<u32> {
         self.largest_max(scope, |place| match place {
             StatePlace::Ring(sliding) => Some(sliding.max),
@@ -300,8 +300,8 @@ impl Biz {
         })
     }
 
-    /// The number of members that the set of its exact `distinct` limit of a scope has room for:
-    /// its largest max, overrides included. None: it has no such limit.
+    /// Number of members for which the set of its exact `distinct` limit of a scope has room: the
+    /// largest max, overrides included. `None` without such a limit.
     pub fn set_room(&self, scope: Scope) -> Option<u32> {
         self.largest_max(scope, |place| match place {
             StatePlace::Set { max } => Some(max),
@@ -309,7 +309,7 @@ impl Biz {
         })
     }
 
-    /// The largest of these maxima, overrides included.
+    /// The largest max among the limits of a scope whose place `max` accepts, overrides included.
     fn largest_max(&self, scope: Scope, max: impl Fn(StatePlace) -> Option<u64>) -> Option<u32> {
         let placed = self.limits_of(scope).map(|(at, limit)| (at, limit.policy.state_place()));
         let own = placed.filter_map(|(at, place)| Some((at, max(place)?)));
@@ -323,26 +323,26 @@ impl Biz {
         largest.max().map(|largest| largest as u32)
     }
 
-    /// 64-bit words of that set. 0: there is none.
+    /// 64-bit words of the set of a scope. 0 without a set.
     pub fn set_words(&self, scope: Scope) -> usize {
         self.set_room(scope).map_or(0, |room| DISTINCT_HEADER_WORDS + room as usize)
     }
 
-    /// Whether a limit of it notes members.
+    /// Whether any of its limits notes members.
     pub fn notes_members(&self) -> bool {
-        self.limits.iter().any(|limit| limit.policy.tally().is_some())
+        self.limits.iter().any(|limit| limit.policy.counting().is_some())
     }
 
-    /// 64-bit words of that ring. 0: there is none.
+    /// 64-bit words of the ring of a scope. 0 without a ring.
     pub fn ring_words(&self, scope: Scope) -> usize {
         self.ring_uses(scope)
             .map_or(0, |uses| (RING_HEADER_BYTES + RING_USE_BYTES * uses).div_ceil(8) as usize)
     }
 
-    /// The most words that one of its items logs.
+    /// The most words that an item of this biz logs.
     pub(super) fn undo_words(&self, geometry: &Geometry) -> u64 {
         let nodes = 1 + u64::from(self.limits_of(Scope::Biz).next().is_some());
-        // A word of tags, and one where the node was before its group grew.
+        // One word of tags, and one for the node's place before its group grew.
         nodes * (u64::from(geometry.node_bytes) / 8 + 2)
     }
 }
@@ -354,7 +354,7 @@ pub enum KeyType {
     String,
     /// A u64, placed by modulo.
     Integer,
-    /// An address. An IPv6 address is cut to this many leading bits.
+    /// An address. An IPv6 address is cut to `ipv6_prefix` leading bits.
     Ip {
         /// 1..=128.
         ipv6_prefix: u8,
@@ -370,14 +370,15 @@ pub struct Limit {
     pub scope: Scope,
     /// How they are counted.
     pub policy: Policy,
-    /// A refusal bans the key for this long.
+    /// How long a refusal bans the key. `None` if it does not.
     pub ban_ms: Option<u64>,
-    /// The word that an item over the limit carries instead of being refused.
+    /// The word that an item over the limit carries instead of being refused. `None` if it is
+    /// refused.
     pub advice: Option<Arc<str>>,
-    /// Weights by its `used`, rising in `at`. Empty: none.
+    /// Weights by the `used` of this limit, rising in `at`. Empty without weights.
     pub weights: Vec<Weight>,
-    /// The windows before the current one whose totals it keeps, 0..=366. 0: none. Above 0 only if
-    /// it has calendar windows and machines do not share it.
+    /// Number of earlier windows whose totals the limit keeps, 0..=366. Above 0 only for a limit
+    /// that has calendar windows and is not shared.
     pub history: u16,
 }
 
@@ -387,7 +388,7 @@ impl Limit {
         Limit { scope, policy, ban_ms: None, advice: None, weights: Vec::new(), history: 0 }
     }
 
-    /// 64-bit words of its history in a node. 0: it keeps none.
+    /// 64-bit words of its history in a node. 0 without a history.
     pub const fn history_words(&self) -> usize {
         match self.history {
             0 => 0,
@@ -399,39 +400,40 @@ impl Limit {
     }
 }
 
-/// A `<weight>`: the weight that an item carries at a `used`.
+/// A `<weight>`: the weight that an item carries at a `used`. Between two of them the weight is
+/// linear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weight {
-    /// Uses, 0..2^53.
+    /// The `used`, 0..2^53.
     pub at: u64,
-    /// In thousandths, 0..=1000000.
+    /// The weight in thousandths, 0..=1000000.
     pub thousandths: u32,
 }
 
-/// How a limit counts. The limit layer computes it.
+/// How a limit counts. The limit crate implements it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Policy {
     /// A window that opens at the first use.
     Interval(Interval),
     /// A natural minute, hour, day, week, month or year.
     Calendar(Calendar),
-    /// At most this many in any interval, exactly.
+    /// At most `max` uses in any interval, exactly.
     Sliding(Sliding),
-    /// The same with two counters, approximately.
+    /// At most `max` uses in any interval, estimated with two counters.
     SlidingCounter(SlidingCounter),
     /// A token bucket.
     Token(Token),
-    /// The same in time, with limits that may come with the call.
+    /// A bucket whose state is a time (GCRA). Calls may bring limits of their own.
     Gcra(Gcra),
-    /// Never resets.
+    /// A counter that never resets.
     Total(Total),
     /// Counts and never refuses.
     Count(Count),
-    /// How many different members.
+    /// Counts different members.
     Distinct(Distinct),
 }
 
-/// Where the state of a limit is in its node, unless machines share the limit.
+/// Where the state of an unshared limit is in its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatePlace {
     /// Among the states of fixed length.
@@ -481,7 +483,7 @@ pub struct Turns {
     pub at_minutes: u16,
 }
 
-/// Lengths of calendar windows. The numbers are part of a node's shape.
+/// Lengths of calendar windows. These numbers are part of a node's shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs)]
 pub enum Unit {
@@ -547,7 +549,7 @@ pub struct Gcra {
     pub per_ms: u64,
     /// Uses of a full bucket, at least 1.
     pub burst: u64,
-    /// The longest period of a rate that a call may bring. None: calls bring no limits.
+    /// The longest period of a rate that a call may bring. `None` if calls bring no limits.
     pub max_period_ms: Option<u64>,
 }
 
@@ -561,45 +563,45 @@ pub struct Total {
 /// Settings of `count`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
-    /// When it restarts. None: never.
+    /// When it restarts. `None` if it never does.
     pub turns: Option<Turns>,
 }
 
 /// Settings of `distinct`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Distinct {
-    /// When it starts again. None: never.
+    /// When it restarts. `None` if it never does.
     pub turns: Option<Turns>,
     /// How members are noted.
-    pub tally: Tally,
+    pub counting: DistinctCounting,
 }
 
 /// How `distinct` notes members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tally {
+pub enum DistinctCounting {
     /// A sketch, which estimates their number.
     Sketch {
-        /// It has 2^precision registers: 8..=14.
+        /// The base-2 logarithm of the number of registers, 8..=14.
         precision: u8,
-        /// Above it, it advises. None: it advises nothing.
+        /// The estimate above which the limit advises. `None` if it never advises.
         max: Option<u64>,
     },
-    /// The set of them.
+    /// A set of all members.
     Exact {
-        /// Members, 1..=256.
+        /// The most members, 1..=256.
         max: u64,
     },
 }
 
-impl Tally {
-    /// The same with another max. None: it has none.
-    pub(super) const fn with_max(self, max: u64) -> Option<Tally> {
+impl DistinctCounting {
+    /// The same tally with another max. `None` if it has no max.
+    pub(super) const fn with_max(self, max: u64) -> Option<DistinctCounting> {
         match self {
-            Tally::Exact { .. } => Some(Tally::Exact { max }),
-            Tally::Sketch { precision, max: Some(_) } => {
-                Some(Tally::Sketch { precision, max: Some(max) })
+            DistinctCounting::Exact { .. } => Some(DistinctCounting::Exact { max }),
+            DistinctCounting::Sketch { precision, max: Some(_) } => {
+                Some(DistinctCounting::Sketch { precision, max: Some(max) })
             }
-            Tally::Sketch { max: None, .. } => None,
+            DistinctCounting::Sketch { max: None, .. } => None,
         }
     }
 }

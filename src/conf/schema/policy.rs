@@ -1,14 +1,14 @@
-//! What follows from the settings of a limit alone: the questions that each policy answers.
+//! What follows from the settings of a limit alone. Each function asks a question of each policy.
 //!
 //! Invariant: no match has a wildcard, so the compiler points a new policy at each question.
 
 use super::map::{
-    Calendar, Count, DISTINCT_HEADER_WORDS, Distinct, Gcra, Interval, Policy, Sliding,
-    SlidingCounter, StatePlace, Tally, Token, Total, sketch_words,
+    Calendar, Count, DISTINCT_HEADER_WORDS, Distinct, DistinctCounting, Gcra, Interval, Policy,
+    Sliding, SlidingCounter, StatePlace, Token, Total, sketch_words,
 };
 
 impl Policy {
-    /// Where its state is in a node.
+    /// Where the state of the limit is in a node.
     pub const fn state_place(&self) -> StatePlace {
         let words = match self {
             Policy::Interval(_) | Policy::Calendar(_) | Policy::Token(_) | Policy::Gcra(_) => 2,
@@ -17,17 +17,18 @@ impl Policy {
             Policy::Total(_) => 1,
             Policy::Count(Count { turns: Some(_) }) => 2,
             Policy::Count(Count { turns: None }) => 1,
-            Policy::Distinct(Distinct { tally: Tally::Sketch { precision, .. }, .. }) => {
-                DISTINCT_HEADER_WORDS + sketch_words(*precision)
-            }
-            Policy::Distinct(Distinct { tally: Tally::Exact { max }, .. }) => {
+            Policy::Distinct(Distinct {
+                counting: DistinctCounting::Sketch { precision, .. },
+                ..
+            }) => DISTINCT_HEADER_WORDS + sketch_words(*precision),
+            Policy::Distinct(Distinct { counting: DistinctCounting::Exact { max }, .. }) => {
                 return StatePlace::Set { max: *max };
             }
         };
         StatePlace::Own { words }
     }
 
-    /// 64-bit words of state in a node, without a ring's or a set's.
+    /// 64-bit words of state in a node, without those in a ring or a set.
     pub const fn state_words(&self) -> usize {
         match self.state_place() {
             StatePlace::Own { words } => words,
@@ -35,8 +36,8 @@ impl Policy {
         }
     }
 
-    /// Whether the eviction of a node in use may admit what its state refuses. No `total` in use is
-    /// evicted, nor a set that never restarts.
+    /// Whether evicting a node in use may admit what its state refuses. A `total` in use is never
+    /// evicted, nor is a set that never restarts.
     pub const fn forgets_by_eviction(&self) -> bool {
         match self {
             Policy::Interval(_)
@@ -45,17 +46,17 @@ impl Policy {
             | Policy::SlidingCounter(_)
             | Policy::Token(_)
             | Policy::Gcra(_) => true,
-            Policy::Distinct(Distinct { turns, tally }) => {
-                matches!(tally, Tally::Exact { .. }) && turns.is_some()
+            Policy::Distinct(Distinct { turns, counting }) => {
+                matches!(counting, DistinctCounting::Exact { .. }) && turns.is_some()
             }
             Policy::Total(_) | Policy::Count(_) => false,
         }
     }
 
-    /// How it notes members. None: it counts uses.
-    pub const fn tally(&self) -> Option<Tally> {
+    /// How the policy notes members. `None` if it counts uses.
+    pub const fn counting(&self) -> Option<DistinctCounting> {
         match self {
-            Policy::Distinct(Distinct { tally, .. }) => Some(*tally),
+            Policy::Distinct(Distinct { counting, .. }) => Some(*counting),
             Policy::Interval(_)
             | Policy::Calendar(_)
             | Policy::Sliding(_)
@@ -67,7 +68,7 @@ impl Policy {
         }
     }
 
-    /// The longest period of a rate that a call may bring. None: calls bring no limits.
+    /// The longest period of a rate that a call may bring. `None` if calls bring no limits.
     pub const fn max_period_ms(&self) -> Option<u64> {
         match self {
             Policy::Gcra(Gcra { max_period_ms, .. }) => *max_period_ms,
@@ -97,8 +98,8 @@ impl Policy {
         }
     }
 
-    /// Its max, which is the burst of a bucket; none for `count` and for a sketch that advises
-    /// nothing.
+    /// Its max, which is the burst of a bucket. `None` for `count`, and for a sketch that never
+    /// advises.
     pub const fn max(&self) -> Option<u64> {
         Some(match self {
             Policy::Interval(Interval { max, .. })
@@ -108,15 +109,17 @@ impl Policy {
             | Policy::Token(Token { burst: max, .. })
             | Policy::Gcra(Gcra { burst: max, .. })
             | Policy::Total(Total { max })
-            | Policy::Distinct(Distinct { tally: Tally::Exact { max }, .. }) => *max,
-            Policy::Distinct(Distinct { tally: Tally::Sketch { max, .. }, .. }) => return *max,
+            | Policy::Distinct(Distinct { counting: DistinctCounting::Exact { max }, .. }) => *max,
+            Policy::Distinct(Distinct {
+                counting: DistinctCounting::Sketch { max, .. }, ..
+            }) => return *max,
             Policy::Count(_) => return None,
         })
     }
 
-    /// The time in which a key may make `max` uses again and again, in microseconds, rounded down:
-    /// the interval, or the time in which a bucket fills. None for calendar windows, whose length
-    /// differs, and for what never begins again.
+    /// The period of the limit in microseconds, rounded down: the interval, or the time in which an
+    /// empty bucket fills. A key may use `max` in each period. `None` for calendar windows, whose
+    /// lengths differ, and for limits that never restart.
     pub fn period_us(&self) -> Option<u64> {
         let (ms, parts) = match *self {
             Policy::Interval(Interval { interval_ms, .. })
@@ -133,7 +136,7 @@ impl Policy {
         Some((ms.saturating_mul(1000) / u128::from(parts)).try_into().unwrap_or(u64::MAX))
     }
 
-    /// The same policy with another max, which is the burst of a bucket. None if it has no max.
+    /// The same policy with another max, which is the burst of a bucket. `None` if it has no max.
     pub fn with_max(&self, max: u64) -> Option<Policy> {
         Some(match self.clone() {
             Policy::Interval(limit) => Policy::Interval(Interval { max, ..limit }),
@@ -146,7 +149,7 @@ impl Policy {
             Policy::Gcra(limit) => Policy::Gcra(Gcra { burst: max, ..limit }),
             Policy::Total(_) => Policy::Total(Total { max }),
             Policy::Distinct(limit) => {
-                Policy::Distinct(Distinct { tally: limit.tally.with_max(max)?, ..limit })
+                Policy::Distinct(Distinct { counting: limit.counting.with_max(max)?, ..limit })
             }
             Policy::Count(_) => return None,
         })

@@ -38,12 +38,12 @@ const KIB: Suffix = Suffix::new("KiB", 1 << 10);
 /// Units of a size, the largest first.
 pub(crate) const SIZE_UNITS: [Suffix; 4] = [GIB, MIB, KIB, Suffix::new("", 1)];
 
-/// A rate as written.
+/// A rate as it is written: a number of events per unit of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// So many, at least 1.
+    /// The number, at least 1.
     pub number: u64,
-    /// In 1 ms, or in the milliseconds of a second, a minute, an hour or a day.
+    /// The unit: 1 ms, or the milliseconds of a second, a minute, an hour or a day.
     pub per_ms: u64,
 }
 

@@ -1,15 +1,15 @@
-//! `<rls>`: what frs-envoy answers on, as checked types.
+//! `<rls>`: the domains and descriptors that frs-envoy answers for, as checked types.
 //!
-//! Invariant: a descriptor that is limited names a biz of map.xml. Its key is made of names that
-//! each occur once in its entries. Text stands between two values of a key, and begins with an
-//! ASCII character that is no per cent sign.
+//! Invariant: a limited descriptor names a biz of map.xml. The names in its key occur exactly once
+//! in its entries. Text stands between two values of a key, and begins with an ASCII character
+//! other than the per cent sign.
 
 /// What a call charges if one of its descriptors is over its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Charge {
+pub enum ChargeMode {
     /// Nothing.
     AllOrNone,
-    /// The descriptors that are not over theirs.
+    /// The descriptors that are not over their limits.
     Each,
 }
 
@@ -25,27 +25,27 @@ pub struct Domain {
 /// `<descriptor>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descriptor {
-    /// What it matches: one for each entry of a call's descriptor, in order.
-    pub entries: Vec<Entry>,
-    /// What it is charged to. None: it is unlimited.
-    pub target: Option<Target>,
+    /// Its entries. They match the entries of a call's descriptor one by one, in order.
+    pub entries: Vec<DescriptorEntry>,
+    /// The biz and key that it is charged to. `None` if it is unlimited.
+    pub target: Option<ChargeTarget>,
 }
 
-/// What a descriptor is charged to.
+/// The biz and key that a descriptor is charged to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct ChargeTarget {
     /// The biz, by its name or id.
     pub biz: String,
-    /// The key.
+    /// The parts of the key.
     pub key: Vec<KeyPart>,
-    /// Charge even what is over a limit.
+    /// Whether a use is charged even over a limit.
     pub force: bool,
 }
 
-impl Target {
-    /// The bytes that are written `%XX` in the values of the key, so that no two rows of values
-    /// make one key: the per cent sign, and what each text between two values begins with. None in
-    /// a key of one value.
+impl ChargeTarget {
+    /// The bytes that values of the key write as `%XX`, so that different values never make the
+    /// same key: the per cent sign, and the first byte of each text between two values. Empty for a
+    /// key of one value.
     pub fn escaped(&self) -> Vec<u8> {
         let is_value = |part: &KeyPart| matches!(part, KeyPart::Value(_));
         let first = self.key.iter().position(is_value);
@@ -67,8 +67,8 @@ impl Target {
 
 /// One word of `entries`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// The name.
+pub struct DescriptorEntry {
+    /// The name of the entry.
     pub name: String,
     /// The values that it matches.
     pub value: ValuePattern,

@@ -1,4 +1,5 @@
-//! The scope of a limit: each key's node has the states of one scope, that of the biz the others.
+//! The scope of a limit. Each key's node has the states of the limits of scope key, and a node of
+//! the biz has those of scope biz.
 
 /// Whose uses a limit counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

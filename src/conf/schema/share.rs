@@ -1,33 +1,33 @@
-//! How a biz's limits hold over several machines: `share` of map.xml and what goes with it.
+//! How several machines share the limits of a biz: `share` of map.xml and the settings that go with
+//! it.
 //!
-//! Invariant: a machine that is cut off never allows itself more than its limit's max.
+//! Invariant: a machine that is cut off never allows itself more than the max of a limit.
 
-/// The settings of a biz whose limits several machines share.
+/// The settings of a biz whose limits are shared by several machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sharing {
-    /// How uses come to a machine.
+    /// How a machine gets uses.
     pub share: Share,
-    /// What becomes of an item whose lease has not come in time.
+    /// What happens to an item whose lease does not arrive in time.
     pub on_miss: OnMiss,
-    /// What a machine allows while it cannot reach the cluster, once it has used up what it holds.
+    /// What a machine allows while it cannot reach the cluster, once it has spent its leases.
     pub on_down: OnDown,
-    /// How long an item may wait for a lease, 1 to 1000.
+    /// The longest time that an item may wait for a lease, 1 to 1000.
     pub wait_ms: u64,
-    /// How many machines there are, 1 to 1024; 1 where map.xml need not say, as nothing is divided
-    /// by it.
+    /// The number of machines, 1 to 1024. 1 if nothing is divided by it and map.xml leaves it out.
     pub hosts: u32,
 }
 
-/// How uses come to a machine.
+/// How a machine gets uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
-    /// In leases, which it spends on its own.
+    /// By leases, which it spends on its own.
     Cluster,
-    /// One by one: every use asks.
+    /// One by one: every use asks the ledger.
     Exact,
 }
 
-/// What becomes of an item whose lease has not come in time.
+/// What happens to an item whose lease does not arrive in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnMiss {
     /// It is refused.
@@ -49,27 +49,27 @@ pub enum OnDown {
     Refuse,
 }
 
-/// The largest amount of a limit that machines share: its max, its rate, an override. The ledger
-/// counts in doubles, and sums of some amounts stay whole numbers.
+/// The largest max, rate or override of a shared limit. The ledger counts in doubles, which hold
+/// the sums of several such amounts exactly.
 pub const MAX_SHARED: u64 = 1 << 50;
 
-/// The longest interval of a limit that machines share, 557 years: products of it in the ledger
-/// stay whole numbers.
+/// The longest interval of a shared limit, 557 years. The ledger's products with it are exact.
 pub const MAX_SHARED_MS: u64 = 1 << 44;
 
-/// The same of a `sliding-counter`, 34 years: its windows start at multiples of the interval, and
-/// none that is not over may start at 0, which means that a window is not known.
+/// The longest interval of a shared `sliding-counter`, 34 years. Its windows start at multiples of
+/// the interval, and a start of 0 means that no window is known. With this bound, the window that
+/// started at 0 is over.
 pub const MAX_SHARED_COUNTER_MS: u64 = 1 << 40;
 
-/// Below this max the ledger divides what is left among those who hold some of it.
+/// Below this max the ledger divides the free uses by the number of holders, not by `hosts`.
 const SMALL_MAX: u64 = 64;
 
-/// Words of a node for one limit that machines share: its uses, its lease, and what the host allows
+/// Words of a node for one shared limit: its uses, its lease, and the uses that the host allows
 /// itself while it is cut off. The uses of a sliding limit are in the ring.
-pub const LEASED_WORDS: usize = 14;
+pub const SHARED_WORDS: usize = 14;
 
 impl Sharing {
-    /// Uses that a machine allows itself in a window while it is cut off.
+    /// The uses that a machine allows itself in a window while it is cut off.
     pub fn cut_off_max(&self, max: u64) -> u64 {
         match self.on_down {
             OnDown::Share => max / u64::from(self.hosts),
@@ -78,7 +78,7 @@ impl Sharing {
         }
     }
 
-    /// Uses that the ledger grants at a time at most to who needs one.
+    /// The most uses that the ledger grants at a time to a machine that needs one.
     pub fn largest_lease(&self, max: u64) -> u64 {
         let slice = match self.share {
             Share::Exact => 1,

@@ -10,7 +10,7 @@ use super::authority::{Authority, HostName, Origin};
 use super::cidr::Cidr;
 use super::cluster::Cluster;
 use super::quantity::Rate;
-use super::rls::{Charge, Domain};
+use super::rls::{ChargeMode, Domain};
 
 /// srv.xml, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,15 +19,15 @@ pub struct Srv {
     pub workers: u16,
     /// Addresses to serve, at least one.
     pub listen: Vec<Listen>,
-    /// Addresses at which RESP is spoken.
+    /// Addresses at which frs speaks RESP.
     pub resps: Vec<Resp>,
-    /// Envoy's rate limit service; none: it is off.
+    /// Envoy's rate limit service. `None` if it is off.
     pub rls: Option<Rls>,
     /// Networks whose peers are served. Peers on a unix socket always are.
     pub allow: Vec<Cidr>,
-    /// The admin plane. None: it is off.
+    /// The admin plane. `None` if it is off.
     pub admin: Option<Admin>,
-    /// Addresses at which metrics and health are served, and nothing else.
+    /// Addresses that serve only metrics and health.
     pub metrics: Vec<Listen>,
     /// The locations of the files.
     pub data: Data,
@@ -35,17 +35,17 @@ pub struct Srv {
     pub http: Http,
     /// The log.
     pub log: Log,
-    /// The user to become when started as root.
+    /// The user that a server started as root becomes. `None` if it keeps its user.
     pub user: Option<String>,
-    /// What /authz uses as its key.
+    /// The source of the key of /authz.
     pub authz: AuthzKey,
     /// Proxies whose X-Forwarded-For entries are skipped.
     pub trusted: Vec<Cidr>,
-    /// Limit nothing at all, whatever the map says.
+    /// Whether nothing is limited at all, whatever map.xml says.
     pub degrade: bool,
-    /// Where map.xml is. None: beside srv.xml.
+    /// The path of map.xml. `None` if it is beside srv.xml.
     pub map_file: Option<PathBuf>,
-    /// The cluster of the limits that several machines share; none: every limit is this machine's.
+    /// The cluster of shared limits and of records that it keeps. `None` without a cluster.
     pub cluster: Option<Cluster>,
 }
 
@@ -63,21 +63,22 @@ pub enum Listen {
 pub struct Admin {
     /// A loopback TCP address, or a unix socket.
     pub listen: Listen,
-    /// The file with the token that changes over TCP must carry. None: no changes over TCP.
+    /// The file with the token that changes over TCP must carry. `None` if changes over TCP are
+    /// refused.
     pub token_file: Option<PathBuf>,
 }
 
-/// `<resp>`: an address at which RESP is spoken.
+/// `<resp>`: an address at which frs speaks RESP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resp {
     /// The address.
     pub listen: Listen,
-    /// The file with the token that AUTH must carry. None: there is no AUTH.
+    /// The file with the token that AUTH must carry. `None` if there is no AUTH.
     pub token_file: Option<PathBuf>,
-    /// The token, if there is a file. [`AccessToken::UNKNOWN`] before [`Srv::set_tokens`].
+    /// The token, if there is a file. [`AccessToken::UNKNOWN`] until [`Srv::set_tokens`].
     pub token: Option<AccessToken>,
-    /// The biz of CL.THROTTLE, by name or id: its only limit is a `gcra` that takes the limits of
-    /// calls. None: there is no CL.THROTTLE.
+    /// The biz of CL.THROTTLE, by name or id. Its only limit is a `gcra` with limits that calls
+    /// bring. `None` if there is no CL.THROTTLE.
     pub throttle: Option<String>,
 }
 
@@ -87,8 +88,8 @@ pub struct Rls {
     /// The address.
     pub listen: Listen,
     /// What a call charges if one of its descriptors is over its limit.
-    pub charge: Charge,
-    /// The domains, each under a name of its own.
+    pub charge: ChargeMode,
+    /// The domains. No two have the same name.
     pub domains: Vec<Domain>,
 }
 
@@ -101,20 +102,20 @@ pub struct Data {
     pub live: Option<PathBuf>,
     /// The interval between two flushes of files on disk.
     pub flush_ms: u64,
-    /// Populate the maps at start.
+    /// Whether the maps are populated at start.
     pub prefault: bool,
-    /// Programs that may be attached at once.
+    /// The most programs that may be attached at once.
     pub max_programs: u16,
     /// Who may open the files.
     pub access: FileAccess,
-    /// Checkpoints of the groups. None: there are none.
+    /// Checkpoints of the groups. `None` if none are made.
     pub checkpoint: Option<Checkpoint>,
 }
 
 /// `<data checkpoint checkpoint-rate>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The time from the begin of a pass to that of the next one.
+    /// The time from the start of a pass to the start of the next one.
     pub every_ms: u64,
     /// The most bytes that a pass writes in a second.
     pub bytes_per_second: u64,
@@ -125,7 +126,7 @@ pub struct Checkpoint {
 pub struct FileAccess {
     /// Permissions of the files, one of [`FileAccess::MODES`].
     pub mode: u32,
-    /// The group of the files. None: that of the user who makes them.
+    /// The group of the files. `None` for the group of the user who creates them.
     pub group: Option<String>,
 }
 
@@ -133,24 +134,24 @@ impl FileAccess {
     /// Only the server's user.
     pub const OWN: FileAccess = FileAccess { mode: 0o600, group: None };
 
-    /// The permissions that make sense: the owner reads and writes, nobody executes, and a right to
-    /// write is of no use without one to read.
+    /// The permissions that make sense: the owner reads and writes, nobody executes, and nobody may
+    /// write without reading.
     pub const MODES: [u32; 6] = [0o600, 0o640, 0o644, 0o660, 0o664, 0o666];
 }
 
-/// Processes that can be attached to a data directory at once, including programs.
+/// The most processes that can be attached to a data directory at once, including programs.
 pub const SLOTS: u16 = 256;
-/// The default of max-programs, at most.
+/// The largest default of max-programs.
 const DEFAULT_PROGRAMS: u16 = 192;
 
 impl Srv {
-    /// Whether `<allow>` lets a client from this address in. None: it came over a unix socket,
-    /// whose mode decides.
+    /// Whether `<allow>` lets in a client from this address. `None` for a client of a unix socket,
+    /// for which the mode of the socket decides.
     pub fn allows(&self, peer: Option<IpAddr>) -> bool {
         peer.is_none_or(|peer| self.allow.iter().any(|block| block.contains(peer)))
     }
 
-    /// Whether the thread of the admin plane runs: it serves metrics, too.
+    /// Whether the thread of the admin plane runs. It serves metrics, too.
     pub fn has_plane(&self) -> bool {
         self.admin.is_some() || !self.metrics.is_empty()
     }
@@ -167,19 +168,20 @@ impl Srv {
     }
 }
 
-/// Slots that so many workers need, the keeper, the child that prepares a reload, and `others`: the
-/// admin plane, the courier and frs-envoy, if they are configured.
+/// Slots that the server's own processes need: one for each worker, for the keeper, for the child
+/// that prepares a reload, and for each of the `others` that are configured: admin plane, courier,
+/// frs-envoy.
 pub(crate) fn needed_slots(workers: u16, others: u16) -> u16 {
     workers + 2 + others
 }
 
-/// Twice what is needed, because an upgrade starts the new processes beside the old ones. Once, if
-/// there are not enough slots.
+/// Twice the needed slots, because an upgrade starts the new processes beside the old ones. Only
+/// the needed ones if there are not enough slots.
 fn reserved_slots(needed: u16) -> u16 {
     if 2 * needed <= SLOTS { 2 * needed } else { needed }
 }
 
-/// The default of max-programs beside a server that needs this many slots.
+/// The default of max-programs beside a server whose processes need this many slots.
 pub(crate) fn default_programs(needed: u16) -> u16 {
     (SLOTS - reserved_slots(needed)).min(DEFAULT_PROGRAMS)
 }
@@ -187,49 +189,49 @@ pub(crate) fn default_programs(needed: u16) -> u16 {
 /// `<http>`: bounds of the data plane.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Http {
-    /// Connections of one worker.
+    /// The most connections of one worker.
     pub max_connections: u32,
-    /// Bytes of a body, decoded.
+    /// The most bytes of a body, decoded.
     pub max_body_bytes: u32,
-    /// Bytes of a request line with its header fields.
+    /// The most bytes of a request line with its header fields.
     pub max_head_bytes: u32,
-    /// Items of a request.
+    /// The most items of a request.
     pub max_items: u32,
-    /// Items of an atomic request.
+    /// The most items of an atomic request.
     pub max_atomic_items: u32,
-    /// An idle connection is closed after this.
+    /// An idle connection is closed after this time.
     pub idle_timeout_ms: u64,
     /// A request must be complete within this time from its first byte.
     pub request_timeout_ms: u64,
     /// The longest wait for semaphores in one tick.
     pub lock_timeout_ms: u64,
-    /// Hosts that requests may name. Empty: any host.
+    /// Hosts that requests may name. Empty for any host.
     pub hosts: Vec<HostName>,
     /// Sites whose pages may send requests.
     pub allow_origin: Vec<Origin>,
-    /// What an item answers whose biz map.xml does not name.
+    /// The answer to an item whose biz map.xml does not name.
     pub unknown_biz: UnknownBiz,
 }
 
-/// What an item answers whose biz is not known.
+/// The answer to an item whose biz is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownBiz {
     /// The error `unknown-biz`.
     #[default]
     Error,
-    /// That it is limited, for clients that look at nothing else.
+    /// A refusal, for clients that look at nothing else.
     Refuse,
 }
 
 impl Http {
-    /// Whether a request is answered that names this host, or none.
+    /// Whether a request that names this host is answered. `None` if the request names no host.
     #[inline]
     pub fn takes_host(&self, named: Option<Authority<'_>>) -> bool {
-        let is_named = |named| self.hosts.iter().any(|host| host.is(&named));
+        let is_named = |named| self.hosts.iter().any(|host| host.matches(&named));
         self.hosts.is_empty() || named.is_some_and(is_named)
     }
 
-    /// The site that an `Origin` names, if its pages may send requests.
+    /// The allowed site that an `Origin` names. `None` if its pages may not send requests.
     pub fn find_origin(&self, origin: &[u8]) -> Option<&Origin> {
         self.allow_origin.iter().find(|allowed| allowed.text().as_bytes() == origin)
     }
@@ -238,13 +240,13 @@ impl Http {
 /// `<log>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
-    /// The least severe level that is written.
+    /// The least severe level that is logged.
     pub level: LogLevel,
     /// The format of a line.
     pub format: LogFormat,
-    /// The file that lines are appended to. None: standard error.
+    /// The file that lines are appended to. `None` for standard error.
     pub file: Option<PathBuf>,
-    /// How many refused Updates are logged, at most. None: none is.
+    /// The highest rate at which refused Updates are logged. `None` if they are not logged.
     pub refusals: Option<Rate>,
 }
 

@@ -1,10 +1,10 @@
-//! `<cluster>` of srv.xml, and what map.xml says of limits that machines share.
+//! `<cluster>` of srv.xml, and the parts of map.xml that need it.
 
 use super::{GROUP, good, srv_faults};
 use crate::publish::write_durably;
 use crate::{Cluster, ClusterNode, Conf, Login, Texts, active};
 
-/// A whole `<cluster>` but for these attributes and this content, in a srv.xml.
+/// A srv.xml with a whole `<cluster>` that also has these attributes and this content.
 fn srv(attributes: &str, content: &str) -> String {
     format!("<srv>\n<cluster name='prod' secret-file='s' {attributes}>{content}</cluster></srv>")
 }
@@ -240,7 +240,8 @@ fn faulty_clusters() {
     }
 }
 
-/// What a cluster's files say is no part of what was read, and no part of what is published.
+/// The content of a cluster's files is neither a part of the configuration nor of its published
+/// form.
 #[test]
 fn files_of_secrets_are_named_and_never_copied() {
     let dir = tempfile::tempdir().unwrap();

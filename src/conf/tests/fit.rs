@@ -1,4 +1,4 @@
-//! What does not fit together.
+//! Parts that do not fit together.
 
 use super::{faults, good, parse};
 use crate::{Conf, Scope};
@@ -30,7 +30,7 @@ fn nodes_must_hold_the_states_of_every_biz() {
     let expected = "map.xml:1:6: found a node of 32,784 bytes, expected fewer limits: node-size is \
                     at most 32768: biz 1 \"a\" needs 32,784 bytes (";
     assert!(found.starts_with(expected), "{found}");
-    // Half as many need no number.
+    // Half of the limits need no number in map.xml.
     let fewer = biz.replacen(&limits, &limits[..limits.len() / 2], 1);
     let conf =
         good("<srv><http max-atomic-items='1'/></srv>", &format!("<map>{left_out}{fewer}</map>"));
@@ -90,7 +90,7 @@ fn the_largest_transaction_must_fit_the_undo_log() {
         )
     };
     let srv = |items: u32| format!("<srv>\n<http max-atomic-items='{items}'/></srv>");
-    // 512 / 8 words and two of tags.
+    // 512 / 8 words, and two words of tags.
     good(&srv(992), &map("key", 512));
     faults(
         parse(&srv(993), &map("key", 512)),
@@ -113,7 +113,8 @@ fn the_largest_transaction_must_fit_the_undo_log() {
     );
 }
 
-/// A ring makes a node large. Beyond some 2000 uses the default of max-atomic-items is too large.
+/// A ring makes a node large. With more than some 2000 uses, the default of max-atomic-items is too
+/// large.
 #[test]
 fn long_rings_lower_max_atomic_items() {
     let map = |max: u32, size: u32| {
@@ -138,8 +139,8 @@ fn long_rings_lower_max_atomic_items() {
     good("<srv><http max-atomic-items='31'/></srv>", &map(4096, 16_448));
 }
 
-/// The bytes of a node with a key of up to 24 bytes, before they are rounded up to 64. To show
-/// them: `cargo test bytes_a_node -- --nocapture`.
+/// The bytes of a node with a key of up to 24 bytes, before rounding up to a multiple of 64. This
+/// shows them: `cargo test bytes_a_node -- --nocapture`.
 #[test]
 fn bytes_a_node_of_each_policy() {
     for (settings, bytes) in [
@@ -160,7 +161,8 @@ fn bytes_a_node_of_each_policy() {
             "<map><group name='g' files='1' key-nodes='1' node-size='32768'/>
              <biz id='1' name='b' key='string'><limit {settings}/></biz></map>"
         );
-        // A transaction over the largest nodes: fewer items than the default fit into the undo log.
+        // In a transaction over the largest nodes, fewer items than the default fit into the undo
+        // log.
         let srv = "<srv><http max-atomic-items='8'/></srv>";
         let conf = Conf::parse("s", srv, "m", &map).unwrap_or_else(|faults| panic!("{faults}"));
         let found = conf.map.bizs[0].node_bytes(Scope::Key, 24);

@@ -1,10 +1,10 @@
-//! Limits: what is accepted for every policy, and every fault of one.
+//! Limits: the accepted settings of every policy, and every fault of one.
 
 use jiff::tz::TimeZone;
 
 use super::super::{
-    Calendar, Count, Distinct, Gcra, Interval, Limit, Policy, Scope, Sliding, SlidingCounter,
-    Tally, Token, Total, Turns, Unit, Weight,
+    Calendar, Count, Distinct, DistinctCounting, Gcra, Interval, Limit, Policy, Scope, Sliding,
+    SlidingCounter, Token, Total, Turns, Unit, Weight,
 };
 use super::{faults, good, map_faults, parse};
 
@@ -15,14 +15,14 @@ const DURATION: &str =
 const RATE: &str = "a rate such as 10/s: a whole number, / and ms, s, m, h or d";
 const SIX: &str = "it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\", \"token\", \"gcra\", \"total\" or \"distinct\" only";
 
-/// The only fault of a limit with these settings, without its position except for the column.
+/// Checks the only fault of a limit with these settings. `expected` begins with the column.
 #[track_caller]
 fn one_fault(settings: &str, expected: &str) {
     let map = format!("{GROUP}\n<biz id='1' name='a' key='ip'>\n<limit {settings}/></biz></map>");
     faults(parse("<srv/>", &map), &[&format!("map.xml:3:{expected}")]);
 }
 
-/// The limit that these settings are read as.
+/// The limit that is read from these settings.
 #[track_caller]
 fn limit(settings: &str, children: &str) -> Limit {
     let map = format!(
@@ -160,7 +160,7 @@ fn faulty_policies() {
         "policy='interval' interval='1m' max='1' scope='user'",
         "55: found scope=\"user\", expected one of key, biz",
     );
-    // Its settings can still be wrong, but none is missing.
+    // The other settings can still be wrong, but none is reported as missing.
     let map = "<biz id='1' name='a' key='ip'>\n<limit policy='x' interval='1' max='x' debt='x' \
                unit='x' tz='x' at='x' rate='x' burst='x' ban='x' on-exceed=' '\n\
                per-call='x' max-period='x'>\n\
@@ -201,17 +201,25 @@ fn names_that_others_give_to_policies_are_answered_with_ours() {
 #[test]
 fn distinct_is_read() {
     let day = || Some(turns(Unit::Day, "UTC", 0));
-    let sketch = |precision, max| Tally::Sketch { precision, max };
-    for (settings, turns, tally) in [
+    let sketch = |precision, max| DistinctCounting::Sketch { precision, max };
+    for (settings, turns, counting) in [
         ("policy='distinct'", None, sketch(12, None)),
         ("policy='distinct' unit='day' precision='14'", day(), sketch(14, None)),
         ("policy='distinct' precision='8' max='0' on-exceed='x'", None, sketch(8, Some(0))),
         ("policy='distinct' precision='9' on-exceed='refuse'", None, sketch(9, None)),
-        ("policy='distinct' precision='exact' max='1' unit='day'", day(), Tally::Exact { max: 1 }),
-        ("policy='distinct' max='256' precision='exact' ban='1m'", None, Tally::Exact { max: 256 }),
+        (
+            "policy='distinct' precision='exact' max='1' unit='day'",
+            day(),
+            DistinctCounting::Exact { max: 1 },
+        ),
+        (
+            "policy='distinct' max='256' precision='exact' ban='1m'",
+            None,
+            DistinctCounting::Exact { max: 256 },
+        ),
     ] {
         let read = limit(settings, "");
-        assert_eq!(read.policy, Policy::Distinct(Distinct { turns, tally }), "{settings}");
+        assert_eq!(read.policy, Policy::Distinct(Distinct { turns, counting }), "{settings}");
     }
 }
 
@@ -616,7 +624,7 @@ fn bounds_of_limits_are_taken() {
     }
 }
 
-/// Sliding limits take no room of their own in a node, so their number has a separate bound.
+/// Sliding limits take no bytes of their own in a node, so their number has a separate bound.
 #[test]
 fn limits_of_a_biz_are_bounded() {
     let group = "<group name='g' files='1' key-nodes='8' node-size='64'/>";

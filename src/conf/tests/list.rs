@@ -1,18 +1,18 @@
-//! Lists: what is accepted as keys of each type, and every fault of an entry.
+//! Lists: the accepted keys of each type, and every fault of an entry.
 
 use super::super::{Cidr, ListRule, Listed, Mode, Pattern};
 use super::{faults, good, map_faults, parse};
 
 const LIMIT: &str = "<limit policy='interval' interval='1m' max='5'/>";
 
-/// The only fault of this entry in a biz with one limit. `expected` begins with the column.
+/// Checks the only fault of this entry in a biz with one limit. `expected` begins with the column.
 #[track_caller]
 fn one_fault(key_type: &str, entry: &str, expected: &str) {
     let map = format!("<biz id='1' name='a' key='{key_type}'>{LIMIT}\n{entry}</biz>");
     map_faults(&map, &[&format!("map.xml:3:{expected}")]);
 }
 
-/// The list that these entries of a biz are read as.
+/// The list that is read from these entries of a biz.
 #[track_caller]
 fn listed(key_type: &str, entries: &str) -> Vec<Listed> {
     let map = format!(
@@ -212,7 +212,7 @@ fn faulty_overrides() {
     }
 }
 
-/// A debt may be paid back in time with the limit's max, but not with an override's.
+/// A debt may be paid back in time with the limit's max, but not with the max of an override.
 #[test]
 fn overrides_pay_debts_back_in_time() {
     let map = |max: u32| {
@@ -222,7 +222,7 @@ fn overrides_pay_debts_back_in_time() {
              <override key='a' limit='1' max='{max}'/></biz>"
         )
     };
-    // 366,000 days are 997 of the longest years: 1000000 / 1004 + 2 is one too many.
+    // 366,000 days are 997 of the longest years. 1000000 / 1004 + 2 is one year too many.
     map_faults(
         &map(1004),
         &[

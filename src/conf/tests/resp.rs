@@ -8,7 +8,7 @@ use crate::memory_bound::Memory;
 use crate::{AccessToken, Conf, Listen, Machine, RespTokens, Settings, Texts, active};
 
 const TOKEN: &str = "0123456789abcdef";
-/// Businesses that take the limits of calls, that do not, and that have something else besides.
+/// Businesses that take limits of calls, that do not, and that also have another limit.
 const MAP: &str = "<map><group name='g' files='1' key-nodes='8' node-size='128'/>\
     <biz id='7' name='throttle' key='string'><limit policy='gcra' rate='1/s' per-call='true'/></biz>\
     <biz id='8' name='fixed' key='string'><limit policy='gcra' rate='1/s'/></biz>\
@@ -127,7 +127,7 @@ fn faulty_elements() {
     }
 }
 
-/// A directory with a configuration whose `<resp>` is protected by the file `token`.
+/// A directory with a configuration whose second `<resp>` requires the token in the file `token`.
 fn protected() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("token");
@@ -173,7 +173,7 @@ fn a_file_without_a_token_is_a_fault_at_its_place() {
     Conf::load(dir.path()).unwrap_or_else(|faults| panic!("{faults}"));
 }
 
-/// Only who serves has tokens, and they are in no copy of the configuration.
+/// Only the process that serves has tokens, and no copy of the configuration holds them.
 // Shows: resp-token.
 #[test]
 fn tokens_are_read_by_who_serves_and_never_copied() {
@@ -192,9 +192,9 @@ fn tokens_are_read_by_who_serves_and_never_copied() {
     let here = std::env::current_dir().unwrap();
     assert_eq!(srv.resps[1].token_file, Some(here.join("token")), "whatever the directory");
     srv.resps[1].token_file = Some(path.clone());
-    // Before it is handed over nobody is let in, not even with nothing.
+    // Before the token is handed over nobody is admitted, not even with an empty token.
     assert_eq!(srv.resps[1].token, Some(AccessToken::UNKNOWN));
-    assert!(!srv.resps[1].token.as_ref().unwrap().is(b""));
+    assert!(!srv.resps[1].token.as_ref().unwrap().matches(b""));
     let tokens = srv.read_tokens().unwrap();
     std::fs::remove_file(path).unwrap();
     assert!(srv.read_tokens().unwrap_err().to_string().contains("does not exist"));
@@ -209,8 +209,8 @@ fn tokens_are_read_by_who_serves_and_never_copied() {
     assert_eq!(found, tokens);
     srv.set_tokens(found.clone());
     assert_eq!(srv.resps[0].token, None, "it needs none");
-    assert!(srv.resps[1].token.as_ref().unwrap().is(TOKEN.as_bytes()));
-    // Those of another configuration open nothing.
+    assert!(srv.resps[1].token.as_ref().unwrap().matches(TOKEN.as_bytes()));
+    // Tokens of another configuration admit nobody.
     srv.resps.swap(0, 1);
     srv.set_tokens(found);
     assert_eq!(srv.resps[0].token, Some(AccessToken::UNKNOWN));
@@ -236,7 +236,7 @@ fn the_check_shows_them_and_counts_their_clients_once() {
     ] {
         assert!(said.lines().any(|other| other == line), "{said}");
     }
-    // Besides the next command a client may have as much in an open MULTI.
+    // Besides the next command, a client may have as many bytes in an open MULTI.
     let [with_memory, memory] = [&with, &without].map(|conf| Memory::of(conf, &super::SIZES));
     let http = &with.srv.http;
     let queued = u64::from(http.max_connections) * u64::from(http.max_body_bytes);

@@ -1,11 +1,11 @@
-//! Settings from outside: what they replace, and what is said of wrong ones.
+//! Settings from outside: the settings that they replace, and the faults of wrong ones.
 
 use std::path::{Path, PathBuf};
 
 use super::{GROUP, good};
 use crate::{Conf, Faults, Listen, LoadedConf, Setting, Settings, active};
 
-/// A directory with the two files.
+/// A directory with both files.
 fn directory(srv: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("srv.xml"), srv).unwrap();
@@ -22,7 +22,7 @@ fn load(srv: &str, settings: &Settings) -> Result<LoadedConf, Faults> {
     Conf::load_texts(directory(srv).path(), settings)
 }
 
-/// The file read with settings is the same as another one read without.
+/// Checks that the file with settings laid over it reads the same as the other file without them.
 #[track_caller]
 fn same(srv: &str, settings: &[&str], other: &str) {
     let found = load(srv, &Settings::new(set(settings), Vec::new()));

@@ -1,11 +1,11 @@
-//! What map.xml says of limits that machines share.
+//! Shared limits in map.xml.
 
 use super::{GROUP, faults, good, parse};
 use crate::{OnDown, OnMiss, Share, Sharing};
 
 const SRV: &str = "<srv><cluster name='c' secret-file='s'><node>a:1</node></cluster></srv>";
 
-/// A map of one biz of these settings and this content, in the second line.
+/// A map whose second line has one biz with these settings and this content.
 fn map(settings: &str, content: &str) -> String {
     let group = GROUP.replace("64", "2048");
     format!("<map>{group}\n<biz id='1' name='b' key='string' {settings}>{content}</biz></map>")
@@ -204,7 +204,7 @@ fn faulty_limits_of_a_share() {
                 "91: found history=\"30\", expected none with share=\"exact\": a machine knows its own uses of a window only",
             ],
         ),
-        // A limit that is faulty in itself hides none behind it.
+        // A limit with a fault of its own does not hide the faults of the limits behind it.
         (
             "<limit policy='total'/><limit policy='calendar' unit='day' max='9' debt='1'/>",
             &[
@@ -230,7 +230,7 @@ fn a_share_needs_a_cluster() {
     faults(parse("<srv/>", &shared), &[fault]);
     let alone = map("share='host'", "<limit policy='total' max='1'/>");
     assert_eq!(good("<srv/>", &alone).srv.cluster, None);
-    // A cluster that is faulty, or may stand behind a fault, is not missed.
+    // A cluster that is faulty, or that may follow a fault, is not reported as missing.
     for srv in ["<srv><cluster/></srv>", "<srv><workers>2</workers>", "<srv><oops", "<map/>", ""] {
         let found = parse(srv, &shared).unwrap_err();
         assert!(found.iter().all(|fault| fault.file == "srv.xml"), "{srv}: {found}");

@@ -1,11 +1,11 @@
-//! What map.xml says of records that the cluster keeps, and `frs check` of them.
+//! Groups whose records the cluster keeps: map.xml, and the lines of `frs check`.
 
 use super::{SIZES, faults, good, parse};
 use crate::{Machine, report};
 
 const SRV: &str = "<srv><cluster name='c' secret-file='s'><node>a:1</node></cluster></srv>";
 
-/// A map of one group of these settings and one biz of these, in the second line.
+/// A map of one group and one biz with these settings.
 fn map(group: &str, biz: &str, limits: &str) -> String {
     format!(
         "<map>\n<group name='g' files='1' key-nodes='8' node-size='1024' {group}/>\n\

@@ -10,30 +10,20 @@ use frs_conf::{Mode, Scope};
 use frs_limit::{Details, Verdict};
 use frs_store::{TooLarge, Transaction};
 
-use super::one::{Done, ItemTransaction, Nodes, Unjudged};
+use super::one::{Done, ItemTransaction, Nodes};
 use super::resolved::Resolved;
+use super::waiting::Lacking;
 use crate::table::Table;
 use crate::{Answer, Answers, Command, ItemError, Request};
 
 /// A judged item of an atomic request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Judged {
+pub(super) struct JudgedItem {
     done: Done,
     /// The end of the ban that this refusal started.
     ban: Option<u64>,
     /// Its answer carries the figures as they are stored, unless the request is refused.
     is_answered: bool,
-}
-
-/// The reason why the limits do not answer an atomic request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lacking {
-    /// It waits for records that the cluster may keep.
-    Records,
-    /// It waits for leases.
-    Leases,
-    /// Its wait has timed out, and one of its bizs answers `busy` then.
-    Busy,
 }
 
 /// The nodes of an item, in the transaction.
@@ -47,7 +37,7 @@ struct OwnNodes {
 /// The buffers of an atomic request, reused.
 #[derive(Debug, Default)]
 pub(super) struct AtomicBuffers {
-    judged: Vec<Option<Judged>>,
+    judged: Vec<Option<JudgedItem>>,
     /// The nodes of each item. The transaction keeps them until it is reset.
     nodes: Vec<Nodes>,
 }
@@ -74,7 +64,7 @@ impl AtomicTransaction<'_> {
     ) -> Result<Option<Lacking>, TooLarge> {
         judged.clear();
         self.find_all(&mut transaction, nodes);
-        if self.table.has_warm_tier() && self.lacks_records(&transaction, nodes) {
+        if self.table.has_remote() && self.lacks_records(&transaction, nodes) {
             return Ok(Some(Lacking::Records));
         }
         let wanted = nodes.iter().flat_map(|nodes| [nodes.key, nodes.whole]).flatten().count();
@@ -83,10 +73,11 @@ impl AtomicTransaction<'_> {
             let own = OwnNodes { nodes, are_apart };
             judged.push(self.judge(index, &mut transaction, own, answers));
         }
-        if self.table.has_warm_tier() && self.lacks_room(answers) {
+        if self.table.has_remote() && self.lacks_room(answers) {
             return Ok(Some(Lacking::Records));
         }
-        let may_wait = |judged: &Option<Judged>| judged.is_some_and(|judged| judged.done.may_wait);
+        let may_wait =
+            |judged: &Option<JudgedItem>| judged.is_some_and(|judged| judged.done.may_wait);
         if judged.iter().any(may_wait)
             && let Some(lacking) = self.lacking(judged)
         {
@@ -114,10 +105,10 @@ impl AtomicTransaction<'_> {
         transaction.commit(self.now).map(|()| None)
     }
 
-    /// Whether only missing leases refuse items, so that the request waits or is too late. It also
-    /// waits for items in shadow mode, although these do not keep others from being charged.
+    /// Whether only missing shared uses refuse items, so that the request waits or is too late. It
+    /// also waits for items in shadow mode, although these do not keep others from being charged.
     #[cold]
-    fn lacking(&self, judged: &[Option<Judged>]) -> Option<Lacking> {
+    fn lacking(&self, judged: &[Option<JudgedItem>]) -> Option<Lacking> {
         let mut lacking = None;
         for (index, judged) in judged.iter().enumerate() {
             let mode = |biz: usize| self.table.entry(biz).mode;
@@ -134,8 +125,8 @@ impl AtomicTransaction<'_> {
                 Some(judged) if judged.done.may_wait => {
                     let one = self.one(index);
                     let refuses = one.holds_all_up(&judged.done.judgement);
-                    match (resolved.wait.is_over(), refuses && one.misses_as_busy()) {
-                        (false, _) => lacking = lacking.or(Some(Lacking::Leases)),
+                    match (resolved.waited.is_over(), refuses && one.misses_as_busy()) {
+                        (false, _) => lacking = lacking.or(Some(Lacking::Uses)),
                         (true, true) => lacking = Some(Lacking::Busy),
                         (true, false) if refuses => return None,
                         (true, false) => {}
@@ -170,14 +161,11 @@ impl AtomicTransaction<'_> {
     fn lacks_records(&self, transaction: &Transaction<'_>, nodes: &[Nodes]) -> bool {
         nodes.iter().enumerate().any(|(index, &nodes)| {
             self.resolved[index].settled.is_none()
-                && matches!(
-                    self.one(index).find_record(transaction, nodes),
-                    Err(Unjudged::Absent(_))
-                )
+                && matches!(self.one(index).find_record(transaction, nodes), Ok(Some(_)))
         })
     }
 
-    /// Whether an item lacks room that the courier can make.
+    /// Whether an item lacks room that the cluster can make.
     #[cold]
     fn lacks_room(&self, answers: &Answers) -> bool {
         let mut items = answers.items.iter().enumerate();
@@ -194,7 +182,7 @@ impl AtomicTransaction<'_> {
         transaction: &mut Transaction<'_>,
         own: OwnNodes,
         answers: &mut Answers,
-    ) -> Option<Judged> {
+    ) -> Option<JudgedItem> {
         let (resolved, item) = (&self.resolved[index], &self.request.items()[index]);
         let biz = resolved.biz;
         let mode = biz.map_or(Mode::Enforce, |biz| self.table.entry(biz).mode);
@@ -232,16 +220,14 @@ impl AtomicTransaction<'_> {
         transaction: &mut Transaction<'_>,
         OwnNodes { nodes, are_apart }: OwnNodes,
         details: &mut Details,
-    ) -> Result<(Judged, Option<Verdict>), ItemError> {
-        if let Err(Unjudged::Failed(error)) = one.find_record(transaction, nodes) {
-            return Err(error);
-        }
+    ) -> Result<(JudgedItem, Option<Verdict>), ItemError> {
+        one.find_record(transaction, nodes)?;
         if are_apart
             && let (Some(key), None) = (nodes.key, nodes.whole)
             && let Some(verdict) = one.pass(transaction.words(key))
         {
             one.write(transaction, nodes, Scope::Key)?;
-            let judged = Judged { done: Done::PASSED, ban: None, is_answered: true };
+            let judged = JudgedItem { done: Done::PASSED, ban: None, is_answered: true };
             return Ok((judged, Some(verdict)));
         }
         // A Query gives the answer that the Update would give. So it charges too, and undoes
@@ -255,23 +241,23 @@ impl AtomicTransaction<'_> {
             one.write(transaction, nodes, Scope::Key)?;
             one.write(transaction, nodes, Scope::Biz)?;
         }
-        Ok((Judged { done, ban: None, is_answered: false }, None))
+        Ok((JudgedItem { done, ban: None, is_answered: false }, None))
     }
 
     /// Completes the answer of an item with the figures as they will be stored. Returns false if
-    /// its ban lacks room that the courier can make.
+    /// its ban lacks room that the cluster can make.
     fn figure(
         &self,
         index: usize,
         transaction: &mut Transaction<'_>,
         nodes: Nodes,
-        judged: &mut Judged,
+        judged: &mut JudgedItem,
         answers: &mut Answers,
     ) -> bool {
         let one = self.one(index);
         let rules = one.rules;
         if judged.done.may_wait {
-            // A refusal for lack of a lease is no misuse, so it starts no ban.
+            // A refusal for lack of shared uses is no misuse, so it starts no ban.
             judged.done.judgement.ban_ms = None;
         }
         if !judged.done.charged && self.request.command == Command::Update {
@@ -298,7 +284,7 @@ impl AtomicTransaction<'_> {
         true
     }
 
-    fn write_bans(&self, transaction: &mut Transaction<'_>, judged: &[Option<Judged>]) {
+    fn write_bans(&self, transaction: &mut Transaction<'_>, judged: &[Option<JudgedItem>]) {
         for (index, judged) in judged.iter().enumerate() {
             if let Some(ban) = judged.and_then(|judged| judged.ban) {
                 self.one(index).write_ban(transaction, ban);

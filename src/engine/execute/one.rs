@@ -5,12 +5,11 @@ use std::sync::Arc;
 use frs_base::clock::Millis;
 use frs_conf::key::KeyRef;
 use frs_conf::{Mode, OnMiss, Scope, Sharing};
-use frs_limit::{
-    Demand, Details, Judgement, LimitFigures, Rules, Spending, States, Terms, Verdict,
-};
+use frs_limit::{Demand, Details, Judgement, LimitFigures, Rules, States, Terms, Verdict, Waited};
 use frs_store::{Keep, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, Worked};
 
-use super::resolved::{Resolved, WaitState};
+use super::resolved::Resolved;
+use crate::plug::Remote;
 use crate::table::{Entry, Table};
 use crate::{Answer, Answers, CallRate, Command, Item, ItemError, Request};
 
@@ -26,8 +25,7 @@ pub(super) struct Nodes {
 pub(super) struct Done {
     pub judgement: Judgement,
     pub charged: bool,
-    /// It lacks a lease, or the window of the uses that it returns. The ledger may still provide
-    /// it.
+    /// It lacks shared uses, or the window of the uses that it returns. These may still come.
     pub may_wait: bool,
 }
 
@@ -37,22 +35,25 @@ impl Done {
         Done { judgement: Judgement::ADMITTED, charged: true, may_wait: false };
 }
 
-/// The reason why an item has no verdict yet.
+/// The judgement of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unjudged {
-    /// It failed.
-    Failed(ItemError),
-    /// It waits for a lease.
-    NoLease,
-    /// Its node of this scope is not here. The cluster may keep the node, or another node has to
-    /// make room.
-    Absent(Scope),
+pub(super) enum Judged {
+    /// Its verdict.
+    Verdict(Verdict),
+    /// It waits.
+    Wait(Lack),
 }
 
-impl From<ItemError> for Unjudged {
-    fn from(error: ItemError) -> Unjudged {
-        Unjudged::Failed(error)
-    }
+/// What an item has to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lack {
+    /// The figures of all machines.
+    Figures,
+    /// Shared uses, or the window of uses that it returns.
+    Uses,
+    /// Its node of this scope, which is not here. The cluster may keep the node, or another node
+    /// has to make room.
+    Record(Scope),
 }
 
 /// One item, and all that it needs.
@@ -79,7 +80,7 @@ impl<'a> ItemTransaction<'a> {
         // Only an item without an error gets here, and such an item has a biz.
         let entry = table.entry(resolved.biz.unwrap_or(0));
         let rules = entry.rules(resolved.listing);
-        let mut terms = Terms::of(resolved.spending(entry));
+        let mut terms = resolved.terms();
         if item.brings_along() {
             terms.pace = request.rate(item).and_then(CallRate::pace);
             terms.member = resolved.member;
@@ -87,46 +88,53 @@ impl<'a> ItemTransaction<'a> {
         ItemTransaction { table, entry, rules, resolved, item, now, terms }
     }
 
-    /// Checks that the key's node is here, or need not be fetched from the cluster. If records are
-    /// spilled, a fetched record is here afterwards; otherwise the cluster is asked once.
+    /// What the item lacks if the key's node is not here, and must be fetched from the cluster.
+    /// Where the cluster makes room, a fetched record is here afterwards; otherwise the cluster is
+    /// asked once.
     ///
     /// # Errors
-    /// The item waits for that node, or its wait for a node that may be in use has timed out.
+    /// The item has waited too long for a node that may be in use.
     #[inline]
-    pub fn find_record(&self, transaction: &Transaction<'_>, nodes: Nodes) -> Result<(), Unjudged> {
+    pub fn find_record(
+        &self,
+        transaction: &Transaction<'_>,
+        nodes: Nodes,
+    ) -> Result<Option<Lack>, ItemError> {
         match nodes.key {
-            Some(index) if self.entry.fetch_wait_ms.is_some() && !transaction.is_there(index) => {
+            Some(index) if self.entry.remote.is_some() && !transaction.is_there(index) => {
                 self.find_absent(transaction, index)
             }
-            _ => Ok(()),
+            _ => Ok(None),
         }
     }
 
     #[cold]
-    fn find_absent(&self, transaction: &Transaction<'_>, index: NodeIndex) -> Result<(), Unjudged> {
-        let Entry { spills, backs_up, .. } = *self.entry;
-        let is_spilled = spills && transaction.may_be_spilled(index);
-        let is_asked = match self.resolved.wait {
-            WaitState::New => backs_up || is_spilled,
-            WaitState::Parked | WaitState::Unheard => spills && (backs_up || is_spilled),
-            WaitState::Late | WaitState::CutOff if is_spilled => {
-                return Err(ItemError::Busy.into());
-            }
-            WaitState::Late | WaitState::CutOff => false,
+    fn find_absent(
+        &self,
+        transaction: &Transaction<'_>,
+        index: NodeIndex,
+    ) -> Result<Option<Lack>, ItemError> {
+        let Some(Remote { copies, makes_room, .. }) = self.entry.remote else { return Ok(None) };
+        let is_there = makes_room && transaction.may_be_kept(index);
+        let is_asked = match self.resolved.waited {
+            Waited::NotYet => copies || is_there,
+            Waited::Answered | Waited::Unanswered => makes_room && (copies || is_there),
+            Waited::TooLong | Waited::CutOff if is_there => return Err(ItemError::Busy),
+            Waited::TooLong | Waited::CutOff => false,
         };
-        if is_asked { Err(Unjudged::Absent(Scope::Key)) } else { Ok(()) }
+        Ok(is_asked.then_some(Lack::Record(Scope::Key)))
     }
 
-    /// Whether the courier can make room for a node of the item.
+    /// Whether the cluster can make room for a node of the item.
     #[cold]
     pub fn may_get_room(&self) -> bool {
-        self.entry.spills && !self.resolved.wait.is_over()
+        self.entry.makes_room() && !self.resolved.waited.is_over()
     }
 
     /// The highest rank that may be evicted for a node of the item.
     #[inline]
     fn evicts(&self) -> Rank {
-        self.entry.evicts(self.resolved.wait == WaitState::CutOff)
+        self.entry.evicts(self.resolved.waited == Waited::CutOff)
     }
 
     #[inline]
@@ -233,21 +241,23 @@ impl<'a> ItemTransaction<'a> {
         command: Command,
         mut transaction: Transaction<'_>,
         details: &mut Details,
-    ) -> Result<Verdict, Unjudged> {
+    ) -> Result<Judged, ItemError> {
         let nodes = self.nodes(&mut transaction);
-        self.find_record(&transaction, nodes)?;
+        if let Some(lack) = self.find_record(&transaction, nodes)? {
+            return Ok(Judged::Wait(lack));
+        }
         let from = details.len();
         let mut done = self.with_states(&mut transaction, nodes, |states| {
             self.judge_and_charge(command, states, details)
         });
         if done.may_wait {
-            if !self.resolved.wait.is_over() {
-                return Err(Unjudged::NoLease);
+            if !self.resolved.waited.is_over() {
+                return Ok(Judged::Wait(Lack::Uses));
             }
             if self.misses_as_busy() {
-                return Err(ItemError::Busy.into());
+                return Err(ItemError::Busy);
             }
-            // A refusal for lack of a lease is no misuse, so it starts no ban.
+            // A refusal for lack of shared uses is no misuse, so it starts no ban.
             done.judgement.ban_ms = None;
         }
         let mut ban = None;
@@ -255,7 +265,7 @@ impl<'a> ItemTransaction<'a> {
             for scope in [Scope::Key, Scope::Biz] {
                 match self.write(&mut transaction, nodes, scope) {
                     Err(ItemError::Full) if self.may_get_room() => {
-                        return Err(Unjudged::Absent(scope));
+                        return Ok(Judged::Wait(Lack::Record(scope)));
                     }
                     written => written?,
                 }
@@ -263,7 +273,9 @@ impl<'a> ItemTransaction<'a> {
         } else if command == Command::Update {
             let refused = self.refuse(&mut transaction, nodes, &mut done.judgement);
             ban = match refused {
-                Err(_) if self.may_get_room() => return Err(Unjudged::Absent(Scope::Key)),
+                Err(_) if self.may_get_room() => {
+                    return Ok(Judged::Wait(Lack::Record(Scope::Key)));
+                }
                 refused => refused.unwrap_or(None),
             };
         }
@@ -275,10 +287,10 @@ impl<'a> ItemTransaction<'a> {
             self.write_ban(&mut transaction, ban);
         }
         match transaction.commit(self.now) {
-            Ok(()) => Ok(verdict),
+            Ok(()) => Ok(Judged::Verdict(verdict)),
             Err(frs_store::TooLarge) => {
                 log_too_large();
-                Err(ItemError::Store.into())
+                Err(ItemError::Store)
             }
         }
     }
@@ -287,7 +299,7 @@ impl<'a> ItemTransaction<'a> {
     /// tier may have the node, and at least one use is charged, so that the node is not fresh.
     pub fn makes_node(&self, command: Command) -> bool {
         (self.count() > 0 || command == Command::Query)
-            && self.entry.fetch_wait_ms.is_none()
+            && self.entry.remote.is_none()
             && self.entry.sharing.is_none()
     }
 
@@ -423,13 +435,13 @@ impl<'a> ItemTransaction<'a> {
         Done { judgement, charged, may_wait }
     }
 
-    /// Whether the item returns uses that only a ledger knows, and the ledger has not been asked.
+    /// Whether the item returns uses that only the cluster knows, and that has not been asked.
     #[inline]
     fn has_to_ask(&self, states: &States<'_>) -> bool {
         self.count() < 0
             && self.rules.are_shared()
-            && self.terms.spending != Spending::Ask
-            && self.resolved.wait != WaitState::Parked
+            && !self.terms.asks
+            && self.resolved.waited != Waited::Answered
             && !self.rules.takes_back(states, self.count())
     }
 
@@ -448,7 +460,7 @@ impl<'a> ItemTransaction<'a> {
             return true;
         }
         let is_busy = |sharing: Sharing| sharing.on_miss == OnMiss::Busy;
-        self.resolved.wait != WaitState::CutOff && self.entry.sharing.is_some_and(is_busy)
+        self.resolved.waited != Waited::CutOff && self.entry.sharing.is_some_and(is_busy)
     }
 
     /// The answer, with the current figures.

@@ -3,7 +3,7 @@
 
 use frs_conf::key::{KeyField, KeyRef};
 use frs_conf::{Conf, Mode};
-use frs_limit::{List, Member, Spending, Verdict};
+use frs_limit::{List, Member, Terms, Verdict, Waited};
 use frs_store::{FormerPlace, Sought, Wanted};
 
 use crate::table::{Entry, Table};
@@ -51,8 +51,8 @@ pub(super) struct Resolved {
     /// The probable position of the key's node in its chain.
     pub guess: Option<usize>,
     pub settled: Option<EarlyAnswer>,
-    /// The state of its wait.
-    pub wait: WaitState,
+    /// How it has waited.
+    pub waited: Waited,
     /// It is a Query.
     is_query: bool,
     /// The member that it carries. Valid only for an item with parameters.
@@ -66,29 +66,6 @@ pub(super) struct FormerNodes {
     key: Option<KeyField>,
     key_at: Option<Wanted>,
     whole_at: Option<Wanted>,
-}
-
-/// The state of an item's wait for a lease, or for a record that the cluster may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum WaitState {
-    /// It has not waited yet.
-    #[default]
-    New,
-    /// The ledger has answered.
-    Parked,
-    /// It has waited, and no ledger has answered: it waited for a record, or must ask again.
-    Unheard,
-    /// It has waited as long as it may.
-    Late,
-    /// The cluster cannot be reached.
-    CutOff,
-}
-
-impl WaitState {
-    /// Whether it waits no longer.
-    pub fn is_over(self) -> bool {
-        matches!(self, WaitState::Late | WaitState::CutOff)
-    }
 }
 
 /// An answer to an item that does not depend on its states.
@@ -215,28 +192,22 @@ impl Resolved {
         Sought { wanted, key: KeyRef::BIZ, former }
     }
 
-    /// Sets the state of the item's wait, and whether it is a Query.
+    /// Sets how the item has waited, and whether it is a Query.
     #[inline]
-    pub fn set_wait(&mut self, wait: WaitState, command: Command) {
-        (self.wait, self.is_query) = (wait, command == Command::Query);
+    pub fn set_waited(&mut self, waited: Waited, command: Command) {
+        (self.waited, self.is_query) = (waited, command == Command::Query);
     }
 
-    /// The uses of leases that the item may spend.
+    /// The terms of an item without a pace and a member of its own.
     #[inline]
-    pub fn spending(&self, entry: &Entry) -> Spending {
-        match self.wait {
-            _ if self.is_query => Spending::Ask,
-            WaitState::New => Spending::New,
-            WaitState::Parked | WaitState::Unheard => Spending::Parked,
-            WaitState::Late => entry.spending_when_late(),
-            WaitState::CutOff => Spending::CutOff,
-        }
+    pub fn terms(&self) -> Terms {
+        Terms { waited: self.waited, asks: self.is_query, ..Terms::NEW }
     }
 
-    /// Whether it must ask the ledger for the current figures before it is answered.
+    /// Whether it must ask the cluster for the current figures before it is answered.
     #[inline]
     pub fn asks_first(&self, entry: &Entry) -> bool {
-        self.is_query && self.wait == WaitState::New && entry.is_exact()
+        self.is_query && self.waited == Waited::NotYet && entry.is_exact()
     }
 
     #[inline]

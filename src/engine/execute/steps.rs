@@ -7,9 +7,11 @@
 use std::ops::Range;
 
 use frs_base::clock::Millis;
+use frs_limit::Waited;
 use frs_store::Wanted;
 
-use super::RequestBuffers;
+use super::waiting::Attempt;
+use super::{ItemAt, RequestBuffers};
 use crate::{Answers, Exchange, Item, Request, Service, Stage};
 
 /// Items of a step: enough that the first head has arrived when the last one is prefetched.
@@ -32,24 +34,29 @@ fn buffer_of(step: usize) -> usize {
 impl Service {
     /// Runs the items of a request, each in its own transaction.
     #[inline]
-    pub(super) fn run_each(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
+    pub(super) fn run_each(
+        &mut self,
+        request: &Request,
+        now: Millis,
+        attempt: &Attempt<'_>,
+        answers: &mut Answers,
+    ) {
         self.scratch.make_room(IN_HAND * STEP);
-        self.waits.item = 0;
         let items = request.items();
         if let [item] = items {
-            self.fetch_head(request, item, 0);
-            return self.run_one(request, item, 0, now, answers);
+            self.fetch_head(request, item, 0, attempt.waited);
+            return self.run_one(ItemAt { request, item, at: 0 }, now, attempt, answers);
         }
         let count = items.len();
         let of_step = |step| items[items_of(step, count)].iter().map(|item| (request, item));
-        self.fetch_step(buffer_of(0), of_step(0));
+        self.fetch_step(buffer_of(0), of_step(0), attempt.waited);
         for step in 0..count.div_ceil(STEP) {
-            self.fetch_step(buffer_of(step + 1), of_step(step + 1));
+            self.fetch_step(buffer_of(step + 1), of_step(step + 1), attempt.waited);
             let (first, range) = (buffer_of(step), items_of(step, count));
             self.fetch_nodes(first..first + range.len());
             for (at, buffer) in range.zip(first..) {
-                self.waits.item = at;
-                self.run_one(request, &items[at], buffer, now, answers);
+                let item = ItemAt { request, item: &items[at], at: buffer };
+                self.run_one(item, now, attempt, answers);
             }
         }
     }
@@ -58,12 +65,11 @@ impl Service {
     pub(super) fn run_singles(&mut self, exchanges: &mut [Exchange], now: Millis) {
         self.scratch.make_room(IN_HAND * STEP);
         self.set_now(now);
-        self.waits.item = 0;
         let count = exchanges.len();
-        self.fetch_step(buffer_of(0), singles(&exchanges[items_of(0, count)]));
+        self.fetch_step(buffer_of(0), singles(&exchanges[items_of(0, count)]), Waited::NotYet);
         for step in 0..count.div_ceil(STEP) {
             let next = singles(&exchanges[items_of(step + 1, count)]);
-            self.fetch_step(buffer_of(step + 1), next);
+            self.fetch_step(buffer_of(step + 1), next, Waited::NotYet);
             let (first, range) = (buffer_of(step), items_of(step, count));
             self.fetch_nodes(first..first + range.len());
             for (at, buffer) in range.zip(first..) {
@@ -73,7 +79,8 @@ impl Service {
                 }
                 let Exchange { request, answers, .. } = &mut exchanges[at];
                 answers.clear();
-                self.run_one(request, &request.items()[0], buffer, now, answers);
+                let item = ItemAt { request, item: &request.items()[0], at: buffer };
+                self.run_one(item, now, &Attempt::FIRST, answers);
                 self.end_exchange(&mut exchanges[at]);
             }
         }
@@ -81,8 +88,14 @@ impl Service {
 
     /// Resolves an item and prefetches the head that it leads to.
     #[inline]
-    pub(super) fn fetch_head(&mut self, request: &Request, item: &Item, buffer: usize) {
-        self.resolve(request, item, buffer);
+    pub(super) fn fetch_head(
+        &mut self,
+        request: &Request,
+        item: &Item,
+        buffer: usize,
+        waited: Waited,
+    ) {
+        self.resolve(request, item, buffer, waited);
         self.fetch_heads(buffer..buffer + 1);
     }
 
@@ -92,20 +105,21 @@ impl Service {
         &mut self,
         first: usize,
         items: impl Iterator<Item = (&'r Request, &'r Item)>,
+        waited: Waited,
     ) {
         let mut end = first;
         for (request, item) in items {
-            self.resolve(request, item, end);
+            self.resolve(request, item, end, waited);
             end += 1;
         }
         self.fetch_heads(first..end);
     }
 
     #[inline(never)]
-    fn resolve(&mut self, request: &Request, item: &Item, buffer: usize) {
+    fn resolve(&mut self, request: &Request, item: &Item, buffer: usize, waited: Waited) {
         let RequestBuffers { resolved, last_biz, .. } = &mut self.scratch;
         let biz = last_biz.find(&self.conf, self.generation, request.bytes(item).biz);
-        resolved[buffer].set_wait(self.waits.state, request.command);
+        resolved[buffer].set_waited(waited, request.command);
         resolved[buffer].resolve(&self.table, self.generation, biz, request, item);
     }
 

@@ -1,16 +1,16 @@
 //! Counts the outcomes of items, in the slot's own lines.
 
 use frs_base::clock::Millis;
+use frs_limit::Waited;
 use frs_store::counter::Timed;
 use frs_store::{BizRow, Counter};
 
-use super::resolved::WaitState;
 use crate::{Answer, Answers, Command, Outcome, Request, Service};
 
 /// How an item stopped waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitOutcome {
-    /// The ledger has answered.
+    /// The cluster has answered.
     Answered,
     /// It was late.
     Missed,
@@ -19,11 +19,11 @@ pub(super) enum WaitOutcome {
 }
 
 impl WaitOutcome {
-    pub fn of(state: WaitState) -> WaitOutcome {
-        match state {
-            WaitState::New | WaitState::Parked | WaitState::Unheard => WaitOutcome::Answered,
-            WaitState::Late => WaitOutcome::Missed,
-            WaitState::CutOff => WaitOutcome::Unreachable,
+    pub fn of(waited: Waited) -> WaitOutcome {
+        match waited {
+            Waited::NotYet | Waited::Answered | Waited::Unanswered => WaitOutcome::Answered,
+            Waited::TooLong => WaitOutcome::Missed,
+            Waited::CutOff => WaitOutcome::Unreachable,
         }
     }
 }

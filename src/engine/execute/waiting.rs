@@ -1,21 +1,23 @@
-//! Items that wait for leases, or for records that the cluster keeps. Their wants go to the
-//! courier. The items run again when the wants are answered, or when they have waited as long as
-//! they may.
+//! Items that wait for shared uses, or for records that the cluster keeps. Their needs go to the
+//! process that talks to the cluster. The items go on by their tickets: when the needs are
+//! answered, or when they have waited as long as they may.
 //!
-//! Invariant: an item that waits has charged nothing. Each of its wants is taken back exactly once:
-//! when it is answered, when the item is late, or when its connection is gone.
+//! Invariant: an item that waits has charged nothing. Each of its tickets is spent exactly once:
+//! when its need is answered, when the item is late, or when its connection is gone.
 
 use std::sync::Arc;
 
 use frs_base::clock::{self, Millis};
 use frs_conf::Scope;
-use frs_conf::key::{KeyRef, MAX_KEY_WORDS};
-use frs_store::layout::node;
-use frs_store::{SharedBell, Ticket, Want, WantKind, WantResult, WantedTogether};
+use frs_conf::key::KeyRef;
+use frs_limit::Waited;
+use frs_store::{SharedBell, Ticket};
 
-use super::atomic::Lacking;
-use super::resolved::{EarlyAnswer, WaitState};
+use super::ItemAt;
+use super::one::Lack;
+use super::resolved::EarlyAnswer;
 use super::tally::WaitOutcome;
+use crate::need::{Need, NeedEnd, NeedKind, NeededTogether};
 use crate::table::Entry;
 use crate::{Answer, Answers, Command, Exchange, ItemError, Request, Service, Stage};
 
@@ -24,57 +26,91 @@ use crate::{Answer, Answers, Command, Exchange, ItemError, Request, Service, Sta
 pub struct ItemWait {
     /// The position of the item in its request.
     item: usize,
-    /// It waits for a record, not for a lease.
-    is_for_record: bool,
-    /// Its want. `None` once the want is settled.
-    ticket: Option<Ticket>,
-    /// A ledger has answered.
-    has_ledger_answered: bool,
-    /// Why it waits no longer, though nothing has come.
-    end: Option<WaitEnd>,
+    /// What it waits for.
+    kind: NeedKind,
+    phase: Phase,
     /// When it is late, CLOCK_BOOTTIME.
     late_ms: u64,
 }
 
-/// The reason why the want of an item fails.
+/// How far the wait of an item has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WaitEnd {
+enum Phase {
+    /// Its need is not answered yet.
+    Asked(Ticket),
+    /// The cluster has answered on its uses.
+    Answered,
+    /// It waits no longer, but must ask again for its uses if it still lacks some.
+    Unanswered,
     /// The cluster cannot be reached.
     CutOff,
     /// Its node has no room.
     Full,
 }
 
-/// The resource that an item lacks.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Wish {
-    /// Uses of a lease; for an atomic request, together with its other wants.
-    Lease(WantKind, Option<WantedTogether>),
-    /// Its node of this scope.
-    Record(Scope),
+impl Phase {
+    /// The phase after the end of a need.
+    fn after(kind: NeedKind, end: NeedEnd) -> Phase {
+        match end {
+            NeedEnd::Answered if kind != NeedKind::Fetch => Phase::Answered,
+            NeedEnd::Answered | NeedEnd::Unserved | NeedEnd::Lost => Phase::Unanswered,
+            NeedEnd::Unreachable => Phase::CutOff,
+            NeedEnd::Full => Phase::Full,
+        }
+    }
 }
 
-/// The state of the items that wait.
+/// An attempt to answer a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attempt<'a> {
+    /// How its items have waited.
+    pub waited: Waited,
+    /// When its items are late, CLOCK_BOOTTIME. `None`: an item that has to wait begins now.
+    late_ms: Option<u64>,
+    /// The items of an atomic request whose needs were not met.
+    unmet: &'a [ItemWait],
+}
+
+impl Attempt<'_> {
+    /// The first one.
+    pub const FIRST: Attempt<'static> =
+        Attempt { waited: Waited::NotYet, late_ms: None, unmet: &[] };
+
+    /// The only one, of a request that does not wait.
+    pub const ONLY: Attempt<'static> = Attempt { waited: Waited::TooLong, ..Attempt::FIRST };
+}
+
+/// The items that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    /// The waiting items of the current exchange.
-    own: Vec<ItemWait>,
-    /// The wait state of the items that run now.
-    pub(super) state: WaitState,
-    /// The position of the item that runs now.
-    pub(super) item: usize,
+    /// The items of the current exchange that wait from now on.
+    begun: Vec<ItemWait>,
     /// How many more exchanges may begin to wait.
     room: usize,
     /// An exchange of the current call waits.
     is_any: bool,
-    /// The number of the last atomic request with wants.
+    /// The number of the last atomic request with needs.
     requests: u64,
-    /// When the resumed exchange is late, CLOCK_BOOTTIME. `None` for a new exchange.
-    late_ms: Option<u64>,
-    /// The positions of its items whose wants failed, with the reasons, if it is atomic.
-    ended: Vec<(usize, WaitEnd)>,
-    /// Wants have been pushed since the courier was last called.
+    /// Needs have been pushed since the process that answers them was last called.
     pub(super) has_pushed: bool,
+}
+
+/// What an item lacks, alone or with others of its request.
+#[derive(Debug, Clone, Copy)]
+struct Lacks {
+    lack: Lack,
+    together: Option<NeededTogether>,
+}
+
+/// What an atomic request waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lacking {
+    /// Records that the cluster may keep, or room that it can make.
+    Records,
+    /// Shared uses.
+    Uses,
+    /// Nothing more: its wait has timed out, and one of its bizs answers `busy` then.
+    Busy,
 }
 
 impl Exchange {
@@ -96,9 +132,13 @@ impl Exchange {
             answers.refused = true;
         }
         // Items that wait alone already have this answer in their places.
-        let busy = Answer { biz: None, result: Err(ItemError::Busy), details: 0..0, action: 0 };
-        answers.items.resize(request.items().len(), busy);
+        answers.items.resize(request.items().len(), busy(None));
     }
+}
+
+/// The answer of an item until it has waited.
+fn busy(biz: Option<usize>) -> Answer {
+    Answer { biz, result: Err(ItemError::Busy), details: 0..0, action: 0 }
 }
 
 impl Service {
@@ -109,9 +149,9 @@ impl Service {
         self.handle.shared_bell()
     }
 
-    /// Calls the courier if wants were pushed. For programs.
+    /// Calls the process that answers needs, if some were pushed. For programs.
     #[inline]
-    pub fn call_courier(&mut self) {
+    pub fn call_for_needs(&mut self) {
         if self.take_pushed() {
             self.handle.runtime().programs_bell().ring();
         }
@@ -122,7 +162,7 @@ impl Service {
     #[cold]
     pub fn is_late(&self, exchange: &Exchange) -> bool {
         let now_ms = clock::boot_ms();
-        exchange.waits.iter().all(|wait| now_ms >= wait.late_ms && !wait.is_for_record)
+        exchange.waits.iter().all(|wait| now_ms >= wait.late_ms && wait.kind != NeedKind::Fetch)
     }
 
     /// Sets how many more exchanges may wait. Further ones are answered `busy`.
@@ -130,8 +170,8 @@ impl Service {
         self.waits.room = room;
     }
 
-    /// Whether wants were pushed since the last call of this function. The courier must then be
-    /// called.
+    /// Whether needs were pushed since the last call of this function. The process that answers
+    /// them must then be called.
     #[inline]
     pub fn take_pushed(&mut self) -> bool {
         std::mem::take(&mut self.waits.has_pushed)
@@ -140,8 +180,11 @@ impl Service {
     /// Whether the resources that a waiting exchange lacks may have come. Running it before does no
     /// harm.
     pub fn may_go_on(&self, exchange: &Exchange) -> bool {
-        let Some(wants) = self.handle.wants() else { return true };
-        let is_done = |wait: &ItemWait| wait.ticket.is_none_or(|ticket| wants.is_done(ticket));
+        let Some(mailbox) = self.handle.mailbox() else { return true };
+        let is_done = |wait: &ItemWait| match wait.phase {
+            Phase::Asked(ticket) => mailbox.is_done(ticket),
+            _ => true,
+        };
         if exchange.request.atomic {
             exchange.waits.iter().all(is_done)
         } else {
@@ -149,12 +192,11 @@ impl Service {
         }
     }
 
-    /// Gives up a waiting exchange that will not run again: takes back its wants.
+    /// Gives up a waiting exchange that will not run again: takes back its needs.
     pub fn give_up(&mut self, exchange: &mut Exchange) {
-        let mut waits = std::mem::take(&mut exchange.waits);
-        waits.iter_mut().for_each(|wait| self.take_back(wait));
-        waits.clear();
-        (exchange.waits, exchange.stage) = (waits, Stage::Answered);
+        exchange.waits.iter_mut().for_each(|wait| self.take_back(wait));
+        exchange.waits.clear();
+        exchange.stage = Stage::Answered;
     }
 
     /// Reduces a waiting exchange that is not atomic to its waiting items: the others have been
@@ -169,16 +211,17 @@ impl Service {
             let item = &request.items()[wait.item];
             rest.push(request.biz(item), request.key(item), request.options(item));
             wait.item = nth;
-            // The answer until it has waited, as before.
-            let result = Err(ItemError::Busy);
-            answers.items.push(Answer { biz: None, result, details: 0..0, action: 0 });
+            answers.items.push(busy(None));
         }
         *request = rest;
     }
 
     fn take_back(&self, wait: &mut ItemWait) {
-        if let (Some(ticket), Some(wants)) = (wait.ticket.take(), self.handle.wants()) {
-            wants.give_up(ticket);
+        if let Phase::Asked(ticket) = wait.phase {
+            wait.phase = Phase::Unanswered;
+            if let Some(mailbox) = self.handle.mailbox() {
+                mailbox.give_up(ticket);
+            }
         }
     }
 
@@ -201,7 +244,7 @@ impl Service {
     #[inline]
     pub(super) fn end_exchange(&mut self, exchange: &mut Exchange) {
         exchange.stage = Stage::Answered;
-        if !self.waits.own.is_empty() {
+        if !self.waits.begun.is_empty() {
             self.park(exchange);
         }
     }
@@ -209,7 +252,7 @@ impl Service {
     #[cold]
     fn park(&mut self, exchange: &mut Exchange) {
         exchange.waits.clear();
-        std::mem::swap(&mut exchange.waits, &mut self.waits.own);
+        std::mem::swap(&mut exchange.waits, &mut self.waits.begun);
         let next_ms = exchange.waits.iter().map(|wait| wait.late_ms);
         let next_ms = match exchange.request.atomic {
             true => next_ms.max(),
@@ -237,38 +280,31 @@ impl Service {
                 self.go_on_with_item(request, *wait, now, answers);
             }
         }
-        (self.waits.state, self.waits.late_ms) = (WaitState::New, None);
         waits.clear();
         exchange.waits = waits;
     }
 
-    /// Records the result of a want.
+    /// Takes the answer to a need, if it has come.
     fn hear(&self, wait: &mut ItemWait) {
-        let Some(ticket) = wait.ticket else { return };
-        let heard = match self.handle.wants() {
-            Some(wants) => wants.poll(ticket),
-            None => Some(WantResult::Lost),
+        let Phase::Asked(ticket) = wait.phase else { return };
+        let end = match self.handle.mailbox() {
+            Some(mailbox) => mailbox.poll(ticket).map(NeedEnd::of_reply),
+            None => Some(NeedEnd::Lost),
         };
-        if let Some(result) = heard {
-            wait.ticket = None;
-            wait.has_ledger_answered = result == WantResult::Answered && !wait.is_for_record;
-            wait.end = match result {
-                WantResult::Unreachable => Some(WaitEnd::CutOff),
-                WantResult::Full => Some(WaitEnd::Full),
-                WantResult::Answered | WantResult::Unserved | WantResult::Lost => wait.end,
-            };
+        if let Some(end) = end {
+            wait.phase = Phase::after(wait.kind, end);
         }
     }
 
-    /// The wait state of an item; `None` if it still waits.
-    fn waited(&self, wait: &ItemWait) -> Option<WaitState> {
-        let is_late = self.table.lease_clock().boot_ms() >= wait.late_ms;
-        match wait {
-            ItemWait { end: Some(WaitEnd::CutOff), .. } => Some(WaitState::CutOff),
-            _ if is_late => Some(WaitState::Late),
-            ItemWait { ticket: Some(_), .. } => None,
-            ItemWait { has_ledger_answered: false, .. } => Some(WaitState::Unheard),
-            _ => Some(WaitState::Parked),
+    /// How an item has waited; `None` if it still waits.
+    fn waited(&self, wait: &ItemWait) -> Option<Waited> {
+        let is_late = self.table.boot_clock().boot_ms() >= wait.late_ms;
+        match wait.phase {
+            Phase::CutOff => Some(Waited::CutOff),
+            _ if is_late => Some(Waited::TooLong),
+            Phase::Asked(_) => None,
+            Phase::Unanswered | Phase::Full => Some(Waited::Unanswered),
+            Phase::Answered => Some(Waited::Answered),
         }
     }
 
@@ -279,28 +315,27 @@ impl Service {
         now: Millis,
         answers: &mut Answers,
     ) {
-        let Some(state) = self.waited(&wait) else {
-            self.waits.own.push(wait);
+        let Some(waited) = self.waited(&wait) else {
+            self.waits.begun.push(wait);
             return;
         };
         self.take_back(&mut wait);
-        if wait.end == Some(WaitEnd::Full) {
+        let item = &request.items()[wait.item];
+        if wait.phase == Phase::Full {
             let answer = &mut answers.items[wait.item];
-            answer.biz = self.conf.map.find_biz(request.biz(&request.items()[wait.item]));
+            answer.biz = self.conf.map.find_biz(request.biz(item));
             answer.result = Err(ItemError::Full);
             return self.count_wait(WaitOutcome::Missed);
         }
-        let before = self.waits.own.len();
-        (self.waits.state, self.waits.late_ms) = (state, Some(wait.late_ms));
-        let item = &request.items()[wait.item];
-        self.waits.item = wait.item;
-        self.fetch_head(request, item, 0);
-        self.run_one(request, item, 0, now, answers);
+        let before = self.waits.begun.len();
+        let attempt = Attempt { waited, late_ms: Some(wait.late_ms), unmet: &[] };
+        self.fetch_head(request, item, 0, waited);
+        self.run_one(ItemAt { request, item, at: 0 }, now, &attempt, answers);
         if let Some(answer) = answers.items.pop() {
             answers.items[wait.item] = answer;
         }
-        if self.waits.own.len() == before {
-            self.count_wait(WaitOutcome::of(state));
+        if self.waits.begun.len() == before {
+            self.count_wait(WaitOutcome::of(waited));
         }
     }
 
@@ -312,153 +347,134 @@ impl Service {
         answers: &mut Answers,
     ) {
         let late_ms = waits.iter().map(|wait| wait.late_ms).max().unwrap_or(0);
-        let is_late = self.table.lease_clock().boot_ms() >= late_ms;
-        if !is_late && waits.iter().any(|wait| wait.ticket.is_some()) {
-            self.waits.own.extend_from_slice(waits);
+        let is_late = self.table.boot_clock().boot_ms() >= late_ms;
+        if !is_late && waits.iter().any(|wait| matches!(wait.phase, Phase::Asked(_))) {
+            self.waits.begun.extend_from_slice(waits);
             return;
         }
         waits.iter_mut().for_each(|wait| self.take_back(wait));
-        // Only the items whose ledgers cannot be reached are cut off.
-        let ended = waits.iter().filter_map(|wait| Some((wait.item, wait.end?)));
-        self.waits.ended.extend(ended);
-        let is_heard = |wait: &ItemWait| wait.has_ledger_answered || wait.end.is_some();
-        self.waits.state = if is_late {
-            WaitState::Late
-        } else if waits.iter().all(is_heard) {
-            WaitState::Parked
+        let waited = if is_late {
+            Waited::TooLong
+        } else if waits.iter().all(|wait| wait.phase != Phase::Unanswered) {
+            Waited::Answered
         } else {
-            WaitState::Unheard
+            Waited::Unanswered
         };
-        self.waits.late_ms = Some(late_ms);
+        let attempt = Attempt { waited, late_ms: Some(late_ms), unmet: waits };
         answers.clear();
-        self.run_atomic(request, now, answers);
-        if self.waits.own.is_empty() {
-            let has_met = |end| self.waits.ended.iter().any(|&(_, own)| own == end);
-            self.count_wait(if has_met(WaitEnd::Full) {
+        self.run_atomic(request, now, &attempt, answers);
+        if self.waits.begun.is_empty() {
+            let has_met = |phase| waits.iter().any(|wait| wait.phase == phase);
+            self.count_wait(if has_met(Phase::Full) {
                 WaitOutcome::Missed
-            } else if has_met(WaitEnd::CutOff) {
+            } else if has_met(Phase::CutOff) {
                 WaitOutcome::Unreachable
             } else {
-                WaitOutcome::of(self.waits.state)
+                WaitOutcome::of(waited)
             });
         }
-        self.waits.ended.clear();
     }
 
-    /// Marks the items of an atomic request whose wants failed, once all items are resolved.
+    /// Marks the items of an atomic request whose needs were not met, once all items are resolved.
+    /// Only items that cannot reach the cluster are cut off.
     #[inline]
-    pub(super) fn note_ended(&mut self) {
-        for &(item, end) in &self.waits.ended {
-            let resolved = &mut self.scratch.resolved[item];
-            match end {
-                WaitEnd::CutOff => resolved.wait = WaitState::CutOff,
-                WaitEnd::Full => {
+    pub(super) fn note_unmet(&mut self, attempt: &Attempt<'_>) {
+        for wait in attempt.unmet {
+            let resolved = &mut self.scratch.resolved[wait.item];
+            match wait.phase {
+                Phase::CutOff => resolved.waited = Waited::CutOff,
+                Phase::Full => {
                     resolved.settled.get_or_insert(EarlyAnswer::Failed(ItemError::Full));
                 }
+                Phase::Asked(_) | Phase::Answered | Phase::Unanswered => {}
             }
         }
     }
 
-    /// Pushes a want for the resource that an item lacks, and keeps a place for its answer.
+    /// Lets an item wait for what it lacks, and keeps a place for its answer.
     #[cold]
     pub(super) fn wait_alone(
         &mut self,
-        request: &Request,
-        at: usize,
-        wish: Wish,
+        ItemAt { request, item, at }: ItemAt<'_>,
+        lack: Lack,
+        attempt: &Attempt<'_>,
         answers: &mut Answers,
     ) {
-        let biz = self.scratch.resolved[at].biz;
-        let pushed = self.push_want(request, self.waits.item, at, wish);
-        self.waits.own.extend(pushed);
-        // The answer until the item has waited, and also if no want can be pushed.
-        let result = Err(ItemError::Busy);
-        answers.items.push(Answer { biz, result, details: 0..0, action: 0 });
+        let position = request.items().iter().position(|one| std::ptr::eq(one, item));
+        let lacks = Lacks { lack, together: None };
+        let item = ItemAt { request, item, at };
+        let wait = self.push_need(item, position.unwrap_or(0), lacks, attempt);
+        self.waits.begun.extend(wait);
+        // Also if no need can be pushed.
+        answers.items.push(busy(self.scratch.resolved[at].biz));
     }
 
-    fn push_want(
+    fn push_need(
         &mut self,
-        request: &Request,
-        item: usize,
-        at: usize,
-        wish: Wish,
+        ItemAt { item, at, .. }: ItemAt<'_>,
+        position: usize,
+        Lacks { lack, together }: Lacks,
+        attempt: &Attempt<'_>,
     ) -> Option<ItemWait> {
         let resolved = &self.scratch.resolved[at];
         let entry = self.table.entry(resolved.biz?);
-        let (kind, together, wait_ms) = match wish {
-            Wish::Lease(kind, together) => (kind, together, entry.sharing?.wait_ms),
-            Wish::Record(_) => (WantKind::Fetch, None, entry.fetch_wait_ms?),
+        let count = item.count.unwrap_or(0);
+        let (kind, wait_ms) = match lack {
+            Lack::Record(_) => (NeedKind::Fetch, entry.remote?.wait_ms),
+            Lack::Figures => (NeedKind::Query, entry.sharing?.wait_ms),
+            Lack::Uses if count < 0 => (NeedKind::Window, entry.sharing?.wait_ms),
+            Lack::Uses => (NeedKind::Update, entry.sharing?.wait_ms),
         };
-        let key = match wish {
-            Wish::Record(Scope::Biz) => KeyRef::BIZ,
-            Wish::Record(Scope::Key) | Wish::Lease(..) => resolved.key.key(),
+        let key = match lack {
+            Lack::Record(Scope::Biz) => KeyRef::BIZ,
+            Lack::Record(Scope::Key) | Lack::Figures | Lack::Uses => resolved.key.key(),
         };
-        let is_first = self.waits.own.is_empty() && self.waits.state == WaitState::New;
+        let is_first = self.waits.begun.is_empty() && attempt.waited == Waited::NotYet;
         if is_first && self.waits.room == 0 {
             return None;
         }
-        let mut field = [0; MAX_KEY_WORDS];
-        field[..key.words().len()].copy_from_slice(key.words());
-        let new_ms = self.table.lease_clock().boot_ms().saturating_add(wait_ms);
-        let late_ms = self.waits.late_ms.unwrap_or(new_ms);
-        let count = request.items()[item].count.unwrap_or(0);
-        let kind = match kind {
-            WantKind::Update if count < 0 => WantKind::Window,
-            kind => kind,
-        };
-        let want = Want {
-            kind,
-            key_word: node::key_word(entry.id, key.form() as u8, key.bytes()),
-            field,
+        let new_ms = self.table.boot_clock().boot_ms().saturating_add(wait_ms);
+        let late_ms = attempt.late_ms.unwrap_or(new_ms);
+        let need = Need {
             generation: self.generation,
-            need: u64::from(count.max(0).unsigned_abs()),
+            uses: u64::from(count.max(0).unsigned_abs()),
             deadline_ms: late_ms,
             request: together,
+            ..Need::of_key(kind, entry.id, key)
         };
-        let ticket = self.handle.wants()?.push(&want).ok()?;
+        let ticket = self.handle.mailbox()?.push(&need.letter()).ok()?;
         self.waits.has_pushed = true;
         self.waits.room = self.waits.room.saturating_sub(usize::from(is_first));
-        let is_for_record = kind == WantKind::Fetch;
-        let ticket = Some(ticket);
-        Some(ItemWait {
-            item,
-            is_for_record,
-            ticket,
-            has_ledger_answered: false,
-            end: None,
-            late_ms,
-        })
+        Some(ItemWait { item: position, kind, phase: Phase::Asked(ticket), late_ms })
     }
 
-    /// Lets an atomic request wait for all that it lacks, or answers `busy`. All its wants last
+    /// Lets an atomic request wait for all that it lacks, or answers `busy`. All its needs last
     /// until the request is late.
     #[cold]
     pub(super) fn wait_together(
         &mut self,
         request: &Request,
         lacking: Lacking,
+        attempt: &Attempt<'_>,
         answers: &mut Answers,
     ) {
         let waits_ms = (0..request.items().len()).filter_map(|at| self.wait_ms_at(at, lacking));
-        let new_ms = self.table.lease_clock().boot_ms() + waits_ms.max().unwrap_or(0);
-        let was_new = self.waits.late_ms.is_none();
-        self.waits.late_ms.get_or_insert(new_ms);
+        let new_ms = self.table.boot_clock().boot_ms() + waits_ms.max().unwrap_or(0);
+        let late_ms = Some(attempt.late_ms.unwrap_or(new_ms));
+        let attempt = Attempt { late_ms, ..*attempt };
         let is_whole = match lacking {
-            Lacking::Leases => self.want_leases(request),
-            Lacking::Records => self.want_records(request),
+            Lacking::Uses => self.need_uses(request, &attempt),
+            Lacking::Records => self.need_records(request, &attempt),
             Lacking::Busy => false,
         };
-        if was_new {
-            self.waits.late_ms = None;
-        }
         if !is_whole {
             // The request does not begin to wait.
-            let is_given_up = self.waits.state == WaitState::New && !self.waits.own.is_empty();
+            let is_given_up = attempt.waited == Waited::NotYet && !self.waits.begun.is_empty();
             self.waits.room = self.waits.room.saturating_add(usize::from(is_given_up));
-            let mut waits = std::mem::take(&mut self.waits.own);
+            let mut waits = std::mem::take(&mut self.waits.begun);
             waits.iter_mut().for_each(|wait| self.take_back(wait));
             waits.clear();
-            self.waits.own = waits;
+            self.waits.begun = waits;
             return self.fail_all(request, ItemError::Busy, answers);
         }
         // The answers follow when the request runs again.
@@ -476,70 +492,73 @@ impl Service {
     fn wait_ms_at(&self, at: usize, lacking: Lacking) -> Option<u64> {
         let entry = self.entry_at(at)?;
         match lacking {
-            Lacking::Records => entry.fetch_wait_ms,
-            Lacking::Leases | Lacking::Busy => entry.sharing.map(|sharing| sharing.wait_ms),
+            Lacking::Records => entry.remote.map(|remote| remote.wait_ms),
+            Lacking::Uses | Lacking::Busy => entry.sharing.map(|sharing| sharing.wait_ms),
         }
     }
 
-    /// Pushes wants for the leases of all shared items, so that the courier knows the whole
-    /// request. A Query pushes wants for its `exact` items only.
-    fn want_leases(&mut self, request: &Request) -> bool {
-        let kind = match request.command {
-            Command::Query => WantKind::Query,
-            Command::Update => WantKind::Update,
+    /// Pushes needs for the uses of all shared items, so that the whole request is known where they
+    /// are answered. A Query pushes needs for its `exact` items only.
+    fn need_uses(&mut self, request: &Request, attempt: &Attempt<'_>) -> bool {
+        let lack = match request.command {
+            Command::Query => Lack::Figures,
+            Command::Update => Lack::Uses,
         };
         let is_shared = |service: &Service, at: usize| match request.command {
             Command::Query => service.asks_first(Command::Query, at),
             Command::Update => service.entry_at(at).is_some_and(|entry| entry.sharing.is_some()),
         };
-        let wants = (0..request.items().len()).filter(|&at| is_shared(self, at)).count();
+        let needs = (0..request.items().len()).filter(|&at| is_shared(self, at)).count();
         self.waits.requests += 1;
         let number = self.waits.requests & ((1 << 48) - 1);
-        let together = WantedTogether { number, wants: wants.min(usize::from(u16::MAX)) as u16 };
-        self.want_all(request, is_shared, Wish::Lease(kind, Some(together)))
+        let together = NeededTogether { number, needs: needs.min(usize::from(u16::MAX)) as u16 };
+        self.need_all(request, is_shared, Lacks { lack, together: Some(together) }, attempt)
     }
 
-    /// Pushes wants for the records of all items that may have records in the cluster and, if
-    /// records are spilled, for the records of their whole businesses. The courier sees which of
+    /// Pushes needs for the records of all items that may have records in the cluster and, where
+    /// the cluster makes room, for the records of their whole businesses. Who answers sees which of
     /// them are here.
-    fn want_records(&mut self, request: &Request) -> bool {
+    fn need_records(&mut self, request: &Request, attempt: &Attempt<'_>) -> bool {
         let is_kept = |service: &Service, at: usize| {
             let has_key = service.scratch.resolved[at].key_at.is_some();
-            has_key && service.entry_at(at).is_some_and(|entry| entry.fetch_wait_ms.is_some())
+            has_key && service.entry_at(at).is_some_and(|entry| entry.remote.is_some())
         };
         let is_whole = |service: &Service, at: usize| {
-            service.entry_at(at).is_some_and(|entry| entry.spills && entry.whole.is_some())
+            service.entry_at(at).is_some_and(|entry| entry.makes_room() && entry.whole.is_some())
         };
-        self.want_all(request, is_kept, Wish::Record(Scope::Key))
-            && self.want_all(request, is_whole, Wish::Record(Scope::Biz))
+        let of = |scope| Lacks { lack: Lack::Record(scope), together: None };
+        self.need_all(request, is_kept, of(Scope::Key), attempt)
+            && self.need_all(request, is_whole, of(Scope::Biz), attempt)
     }
 
-    /// Pushes a want for each of these items. Returns false if one cannot be pushed.
-    fn want_all(
+    /// Pushes a need for each of these items. Returns false if one cannot be pushed.
+    fn need_all(
         &mut self,
         request: &Request,
         is_one: impl Fn(&Service, usize) -> bool,
-        wish: Wish,
+        lacks: Lacks,
+        attempt: &Attempt<'_>,
     ) -> bool {
         (0..request.items().len()).all(|at| {
             if !is_one(self, at) {
                 return true;
             }
-            let wait = self.push_want(request, at, at, wish);
-            self.waits.own.extend(wait);
+            let item = ItemAt { request, item: &request.items()[at], at };
+            let wait = self.push_need(item, at, lacks, attempt);
+            self.waits.begun.extend(wait);
             wait.is_some()
         })
     }
 
-    /// Whether some item of an atomic request asks the ledger before all are answered.
+    /// Whether some item of an atomic request asks the cluster before all are answered.
     #[inline]
     pub(super) fn asks_first_together(&self, request: &Request) -> Option<Lacking> {
         let asks = |at| self.asks_first(request.command, at);
         let is_query = request.command == Command::Query;
-        (is_query && (0..request.items().len()).any(asks)).then_some(Lacking::Leases)
+        (is_query && (0..request.items().len()).any(asks)).then_some(Lacking::Uses)
     }
 
-    /// Whether an item asks the ledger before it is answered.
+    /// Whether an item asks the cluster before it is answered.
     #[inline]
     pub(super) fn asks_first(&self, command: Command, at: usize) -> bool {
         command == Command::Query && {

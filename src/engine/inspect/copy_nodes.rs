@@ -7,6 +7,7 @@ use frs_store::inspect::LiveGroup;
 use frs_store::layout::node;
 use frs_store::{Judge, Rank, Runtime};
 
+use crate::plug::Plugged;
 use crate::table::{FoundGroup, Table, with_room};
 
 /// The result for a node.
@@ -61,16 +62,18 @@ impl<'a> NodeCopier<'a> {
         old: &'a LiveGroup,
         new: &Header,
         now: u64,
+        plug: Plugged,
     ) -> NodeCopier<'a> {
         let name = &conf.map.groups[index].name;
         let runtime = Runtime::open_for_reading(&conf.srv.data.dir).ok();
-        let keys = runtime.and_then(|runtime| runtime.cluster_keys());
+        let cluster = plug.map(|plug| plug.convert(runtime.as_ref()));
+        let cluster = cluster.as_deref();
         let [mut from, mut to] = [old.header(), new].map(|header| {
-            Table::without_leases(conf, keys, |other| {
+            Table::over(conf, cluster, |other| {
                 (other == *name).then_some(FoundGroup { index, header, former: None })
             })
         });
-        let mut anywhere = Table::without_leases(conf, keys, |_| {
+        let mut anywhere = Table::over(conf, cluster, |_| {
             Some(FoundGroup { index, header: old.header(), former: None })
         });
         anywhere.set_now(now);

@@ -4,14 +4,12 @@
 
 use frs_conf::key::KeyForm;
 use frs_conf::{Biz, Scope};
-use frs_limit::{
-    Details, LeasedState, LimitFigures, Rules, Spending, StateField, StateWord, States, Terms,
-};
+use frs_limit::{Details, LimitFigures, Rules, SharedRule, StateField, StateWord, States, Terms};
 use frs_store::layout::node;
 use frs_store::{Judge, Rank};
 
 use super::reader::Reader;
-use super::record::{LeaseRecord, NodePlace, NodeRecord};
+use super::record::{NodePlace, NodeRecord};
 use crate::table::with_room;
 
 impl Reader {
@@ -47,7 +45,7 @@ impl Reader {
             outdated: false,
             limits: Vec::new(),
             windows: Vec::new(),
-            leases: Vec::new(),
+            shared: Vec::new(),
             states_at: words.len(),
             words,
         };
@@ -73,7 +71,7 @@ impl Reader {
         entry.adopt(&mut words, scope);
         let mut other = rules.fresh_other(scope);
         let own = &mut words[record.states_at..][..rules.words(scope)];
-        let terms = Terms::of(Spending::Ask);
+        let terms = Terms::ASKING;
         let mut states = States::of_record(scope, own, &mut other, &terms);
         rules.roll(&mut states, now);
         record.banned_until_ms = Some(rules.ban_until(&states)).filter(|&until| until > now);
@@ -85,29 +83,10 @@ impl Reader {
             limit.is_some_and(|limit| limit.scope == scope)
         };
         record.limits.retain(own);
-        let leases = rules.leases(&states, now).into_iter().filter(|leased| leased.scope == scope);
-        record.leases = leases.map(|leased| self.lease_record(&leased)).collect();
-    }
-
-    fn lease_record(&self, leased: &LeasedState) -> LeaseRecord {
-        let (lease, used) = (leased.holding.lease, leased.holding.used);
-        let boot_ms = self.table.lease_clock().boot_ms();
-        let is_heard = lease.heard_ms > 0;
-        let is_told = leased.refuses_nothing;
-        LeaseRecord {
-            index: leased.position as u16 + 1,
-            allowance: lease.allowance,
-            used,
-            window_ms: Some(lease.window).filter(|&start_ms| start_ms > 0),
-            ends_ms: (lease.end_ms != u64::MAX).then(|| lease.end_ms.saturating_sub(boot_ms)),
-            elsewhere: (is_heard && !is_told).then_some(lease.elsewhere),
-            used_elsewhere: (is_heard && is_told)
-                .then(|| leased.holding.used_elsewhere(&leased.settings.kind))
-                .flatten(),
-            age_ms: is_heard.then(|| boot_ms.saturating_sub(lease.heard_ms)),
-            in_flight: lease.in_flight,
-            is_void: lease.incarnation != 0 && lease.incarnation != self.host(),
-        }
+        let shared = rules.shared().filter(|rule| rule.scope == scope);
+        let part =
+            |rule: SharedRule<'_>| rule.policy.record(rule.position as u16 + 1, rule.of(&states));
+        record.shared = shared.map(part).collect();
     }
 
     /// The cost of losing a node with these words.
@@ -131,12 +110,12 @@ impl Reader {
         self.rules_of(record).map_or_else(Vec::new, |rules| rules.state_words(record.scope))
     }
 
-    /// The fields of a record's leases. Empty if its limits have changed since.
+    /// The fields of a record's shared limits. Empty if its limits have changed since.
     #[doc(hidden)]
-    pub fn lease_fields(&self, record: &NodeRecord) -> Vec<StateField> {
+    pub fn shared_fields(&self, record: &NodeRecord) -> Vec<StateField> {
         let states = record.words.get(record.states_at..).unwrap_or(&[]);
         self.rules_of(record)
-            .map_or_else(Vec::new, |rules| rules.lease_fields(record.scope, states))
+            .map_or_else(Vec::new, |rules| rules.shared_fields(record.scope, states))
     }
 
     /// The times of the uses in a record's ring, in order of arrival.

@@ -9,13 +9,14 @@ use std::ops::ControlFlow;
 use frs_base::figures::grouped;
 use frs_conf::key::{KeyForm, KeyNodeId};
 use frs_conf::{Biz, Conf, KeyType, Scope, SharedLimits};
-use frs_limit::Rules;
+use frs_limit::{Rules, SharedPolicies};
 use frs_store::Rank;
 use frs_store::layout::node;
 
 use super::error::Error;
 use super::reader::Reader;
 use super::walk::walk_chain;
+use crate::plug::Plugged;
 
 /// The most key-nodes of a group that are read.
 const KEY_NODES_MOST: u64 = 65_536;
@@ -52,13 +53,16 @@ impl fmt::Display for FreshBiz {
 ///
 /// # Errors
 /// The configuration in force cannot be read.
-pub fn fresh_records(conf: &Conf, now: u64) -> Result<Vec<FreshBiz>, Error> {
-    let mut reader = match Reader::open(&conf.srv.data.dir) {
+pub fn fresh_records(conf: &Conf, now: u64, plug: Plugged) -> Result<Vec<FreshBiz>, Error> {
+    let mut reader = match Reader::open_with(&conf.srv.data.dir, plug) {
         Err(Error::NoConfiguration { .. }) => return Ok(Vec::new()),
         opened => opened?,
     };
-    let changes: Vec<Change> =
-        reader.conf().map.bizs.iter().filter_map(|old| change(reader.conf(), conf, old)).collect();
+    let cluster = plug.map(|plug| plug.convert(None));
+    let shared = cluster.as_deref().map(|cluster| cluster as &dyn SharedPolicies);
+    let in_force = reader.conf();
+    let olds = in_force.map.bizs.iter();
+    let changes: Vec<Change> = olds.filter_map(|old| change(in_force, conf, old, shared)).collect();
     if changes.is_empty() {
         return Ok(Vec::new());
     }
@@ -82,12 +86,17 @@ struct Change {
     keys: [KeyType; 2],
 }
 
-fn change(in_force: &Conf, conf: &Conf, old: &Biz) -> Option<Change> {
+fn change(
+    in_force: &Conf,
+    conf: &Conf,
+    old: &Biz,
+    shared: Option<&dyn SharedPolicies>,
+) -> Option<Change> {
     let by_name = conf.map.bizs.iter().find(|biz| biz.name == old.name);
     let new = by_name.or_else(|| conf.map.bizs.iter().find(|biz| biz.id == old.id))?;
     let group = |conf: &Conf, biz: &Biz| conf.map.groups[biz.group].name.clone();
     let (from, to) = (group(in_force, old), group(conf, new));
-    let rules = [old, new].map(Rules::new);
+    let rules = [old, new].map(|biz| Rules::with(biz, shared, None));
     let begins = |scope| match rules.each_ref().map(Rules::shared_limits) {
         [Some(old), Some(new)] => begins_anew(&old, &new, scope),
         _ => !rules[1].adopts(scope, rules[0].shape(scope)),

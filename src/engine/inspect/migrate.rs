@@ -19,6 +19,7 @@ use frs_store::{self as store, Fault, Runtime, group, live_dir};
 use super::copy_nodes::{Carried, NodeCopier};
 use super::error::Error;
 use crate::note_limits_in_force;
+use crate::plug::{self, Plugged};
 
 /// The next step of a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +95,7 @@ pub struct Migration {
     conf: Conf,
     now: u64,
     runtime: Runtime,
+    plug: Plugged,
     /// No process can attach while it is open.
     _alone: File,
     /// Groups whose earlier migration was broken off and is now complete.
@@ -107,11 +109,17 @@ impl Migration {
     ///
     /// # Errors
     /// A process is attached, or the files cannot be read.
-    pub fn begin(conf: &Conf, now: u64, progress: &mut Progress<'_>) -> Result<Migration, Error> {
+    pub fn begin(
+        conf: &Conf,
+        now: u64,
+        plug: Plugged,
+        progress: &mut Progress<'_>,
+    ) -> Result<Migration, Error> {
         let mut conf = conf.clone();
         // After a reset, the nodes of a business that count are those of its current epoch.
         let mut overlay = Overlay::read(&conf.srv.data.dir)?;
-        note_limits_in_force(&mut overlay, &conf.srv.data.dir, &conf);
+        let plug = plug::needed(&conf, plug)?;
+        note_limits_in_force(&mut overlay, &conf.srv.data.dir, &conf, plug);
         overlay.lay_over(&mut conf);
         let runtime = Runtime::create_or_open(&conf.srv.data.dir)?;
         store::recover_alone(&conf)?;
@@ -119,7 +127,8 @@ impl Migration {
             let reason = "the files are to be rewritten".to_owned();
             return Err(store::Error::Attached { path: runtime.path().to_owned(), reason }.into());
         };
-        let mut migration = Migration { conf, now, runtime, _alone: alone, completed: Vec::new() };
+        let completed = Vec::new();
+        let mut migration = Migration { conf, now, runtime, plug, _alone: alone, completed };
         migration.complete_begun(progress)?;
         Ok(migration)
     }
@@ -178,7 +187,8 @@ impl Migration {
         progress: &mut Progress<'_>,
     ) -> Result<GroupPlan, Error> {
         let (from, to) = (*old.geometry(), configured.geometry);
-        let copier = NodeCopier::new(&self.conf, index, old, &self.header(old, &to)?, self.now);
+        let copier =
+            NodeCopier::new(&self.conf, index, old, &self.header(old, &to)?, self.now, self.plug);
         let mut lengths = vec![0u8; to.files as usize * to.key_nodes as usize];
         let mut counts = Counts::default();
         for_each_node(old, progress, &mut counts, |words, counts| {
@@ -249,7 +259,7 @@ impl Migration {
         let old = LiveGroup::open(live, name)?;
         let header = self.header(&old, &plan.to)?;
         let draft = Draft::create(live, &header)?;
-        let copier = NodeCopier::new(&self.conf, index, &old, &header, self.now);
+        let copier = NodeCopier::new(&self.conf, index, &old, &header, self.now, self.plug);
         let mut counts = Counts::default();
         for_each_node(&old, progress, &mut counts, |words, counts| {
             let Some((at, words)) = count_copied(copier.copy(words), counts) else { return };
@@ -260,8 +270,8 @@ impl Migration {
                 make_room(&copier, &draft, &at, words);
             }
         })?;
-        if old.has_spilled() {
-            // The places of the spilled keys in the new files are not known.
+        if old.has_kept() {
+            // The places in the new files are not known of keys whose nodes the cluster keeps.
             draft.fill_filters();
         }
         drop(old);

@@ -25,7 +25,7 @@ pub use fresh::{FreshBiz, fresh_records};
 pub use migrate::{Counts, GroupPlan, Migration, Progress, Step};
 pub use move_plan::{MovePlan, MoveRefusal, plan_moves};
 pub use reader::{Look, Reader};
-pub use record::{LeaseRecord, NodePlace, NodeRecord};
+pub use record::{NodePlace, NodeRecord};
 pub use refused::{RefusedNode, RefusedNodes};
 pub use repair::{Obstacle, Repaired, obstacles, repair, restore_overlay};
 pub use stats::{FileStats, GroupStats};
@@ -33,4 +33,5 @@ pub use top::By;
 pub use walk::{Skipped, Walked};
 
 pub use frs_base::clock::now;
+pub use frs_limit::SharedRecord;
 pub use frs_store::Window;

@@ -15,6 +15,7 @@ use frs_store::{is_checkpoint_of_move, live_dir};
 use super::copy_nodes::{Carried, NodeCopier};
 use super::error::Error;
 use super::migrate::{Counts, count_copied, for_each_node};
+use crate::plug::{self, Plugged};
 
 /// A move that a reload of a configuration would begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,7 +111,8 @@ impl MovePlan {
 ///
 /// # Errors
 /// Files, or the overlay, cannot be read.
-pub fn plan_moves(conf: &Conf, now: u64) -> Result<Vec<MovePlan>, Error> {
+pub fn plan_moves(conf: &Conf, now: u64, plug: Plugged) -> Result<Vec<MovePlan>, Error> {
+    let plug = plug::needed(conf, plug)?;
     let mut conf = conf.clone();
     // Of the nodes of a business that was reset, those of its current epoch count.
     Overlay::read(&conf.srv.data.dir)?.lay_over(&mut conf);
@@ -118,9 +120,9 @@ pub fn plan_moves(conf: &Conf, now: u64) -> Result<Vec<MovePlan>, Error> {
     let mut plans = Vec::new();
     for (index, configured) in conf.map.groups.iter().enumerate() {
         if group::is_there(&live, &configured.name) {
-            plans.extend(plan_live(&conf, &live, index, now)?);
+            plans.extend(plan_live(&conf, &live, index, now, plug)?);
         } else if conf.srv.data.checkpoint.is_some() {
-            plans.extend(plan_restored(&conf, index, now)?);
+            plans.extend(plan_restored(&conf, index, now, plug)?);
         }
     }
     Ok(plans)
@@ -153,7 +155,13 @@ impl MovePlan {
 }
 
 /// The plan of a group with live files.
-fn plan_live(conf: &Conf, live: &Path, index: usize, now: u64) -> Result<Option<MovePlan>, Error> {
+fn plan_live(
+    conf: &Conf,
+    live: &Path,
+    index: usize,
+    now: u64,
+    plug: Plugged,
+) -> Result<Option<MovePlan>, Error> {
     let configured = &conf.map.groups[index];
     let Ok(old) = LiveGroup::open(live, &configured.name) else {
         // The files are damaged, or are being renamed: the preparation reports it.
@@ -167,11 +175,16 @@ fn plan_live(conf: &Conf, live: &Path, index: usize, now: u64) -> Result<Option<
     {
         return Ok(plan.under_way(next.geometry()));
     }
-    plan_move(conf, index, &old, plan, now)
+    plan_move(conf, index, &old, plan, now, plug)
 }
 
 /// The plan of a group that a start restores.
-fn plan_restored(conf: &Conf, index: usize, now: u64) -> Result<Option<MovePlan>, Error> {
+fn plan_restored(
+    conf: &Conf,
+    index: usize,
+    now: u64,
+    plug: Plugged,
+) -> Result<Option<MovePlan>, Error> {
     let configured = &conf.map.groups[index];
     let Ok((old, former)) = LiveGroup::open_checkpoint(&conf.srv.data.dir, &configured.name) else {
         // There is no checkpoint, or the preparation reports why it cannot be read.
@@ -182,7 +195,7 @@ fn plan_restored(conf: &Conf, index: usize, now: u64) -> Result<Option<MovePlan>
         // The move goes on.
         Some(_) => plan.under_way(old.geometry()),
         // If it cannot be read, the preparation reports it.
-        None => plan_move(conf, index, &old, plan, now).unwrap_or_default(),
+        None => plan_move(conf, index, &old, plan, now, plug).unwrap_or_default(),
     })
 }
 
@@ -192,6 +205,7 @@ fn plan_move(
     old: &LiveGroup,
     plan: MovePlan,
     now: u64,
+    plug: Plugged,
 ) -> Result<Option<MovePlan>, Error> {
     let (name, from, to) = (plan.name.clone(), plan.from, plan.to);
     if from == to {
@@ -206,7 +220,7 @@ fn plan_move(
         return Ok(Some(plan.refused(MoveRefusal::NoCheckpoint { group: name })));
     }
     let header = Header { geometry: to, ..old.header().clone() };
-    let copier = NodeCopier::new(conf, index, old, &header, now);
+    let copier = NodeCopier::new(conf, index, old, &header, now, plug);
     let mut lengths = vec![0u8; to.files as usize * to.key_nodes as usize];
     let (mut counts, mut known) = (Counts::default(), 0);
     let is_known = |key_word: u64| {

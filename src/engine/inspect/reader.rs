@@ -3,17 +3,17 @@
 
 use std::path::{Path, PathBuf};
 
-use frs_base::{clock, sys};
+use frs_base::clock;
 use frs_conf::active::ActiveError;
 use frs_conf::key::{KeyField, KeyRef, Seed};
 use frs_conf::{Conf, active};
 use frs_store::group::FileSet;
 use frs_store::inspect::{Found, LiveGroup};
-use frs_store::{self as store, Fault, Incarnation, Pass, Runtime, Wanted, live_dir};
+use frs_store::{self as store, Fault, Pass, Runtime, Wanted, live_dir};
 
 use super::error::Error;
 use super::record::{NodePlace, NodeRecord};
-use crate::identity;
+use crate::plug::{self, Cluster, Files, Plugged};
 use crate::table::{FoundFormer, FoundGroup, Table};
 
 /// Looks into a data directory. It takes no semaphore, and writes nothing to the files.
@@ -30,9 +30,8 @@ pub struct Reader {
     pub(super) table: Table,
     runtime: Result<Runtime, store::Error>,
     runtime_inode: Option<u64>,
-    incarnation: Option<Incarnation>,
-    /// The incarnation when the time was last set.
-    host: u64,
+    plug: Plugged,
+    cluster: Option<Box<dyn Cluster>>,
     /// In the configuration's order, like the table's indices; then the former groups of those that
     /// move.
     pub(super) groups: Vec<Result<LiveGroup, store::Error>>,
@@ -112,8 +111,16 @@ impl Reader {
     /// server runs. Leaves out a group that cannot be opened: see [`Reader::faults`].
     ///
     /// # Errors
-    /// There is no configuration, or it cannot be read.
+    /// There is no configuration, or it cannot be read. Or it has a cluster: then a plug is needed.
     pub fn open(data_dir: &Path) -> Result<Reader, Error> {
+        Reader::open_with(data_dir, None)
+    }
+
+    /// The same, with a plug for the cluster that the configuration may have.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn open_with(data_dir: &Path, plug: Plugged) -> Result<Reader, Error> {
         let runtime = Runtime::open_for_reading(data_dir);
         let published = runtime.as_ref().map_or(0, Runtime::generation);
         // After a power cut or damage, either of the two may be an older one, or unreadable.
@@ -124,7 +131,7 @@ impl Reader {
             match active::read(data_dir, generation) {
                 Ok(conf) => {
                     let generations = Generations { read: generation, published };
-                    let reader = Reader::over(data_dir, conf, generations, runtime);
+                    let reader = Reader::over(data_dir, conf, generations, runtime, plug)?;
                     return Ok(Reader { unread, ..reader });
                 }
                 Err(error) => unread.push(error),
@@ -138,9 +145,9 @@ impl Reader {
     /// newest complete one. Leaves out a group without one: see [`Reader::faults`].
     ///
     /// # Errors
-    /// There is no configuration, or it cannot be read.
-    pub fn open_checkpoints(data_dir: &Path) -> Result<Reader, Error> {
-        let of = Reader::open(data_dir)?;
+    /// As [`Reader::open`].
+    pub fn open_checkpoints(data_dir: &Path, plug: Plugged) -> Result<Reader, Error> {
+        let of = Reader::open_with(data_dir, plug)?;
         let (mut groups, mut formers, mut grown) = (Vec::new(), Vec::new(), Vec::new());
         for (index, group) in of.conf.map.groups.iter().enumerate() {
             let opened = LiveGroup::open_checkpoint(data_dir, &group.name);
@@ -154,7 +161,8 @@ impl Reader {
         }
         groups.extend(formers);
         let Reader { data_dir, generations, conf, unread, runtime, .. } = of;
-        let reader = Reader::of_groups(&data_dir, conf, generations, runtime, (groups, grown));
+        let groups = (groups, grown);
+        let reader = Reader::of_groups(&data_dir, conf, generations, runtime, groups, plug)?;
         Ok(Reader { unread, ..reader })
     }
 
@@ -163,9 +171,10 @@ impl Reader {
         conf: Conf,
         generations: Generations,
         runtime: Result<Runtime, store::Error>,
-    ) -> Reader {
+        plug: Plugged,
+    ) -> Result<Reader, Error> {
         let groups = open_groups(&conf);
-        Self::of_groups(data_dir, conf, generations, runtime, groups)
+        Self::of_groups(data_dir, conf, generations, runtime, groups, plug)
     }
 
     fn of_groups(
@@ -174,9 +183,15 @@ impl Reader {
         generations: Generations,
         runtime: Result<Runtime, store::Error>,
         (groups, grown): (Vec<Result<LiveGroup, store::Error>>, Vec<usize>),
-    ) -> Reader {
-        let keys = runtime.as_ref().ok().and_then(Runtime::cluster_keys);
-        let table = Table::over(&conf, keys, |name| {
+        plug: Plugged,
+    ) -> Result<Reader, Error> {
+        let id_of = |name: &str| {
+            let index = conf.map.groups.iter().position(|group| group.name == name)?;
+            Some(groups[index].as_ref().ok()?.header().id)
+        };
+        let files = Files { conf: &conf, runtime: runtime.as_ref().ok(), id_of: &id_of };
+        let cluster = plug::needed(&conf, plug)?.map(|plug| plug.look(&files));
+        let table = Table::over(&conf, cluster.as_deref(), |name| {
             let index = conf.map.groups.iter().position(|group| group.name == name)?;
             let header = groups[index].as_ref().ok()?.header();
             let of = grown.iter().position(|&grown| grown == index);
@@ -187,13 +202,7 @@ impl Reader {
         });
         let runtime_inode = inode_of(data_dir);
         let data_dir = data_dir.to_owned();
-        let incarnation = runtime.as_ref().ok().and_then(|runtime| {
-            incarnation(runtime, &conf, |name| {
-                let index = conf.map.groups.iter().position(|group| group.name == name)?;
-                Some(groups[index].as_ref().ok()?.header().id)
-            })
-        });
-        Reader {
+        Ok(Reader {
             data_dir,
             generations,
             conf,
@@ -201,11 +210,11 @@ impl Reader {
             table,
             runtime,
             runtime_inode,
-            incarnation,
-            host: 0,
+            plug,
+            cluster,
             groups,
             grown,
-        }
+        })
     }
 
     /// Opens everything again if the configuration or a file has changed, and returns whether it
@@ -217,7 +226,7 @@ impl Reader {
         if !self.is_stale() {
             return Ok(false);
         }
-        *self = Reader::open(&self.data_dir)?;
+        *self = Reader::open_with(&self.data_dir, self.plug)?;
         Ok(true)
     }
 
@@ -336,15 +345,10 @@ impl Reader {
     /// Sets the time of the judgements that follow.
     pub(super) fn set_now(&mut self, now: u64) {
         self.table.set_now(now);
-        self.table.lease_clock().set_now(clock::boot_ms());
-        if let (Some(incarnation), Ok(runtime)) = (&mut self.incarnation, &self.runtime) {
-            self.host = incarnation.now(runtime);
+        self.table.boot_clock().set_now(clock::boot_ms());
+        if let (Some(cluster), Ok(runtime)) = (&mut self.cluster, &self.runtime) {
+            cluster.begin_batch(runtime);
         }
-    }
-
-    /// The incarnation whose leases count; 0: no lease counts.
-    pub(super) fn host(&self) -> u64 {
-        self.host
     }
 
     fn find(
@@ -411,19 +415,6 @@ impl Reader {
             message: error.to_string(),
         })
     }
-}
-
-/// The incarnation of the machine that serves these files, if it shares limits and has not booted
-/// since.
-fn incarnation(
-    runtime: &Runtime,
-    conf: &Conf,
-    id_of: impl Fn(&str) -> Option<u64>,
-) -> Option<Incarnation> {
-    let cluster = conf.srv.cluster.as_ref()?;
-    let has_booted = sys::boot_id().map_or(true, |boot| boot != runtime.boot());
-    let keys = runtime.cluster_keys().filter(|_| !has_booted)?;
-    identity::incarnation(runtime, &conf.map, cluster, &keys, id_of).ok()
 }
 
 fn inode_of(data_dir: &Path) -> Option<u64> {

@@ -2,7 +2,7 @@
 
 use frs_conf::Scope;
 use frs_conf::key::KeyForm;
-use frs_limit::LimitFigures;
+use frs_limit::{LimitFigures, SharedRecord};
 use frs_store::Rank;
 
 /// The place of a node in its group.
@@ -14,36 +14,6 @@ pub struct NodePlace {
     pub key_node: u32,
     /// Place in the chain, from 0.
     pub place: usize,
-}
-
-/// The lease of a limit that machines share: this machine's holding, and the ledger's last answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeaseRecord {
-    /// Index of the limit, from 1.
-    pub index: u16,
-    /// The machine may spend up to this in the window; for a token bucket, in all time. For a limit
-    /// that refuses nothing: the reported uses.
-    pub allowance: u64,
-    /// The uses here.
-    pub used: u64,
-    /// When the window began, by the clock of the cluster's node, in milliseconds since the epoch.
-    /// `None` if the machine knows no window.
-    pub window_ms: Option<u64>,
-    /// Milliseconds until the lease ends, 0 if it has. `None` if it never does.
-    pub ends_ms: Option<u64>,
-    /// Uses that this machine did not have when the ledger last answered: uses granted to no
-    /// machine, and unspent uses of other machines. `None` if the ledger never answered, and for a
-    /// limit that refuses nothing.
-    pub elsewhere: Option<u64>,
-    /// Uses of other machines when the ledger last answered, for a limit that refuses nothing.
-    pub used_elsewhere: Option<u64>,
-    /// Milliseconds since the ledger answered. `None` if it never did.
-    pub age_ms: Option<u64>,
-    /// A message to the ledger is in flight.
-    pub in_flight: bool,
-    /// The lease is of an earlier boot, or of another machine's files: this machine does not spend
-    /// it.
-    pub is_void: bool,
 }
 
 /// A node, decoded.
@@ -79,8 +49,8 @@ pub struct NodeRecord {
     /// The totals of their histories, which [`NodeRecord::history`] separates.
     #[doc(hidden)]
     pub windows: Vec<u32>,
-    /// This machine's lease of each shared limit of its scope.
-    pub leases: Vec<LeaseRecord>,
+    /// This machine's part in each shared limit of its scope.
+    pub shared: Vec<SharedRecord>,
     /// Its words as stored.
     #[doc(hidden)]
     pub words: Vec<u64>,
@@ -90,9 +60,9 @@ pub struct NodeRecord {
 }
 
 impl NodeRecord {
-    /// The lease of a limit.
-    pub fn lease(&self, index: u16) -> Option<&LeaseRecord> {
-        self.leases.iter().find(|lease| lease.index == index)
+    /// This machine's part in a shared limit.
+    pub fn shared(&self, index: u16) -> Option<&SharedRecord> {
+        self.shared.iter().find(|shared| shared.index == index)
     }
 
     /// The totals of earlier windows that a limit remembers, newest first. `None` if it keeps no

@@ -101,16 +101,7 @@ pub fn obstacles(data_dir: &Path) -> Vec<Obstacle> {
                     at all nodes and drops those that are half written";
         add(runtime, reason, cost);
     }
-    const PASSING: [&str; 8] = [
-        "lock",
-        "reload",
-        "asked",
-        "reload.new",
-        "asked.new",
-        "overlay.new",
-        "conf.active.tmp",
-        "runtime.mmap.new",
-    ];
+    const PASSING: [&str; 4] = ["lock", "overlay.new", "conf.active.tmp", "runtime.mmap.new"];
     for path in PASSING.map(|name| data_dir.join(name)) {
         if let Some(reason) = not_regular(&path) {
             add(path, reason, "nothing");

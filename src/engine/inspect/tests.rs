@@ -148,7 +148,7 @@ fn every_node_is_walked_once() {
         stats.iter().map(|group| (group.live, group.expired)).collect::<Vec<_>>(),
         [(7, 0), (1, 0)]
     );
-    // mallory. vip has an override that leaves some uses.
+    // Only mallory: the override of vip leaves some uses.
     assert_eq!((stats[0].limiting, stats[0].whole, stats[0].free), (1, 1, 2 * 8 * 8 - 7));
     for group in &stats {
         let chains = group.chains.iter().sum::<u64>();
@@ -156,7 +156,7 @@ fn every_node_is_walked_once() {
         let nodes = group.chains.iter().zip(0..).map(|(count, length)| count * length).sum::<u64>();
         assert_eq!(nodes, group.live + group.expired);
     }
-    // A minute later only nodes of longer limits are worth anything.
+    // A minute later only records of longer limits still count.
     let later = reader.group_stats(T + 120_000);
     assert_eq!((later[0].live, later[0].expired), (5, 2), "the ban, the sale, the count");
     assert_eq!((later[1].live, later[1].expired), (0, 1));
@@ -211,7 +211,7 @@ fn a_damaged_node_is_named_and_nothing_else() {
     assert_eq!(found, Look::Damaged { place: alice.place, fault: Fault::Crc });
 }
 
-/// Ends what runs beside a test, even if the test fails.
+/// Ends the threads beside a test, even if the test fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -230,7 +230,7 @@ fn begin(world: &World, slot: u32, place: NodePlace) {
     group.semaphore(file, key_node).try_take(Token::new(slot, words.state().epoch)).unwrap();
 }
 
-/// The same, at its commit point.
+/// Makes a slot look as if its owner were at the commit point of such a transaction.
 fn commit(world: &World, slot: u32, NodePlace { file, key_node, .. }: NodePlace) {
     let intent = Intent { group: world.group("default").header().id, file, key_node };
     frs_store::testing::pose(world.runtime().slot(slot), &[intent], 0);
@@ -326,7 +326,8 @@ fn a_semaphore_that_names_who_does_not_hold_it_is_found() {
     let alice = at(reader.node("login", "alice", T).unwrap()).place;
     let group = world.group("default");
     let semaphore = group.semaphore(alice.file, alice.key_node);
-    // A slot that works elsewhere, one that is idle, one that does not exist, and an older one.
+    // A busy slot whose owner works on another key-node, an idle one, one that does not exist, and
+    // an older epoch.
     let (busy, idle) = (tokens[0], tokens[1]);
     let older = Token::new(busy.slot(), busy.epoch() + 1);
     for token in [busy, idle, Token::new(9, 1), older] {
@@ -396,7 +397,7 @@ fn nobody_attaches_while_files_are_repaired() {
     let map = MAP.replace("key-nodes=\"8\"", "key-nodes=\"20000\"");
     let world = World::new(&map);
     let group = world.group("default");
-    // A scan frees all semaphores: this one at its beginning, that one at its end.
+    // A scan frees all semaphores: the first at its beginning, the last at its end.
     let (first, last) = (group.semaphore(0, 0), group.semaphore(1, group.geometry().key_nodes - 1));
     let token = Token::new(9, 1);
     [first, last].iter().for_each(|semaphore| semaphore.try_take(token).unwrap());
@@ -438,6 +439,6 @@ fn a_file_full_of_damage_is_looked_through_at_once() {
     let found = verified(&reader);
     assert_eq!(found.in_transaction, []);
     assert_eq!(found.report.findings.len(), 300 * 56);
-    // A pause for each would take some 10 seconds.
+    // A pause for each would take about 10 seconds.
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }

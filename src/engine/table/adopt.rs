@@ -8,17 +8,23 @@ use frs_limit::Written;
 use frs_store::layout::node;
 
 use super::{Entry, with_room};
-use crate::Record;
 
 impl Entry {
-    /// Puts the states of a record that the cluster has kept into a new node of a key. The record
-    /// may come from longer nodes, or from other limits.
-    pub fn take_states(&self, words: &mut [u64], record: &Record) {
+    /// Puts the states of a key, written under this check word, into a new node. They may come from
+    /// longer nodes, or from other limits. `ban_begun_ms` is the time at which their ban began, if
+    /// it is known.
+    pub fn take_states(
+        &self,
+        words: &mut [u64],
+        check: u64,
+        states: &[u64],
+        ban_begun_ms: Option<u64>,
+    ) {
         let (at, needed) = (self.states_at(), self.rules.words(Scope::Key));
-        let mut whole = with_room(words, at + record.states.len());
-        whole[at..][..record.states.len()].copy_from_slice(&record.states);
-        whole[node::CHECK] = record.check;
-        if let Some(begun_ms) = record.ban_begun_ms {
+        let mut whole = with_room(words, at + states.len());
+        whole[at..][..states.len()].copy_from_slice(states);
+        whole[node::CHECK] = check;
+        if let Some(begun_ms) = ban_begun_ms {
             self.rules.take_ban(&mut whole[at..], begun_ms);
         }
         self.adopt(&mut whole, Scope::Key);

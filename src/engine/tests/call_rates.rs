@@ -70,7 +70,7 @@ fn what_is_no_limit_or_fits_none_is_an_error_and_charges_nothing() {
         assert_eq!(ask(&mut service, biz, 1, rate), Err(ItemError::BadRate), "{biz} {rate:?}");
         assert_eq!(service.used(biz, "alice", NOW), 0);
     }
-    // After the other errors of an item, before those of the store.
+    // This error comes after the other errors of an item, and before those of the store.
     let mut items = request(Command::Update, false, &[Ask("fixed", "", 1)]);
     items.begin(Command::Update);
     items.push("fixed", "", ItemOptions { rate: Some(fits), ..ItemOptions::ONE });

@@ -106,7 +106,7 @@ fn a_runtime_of_another_boot_is_not_attached_to() {
     file.write_all_at(&header, 0).unwrap();
     let error = Service::attach(&world.dir, Role::Program).unwrap_err().to_string();
     assert!(error.contains("boot id"), "{error}");
-    // A master makes it again, and scans each group without a mark of a clean end.
+    // A master makes the file anew, and scans each group without a mark of a clean end.
     Runtime::create_or_open(&world.dir).unwrap();
     assert_eq!(world.prepare().scanned, ["one", "two"]);
 }
@@ -141,7 +141,7 @@ fn a_quarantine_lasts_until_a_scan() {
     assert_eq!(update(&mut service, "stays", "a"), Err(ItemError::Store));
     assert_eq!(update(&mut service, "other", "a"), Ok(1));
     drop(service);
-    // A clean end does not mark it clean.
+    // The clean end does not mark this group clean.
     assert_eq!(frs_store::close_clean(&world.conf).unwrap(), Closed::Clean);
     assert_eq!(world.prepare().scanned, ["one"]);
     world.publish(TWO_GROUPS, 2);

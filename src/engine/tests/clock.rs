@@ -69,13 +69,14 @@ fn back_by_less_than_the_interval_the_states_time_is_taken_for_now() {
         for biz in ["minute", "whole"] {
             let now = moments.next().unwrap();
             service.update(biz, "a", now);
-            // All figures of the answer.
+            // Checks all figures of the answer.
             let expected = (false, 2, Some(MINUTE), None);
             assert_eq!(update(&mut service, biz, now - step), expected, "{biz} back by {step}");
             update(&mut service, biz, now - step);
             let refused = (true, 3, Some(MINUTE), Some(MINUTE));
             assert_eq!(update(&mut service, biz, now - step), refused, "{biz} back by {step}");
-            // The clock goes on from there: the window turns when it would have turned anyway.
+            // The clock goes on from there. The window turns when it would have turned without the
+            // step.
             assert!(update(&mut service, biz, now + MINUTE - 1).0);
             assert!(!update(&mut service, biz, now + MINUTE).0);
         }
@@ -140,7 +141,8 @@ fn no_step_locks_a_key_out_for_longer_than_two_intervals() {
 fn no_step_makes_a_ban_longer_than_it_was_to_be() {
     let world = World::new(MAP);
     let mut service = world.attach();
-    // Each with a key of its own, at one moment: a record holds the end of a ban until 2527 only.
+    // Each step has a key of its own, all at one moment, because a record holds the end of a ban
+    // until 2527 only.
     for (nth, step) in steps().enumerate() {
         let (key, now) = (&*nth.to_string(), NOW);
         use_up(&mut service, "bans", key, now);
@@ -149,8 +151,8 @@ fn no_step_makes_a_ban_longer_than_it_was_to_be() {
         let stepped = now.checked_add_signed(step).unwrap();
         let mut ask = |at| service.one(Command::Query, "bans", key, 1, at).unwrap();
         let first = ask(stepped);
-        // Before its start the ban would end later than one started now, so it is void. A second is
-        // allowed, by which ticks may have read their clocks apart.
+        // Before its start the ban would end later than one started now, so it is void. One second
+        // is tolerated, because ticks may read their clocks that far apart.
         assert_eq!(first.banned, (-1000..BAN as i64).contains(&step), "after a step of {step} ms");
         assert!(first.retry_ms.unwrap_or(0) <= BAN, "after a step of {step} ms: {first:?}");
         let over = (now + BAN).max(stepped + 2 * MINUTE);
@@ -164,7 +166,7 @@ fn back_to_before_a_ban_a_key_is_judged_as_if_there_were_none() {
     let mut service = world.attach();
     use_up(&mut service, "bans", "a", NOW);
     service.update("bans", "a", NOW + 30_000);
-    // The window is still the same one, and full: another refusal, another ban.
+    // The window is the same and full: another refusal starts another ban.
     let again = service.update("bans", "a", NOW + 20_000);
     assert!(again.limited && again.banned);
     assert_eq!(again.retry_ms, Some(BAN));

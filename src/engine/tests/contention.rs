@@ -1,8 +1,8 @@
 //! Many processes and threads on the library. Invariant: atomic requests that overlap in random
 //! order never deadlock, never charge in part, and add up exactly, even while processes are killed.
 //!
-//! Each process notes its answers in its own file, in whole lines written at once, before and after
-//! each request. So the stored counts are known up to the requests that were cut off.
+//! Each process records its answers in its own file, in whole lines written at once, before and
+//! after each request. So the stored counts are known, except for interrupted requests.
 
 use std::fs::File;
 use std::io::Write;
@@ -56,7 +56,7 @@ impl Random {
     }
 }
 
-/// Several keys in random order, some of them twice; rarely the one that refuses.
+/// Several keys in random order, some of them twice. Sometimes the key that refuses is among them.
 fn draw(random: &mut Random) -> Vec<usize> {
     let few = random.below(8) == 0;
     let mut keys: Vec<usize> = (0..2 + random.below(5)).map(|_| random.below(KEYS - 1)).collect();

@@ -55,7 +55,7 @@ fn each_item_is_counted_once_by_business_command_and_outcome() {
     ask(Command::Query, "two", "", 1);
     ask(Command::Query, "nobody", "a", 1);
     ask(Command::Update, "off", "no number", 1);
-    // Three in one transaction, which the last one makes refuse.
+    // Three in one transaction, which is refused because of its last item.
     let all = [Ask("two", "c", 1), Ask("nobody", "c", 1), Ask("two", "a", 1)];
     service.answers(&request(Command::Update, true, &all), NOW);
 
@@ -114,14 +114,15 @@ fn a_business_keeps_its_row_through_reloads_and_owners() {
     };
     charge(&mut service, &["a", "b", "b"]);
     assert_eq!((updates(5), updates(3)), (1, 2));
-    // A different order, one more, one renamed, and then one less.
+    // Another order and one more business, then a renamed one, and then one less.
     world.publish(&map(&[(9, "c"), (3, "renamed"), (5, "a")]), 2);
     charge(&mut service, &["a", "renamed", "c"]);
     assert_eq!((updates(5), updates(3), updates(9)), (2, 3, 1));
     world.publish(&map(&[(9, "a")]), 3);
     charge(&mut service, &["a", "a"]);
     assert_eq!((updates(5), updates(3), updates(9)), (2, 3, 3), "the name went to another");
-    // The next owner of the slot continues in the same rows. One beside it uses its own.
+    // The next owner of the slot continues in the same rows. A process beside it uses rows of its
+    // own.
     drop(service);
     world.publish(&map(&[(3, "b"), (4, "d")]), 4);
     let (mut next, mut beside) = (world.attach(), world.attach());
@@ -149,7 +150,7 @@ fn businesses_beyond_the_table_are_counted_together() {
     assert_eq!(items(&world, BizKey::Id(room as u32))[1][0], 1);
     assert_eq!(items(&world, BizKey::Others)[1][0], 2);
     assert_eq!(world.runtime().sums().bizs.len(), room + 1);
-    // A business that has a row keeps it, together with any others.
+    // A business with a row keeps it beside any others.
     assert_eq!(service.handle().biz_rows(&[9999, 7]), [BizRow::OTHERS, rows[6]]);
 }
 

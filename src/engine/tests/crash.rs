@@ -43,14 +43,14 @@ const MAP: &str = r#"<map>
   </biz>
 </map>"#;
 
-/// What the killed process does, and what happened before.
+/// The request of the killed process, and the uses before it.
 struct Case {
     name: &'static str,
     before: &'static [Ask<'static>],
     /// Its groups have begun to move to another geometry.
     moves: bool,
     atomic: bool,
-    /// None: it moves the nodes of group `g`, as the keeper does.
+    /// The request. Empty: the process moves the nodes of group `g`, as the keeper does.
     asks: &'static [Ask<'static>],
 }
 
@@ -184,7 +184,7 @@ fn observe(world: &World) -> Vec<(String, Vec<u64>, bool)> {
     counts.chain([former]).collect()
 }
 
-/// An Update. Limits that note members note this one.
+/// An Update. Limits that note members note `member`.
 fn asked(atomic: bool, asks: &[Ask<'_>], member: &str) -> Request {
     let mut request = Request::default();
     request.begin(Command::Update);
@@ -197,7 +197,8 @@ fn asked(atomic: bool, asks: &[Ask<'_>], member: &str) -> Request {
 }
 
 fn set_up(case: &Case) -> World {
-    // However slow the machine is, no item is busy: a waiter detects the death of a holder first.
+    // With a long lock-timeout no item is busy, even on a slow machine: a waiter detects the death
+    // of a holder first.
     let mut world = World::with_lock_timeout(MAP, "10s");
     let mut service = world.attach();
     for (index, Ask(biz, key, count)) in case.before.iter().enumerate() {
@@ -296,7 +297,7 @@ fn death_at_every_store() {
             recover(&world, kill_at);
             let found = observe(&world);
             assert!(found == old || found == new, "{} at {kill_at}: {found:?}", case.name);
-            // Once new, it stays new.
+            // Once the state is new, it stays new.
             assert!(committed == 0 || found == new, "{} at {kill_at}", case.name);
             committed += u64::from(found == new);
             world.verify();
@@ -317,7 +318,7 @@ fn recover(world: &World, kill_at: u64) {
         }
         _ => {
             observe(world);
-            // It died before it took anything, so no process waited.
+            // The process died before it took a semaphore, so no other process waited.
             attach_beside(world).recover_dead();
         }
     }

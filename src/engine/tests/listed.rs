@@ -55,7 +55,7 @@ fn updates(service: &mut Service, biz: &str, key: &str, times: usize) -> Verdict
     (0..times).map(|_| service.update(biz, key, NOW)).last().unwrap()
 }
 
-/// How many of ten Updates pass.
+/// The number of Updates that pass, of ten.
 fn admitted(service: &mut Service, biz: &str, key: &str) -> usize {
     (0..10).filter(|_| !service.update(biz, key, NOW).limited).count()
 }
@@ -144,7 +144,7 @@ fn a_shadow_measures_and_refuses_nothing() {
     let third = service.update("shadowed", "a", NOW);
     assert!(!third.limited && third.shadow && !third.banned);
     assert_eq!((third.retry_ms, third.figures.used), (None, 2), "not charged");
-    // It has started a ban, which also holds in the next window.
+    // The refusal has started a ban, which also holds in the next window.
     let later = service.update("shadowed", "a", NOW + 3_600_000 - 1);
     assert!(later.shadow && !later.limited);
     let denied = service.update("shadowed", "eve", NOW);
@@ -195,10 +195,10 @@ fn advice_is_charged_beyond_and_the_last_listed_wins() {
     let expected =
         ["- false 3", "- false 3", "captcha false 3", "sms false 3", "sms true 3", "sms true 3"];
     assert_eq!(words, expected);
-    // A Query carries it if the Update would.
+    // A Query carries the action if the Update would.
     let answers = service.answers(&request(Command::Query, false, &[Ask("advised", "b", 3)]), NOW);
     assert_eq!(answers.action(&answers.items[0]), Some("captcha"));
-    // In an atomic request as well, for each item its own.
+    // An atomic request carries each item's own action too.
     let items = [Ask("advised", "c", 3), Ask("advised", "c", 1), Ask("advised", "d", 1)];
     let answers = atomic(&mut service, &items);
     let words: Vec<_> = answers.items.iter().map(|item| answers.action(item)).collect();
@@ -262,7 +262,7 @@ fn a_shadow_bans_in_an_atomic_request_too() {
     assert!(!answers.refused && answers.items[0].result.unwrap().shadow);
     world.verify();
     assert!(service.one(Command::Query, "s", "x", 0, NOW).unwrap().shadow, "the ban");
-    // In a full chain as well: an evicted node is gone as a whole, and counted.
+    // The same in a full chain: an evicted record is gone as a whole, and counted.
     (0..2).for_each(|n| assert!(!service.update("p", &format!("k{n}"), NOW).limited));
     let evicted = || world.runtime().count_of_groups(frs_store::GroupCounter::EvictionsIdle);
     assert_eq!(evicted(), 0);
@@ -314,7 +314,7 @@ fn an_override_of_another_key_changes_nobodys_place_in_a_full_chain() {
         service.update("b", &format!("new{n}"), NOW + 1 + n);
     }
     assert!(service.update("b", "limited", NOW + 99).limited, "idle ones make room first");
-    // The suspect's own node is one that limits.
+    // The suspect's own record is one that limits.
     assert!(!service.update("b", "suspect", NOW + 100).limited);
     for n in 0..8 {
         service.update("b", &format!("more{n}"), NOW + 101 + n);

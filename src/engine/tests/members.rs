@@ -2,8 +2,6 @@
 
 mod remembered;
 
-use frs_store::Closed;
-
 use crate::testing::World;
 use crate::{Command, ItemError, ItemOptions, Request, Service, Verdict};
 
@@ -40,7 +38,7 @@ const MAP: &str = r#"<map>
   </biz>
 </map>"#;
 
-/// One item: business, key, member ("": none), count.
+/// One item: business, key, member (empty: none), count.
 struct Ask<'a>(&'a str, &'a str, &'a str, i32);
 
 fn request(command: Command, items: &[Ask<'_>]) -> Request {
@@ -84,150 +82,20 @@ fn a_set_admits_those_it_knows_and_no_more_than_its_max() {
     let figures = asked(&mut service, "devices", "k", "");
     assert!(!figures.limited, "without a member only figures are asked for");
     assert_eq!((figures.figures.max, figures.figures.remaining), (2, 0));
-    // A returned member leaves its place to another one.
+    // A returned member leaves its place to another member.
     let removed = ask(&mut service, Command::Update, Ask("devices", "k", "a", -1)).unwrap();
     assert_eq!((removed.limited, removed.figures.used), (false, 1));
     assert!(!note(&mut service, "devices", "k", "c").limited);
     assert!(note(&mut service, "devices", "k", "a").limited);
     // Other keys have their own.
     assert_eq!(note(&mut service, "devices", "other", "z").figures.used, 1);
-    // A listed key has its own max, and what the set has room for is the largest.
+    // A listed key has its own max, and the set has room for the largest max.
     for member in ["a", "b", "c", "d"] {
         assert!(!note(&mut service, "devices", "vip", member).limited);
     }
     assert!(note(&mut service, "devices", "vip", "e").limited);
     assert!(note(&mut service, "devices", "out", "a").limited);
     world.verify();
-}
-
-#[test]
-fn a_set_whose_members_were_hashed_under_another_key_begins_anew() {
-    let map = |settings: &str| {
-        format!(
-            r#"<map><group name="g" files="1" key-nodes="8" chain="8" node-size="512" {settings}/>
-            <biz id="1" name="devices" key="string">
-              <limit policy="distinct" precision="exact" max="2"/></biz>
-            <biz id="2" name="users" key="string"><limit policy="distinct" precision="8"/></biz>
-            <biz id="3" name="plain" key="string"><limit policy="total" max="9"/></biz></map>"#
-        )
-    };
-    let world = World::shared(&map(""));
-    let mut service = world.attach();
-    let publish = |service: &mut Service, settings: &str, generation| {
-        world.publish_shared(&map(settings), generation);
-        service.begin_tick();
-    };
-    let fill = |service: &mut Service| {
-        for member in ["a", "b"] {
-            assert!(!note(service, "devices", "k", member).limited, "{member}");
-            note(service, "users", "k", member);
-        }
-        assert!(note(service, "devices", "k", "c").limited);
-        service.update("plain", "k", NOW).figures.used
-    };
-    assert_eq!(fill(&mut service), 1);
-    // The group's own key, and then that of all machines.
-    publish(&mut service, r#"backup="10s""#, 2);
-    assert_eq!(asked(&mut service, "devices", "k", "").figures.used, 0);
-    assert_eq!(asked(&mut service, "users", "k", "").figures.used, 0);
-    assert_eq!(fill(&mut service), 2, "only members are hashed");
-    // The same key goes on, also for records that are spilled.
-    publish(&mut service, r#"backup="10s" spill="true""#, 3);
-    assert_eq!(asked(&mut service, "devices", "k", "").figures.used, 2);
-    assert!(!asked(&mut service, "devices", "k", "a").limited);
-    // Another secret.
-    world.runtime().set_cluster_keys(frs_conf::ClusterSecret::new([9; 32]).keys());
-    publish(&mut service, r#"backup="10s""#, 4);
-    assert_eq!(fill(&mut service), 3);
-    // And back.
-    publish(&mut service, "", 5);
-    assert_eq!(fill(&mut service), 4);
-    world.verify();
-}
-
-/// A group whose members all machines hash alike. The other limit has nothing to do with them.
-fn backed_up(geometry: &str, max: u32) -> String {
-    format!(
-        r#"<map><group name="g" files="1" {geometry} node-size="512" backup="10s"/>
-        <biz id="1" name="devices" key="string">
-          <limit policy="distinct" precision="exact" max="{max}"/>
-          <limit policy="total" max="100"/></biz></map>"#
-    )
-}
-
-const FROM: &str = r#"key-nodes="8" chain="8""#;
-const TO: &str = r#"key-nodes="4" chain="16""#;
-
-fn fill_devices(world: &World) {
-    let mut service = world.attach();
-    for member in ["a", "b"] {
-        assert!(!note(&mut service, "devices", "k", member).limited);
-    }
-}
-
-/// Whether these members are admitted by a key of which a and b were noted.
-fn expect_devices(world: &World, used: u64, admitted: [bool; 3]) {
-    let mut service = world.attach();
-    assert_eq!(asked(&mut service, "devices", "k", "").figures.used, used);
-    let found = ["a", "b", "c"].map(|member| !asked(&mut service, "devices", "k", member).limited);
-    assert_eq!(found, admitted);
-}
-
-/// Without the cluster's keys, the key that hashed the members is not known.
-#[test]
-fn a_mover_that_does_not_know_the_key_of_the_members_waits_until_it_does() {
-    use super::moving::move_all;
-    use crate::{MovePass, MoveStep};
-    let to = backed_up(TO, 2);
-    let mut world = World::shared(&backed_up(FROM, 2));
-    fill_devices(&world);
-    world.begin_moves(&to, 2);
-    let keys = world.runtime().cluster_keys().expect("stored");
-    world.runtime().damage_cluster_keys();
-    let mut without = world.attach();
-    let step = without.move_nodes("g", &mut MovePass::default(), 10_000, NOW).unwrap();
-    assert_eq!(step, MoveStep::Over { left: 1, awaiting: 0 });
-    drop(without);
-    world.runtime().set_cluster_keys(keys);
-    move_all(&mut world.attach(), NOW);
-    world.end_moves(&to, 3);
-    expect_devices(&world, 2, [true, true, false]);
-    world.verify();
-}
-
-#[test]
-fn a_migration_takes_members_along_that_were_hashed_under_the_clusters_key() {
-    use crate::inspect::{Migration, Step};
-    // A smaller set keeps those that came last. Without the keys only what does not change is kept.
-    for (max, knows_keys, carried, used, admitted) in [
-        (2, true, 1, 2, [true, true, false]),
-        (1, true, 1, 1, [false, true, false]),
-        (2, false, 1, 2, [true, true, false]),
-        (1, false, 0, 0, [true, true, true]),
-    ] {
-        let world = World::shared(&backed_up(FROM, 2));
-        fill_devices(&world);
-        assert_eq!(frs_store::close_clean(&world.conf).unwrap(), Closed::Clean);
-        let keys = world.runtime().cluster_keys().expect("stored");
-        if !knows_keys {
-            world.runtime().damage_cluster_keys();
-        }
-        let to = backed_up(TO, max);
-        let mut conf = World::shared(&to).conf.clone();
-        conf.srv.data = world.conf.srv.data.clone();
-        let mut go_on = |_: Step<'_>| true;
-        let migration = Migration::begin(&conf, NOW, &mut go_on).unwrap();
-        let plans = migration.plan(&mut go_on).unwrap();
-        assert_eq!(plans.iter().map(|plan| plan.counts.carried).sum::<u64>(), carried, "{max}");
-        assert_eq!(plans.iter().all(|plan| plan.counts.is_lossless()), carried == 1, "{max}");
-        migration.run(&plans, &mut go_on).unwrap();
-        drop(migration);
-        let runtime = frs_store::Runtime::create_or_open(&world.dir).unwrap();
-        runtime.set_cluster_keys(keys);
-        frs_store::prepare(&conf, &frs_store::Moves::default()).unwrap();
-        world.publish_shared(&to, 2);
-        expect_devices(&world, used, admitted);
-    }
 }
 
 #[test]
@@ -285,7 +153,7 @@ fn what_is_no_member_or_no_count_of_one_is_an_error_and_notes_nothing() {
     forced.push("users", "k", ItemOptions::ONE.forced());
     forced.bring_member("m");
     assert_eq!(service.answers(&forced, NOW).items[0].result, Err(BadCount));
-    // On a Query it is ignored.
+    // A Query ignores force.
     forced.command = query;
     assert!(service.answers(&forced, NOW).items[0].result.is_ok());
     for biz in ["devices", "users", "both"] {
@@ -310,7 +178,7 @@ fn a_sketch_tells_its_error_and_decides_last() {
     assert!((27..=30).contains(&sketch.figures.used), "{}", sketch.figures.used);
     assert_eq!((sketch.figures.max, sketch.figures.remaining), (0, 0));
     assert_eq!((sketch.error_thousandths, interval.error_thousandths), (Some(16), None));
-    // It starts again with the next day, without a trace.
+    // The next day starts again without a trace.
     let mut request = request(Command::Update, &[Ask("users", "app", "user-1", 1)]);
     let answers = service.answers(&request, NOW + DAY);
     assert_eq!(answers.details.limits[0].figures.used, 1);
@@ -329,7 +197,7 @@ fn all_limits_note_the_member_or_none_does() {
         assert_eq!(verdict.limited.then_some(verdict.limit), limit, "{member}");
     }
     assert!(!note(&mut service, "both", "other", "d").limited);
-    // The whole business has its three.
+    // The whole business has its three members.
     let verdict = note(&mut service, "both", "other", "e");
     assert_eq!((verdict.limited, verdict.limit, verdict.figures.used), (true, 3, 3));
     let answers = service.answers(&request(Command::Query, &[Ask("both", "k", "", 1)]), NOW);
@@ -417,7 +285,7 @@ fn a_changed_max_keeps_the_members_and_another_precision_does_not() {
         note(&mut service, "users", "app", member);
     }
     note(&mut service, "devices", "k", "a");
-    // More room, and a ban: its word comes before the set.
+    // More room, and a ban, whose word comes before the set.
     let more = MAP.replace(r#"limit="1" max="4""#, r#"limit="1" max="9""#).replace(
         r#"exact" max="2"/>
     <override"#,
@@ -428,14 +296,14 @@ fn a_changed_max_keeps_the_members_and_another_precision_does_not() {
     assert_eq!((none(&mut service, "k").used, none(&mut service, "k").max), (1, 5));
     assert_eq!(none(&mut service, "vip").used, 4);
     assert!(!note(&mut service, "devices", "vip", "e").limited);
-    // Less room keeps the members that came last.
+    // A smaller set keeps the latest members.
     let less = MAP.replace(r#"limit="1" max="4""#, r#"limit="1" max="3""#);
     world.publish(&less, 3);
     assert_eq!(none(&mut service, "vip").used, 3);
     for (member, limited) in [("a", true), ("b", true), ("c", false), ("d", false), ("e", false)] {
         assert_eq!(note(&mut service, "devices", "vip", member).limited, limited, "{member}");
     }
-    // The sketch of another precision begins with nothing.
+    // A sketch of another precision starts empty.
     world.publish(
         &MAP.replace(
             r#"<limit policy="distinct" unit="day"/>"#,
@@ -463,7 +331,7 @@ fn a_set_for_ever_is_not_evicted_and_a_sketch_is() {
     let full = ask(&mut service, Command::Update, Ask("set", "d", "m", 1));
     assert_eq!(full, Err(ItemError::Full));
     assert_eq!(asked(&mut service, "sketch", "a", "").figures.used, 0);
-    // A set that gives its last member back is as one that never was.
+    // A set without members is like one that never existed.
     ask(&mut service, Command::Update, Ask("set", "b", "m", -1)).unwrap();
     assert!(!note(&mut service, "set", "d", "m").limited);
     world.verify();

@@ -1,4 +1,4 @@
-//! The store against a plain map: random keys, times and counts; chains that are full.
+//! The store against a plain map: random keys, times and counts, and full chains.
 
 use std::collections::HashMap;
 
@@ -135,7 +135,7 @@ fn totals_in_use_and_whole_biz_nodes_are_never_evicted() {
     assert_eq!(service.used("w", "any", NOW), 1);
     service.update("t", "3", NOW);
     assert_eq!(service.one(Command::Update, "b", "q", 1, NOW), Err(ItemError::Full));
-    // All given back: none of it is in use any more.
+    // All uses are returned, so the record is free.
     service.one(Command::Update, "t", "3", -1, NOW).unwrap();
     service.update("b", "q", NOW);
     world.verify();
@@ -213,7 +213,7 @@ fn a_new_node_goes_home_or_to_the_next_free_place() {
         at_home += usize::from(key < 28 && way.is_empty());
     }
     assert!(at_home >= 14, "of the first half {at_home} are at home");
-    // A key whose node is far from home is found as well.
+    // A key whose node is far from its home place is found too.
     for key in 0..56 {
         assert_eq!(service.update("a", &key.to_string(), NOW).figures.used, 2, "{key}");
     }

@@ -2,8 +2,8 @@
 
 use frs_store::{Group, Moves, Runtime};
 
-use crate::testing::{Ask, World, request};
-use crate::{Answers, Command, ItemError, MovePass, MoveStep, Service};
+use crate::testing::{Ask, World, move_all, request};
+use crate::{Answers, Command, ItemError, MovePass, MoveStep};
 
 const NOW: u64 = 1_700_000_000_000;
 
@@ -26,7 +26,7 @@ fn map(geometry: &str) -> String {
 }
 
 const SMALL: &str = r#"files="2" key-nodes="16" chain="28" node-size="128" key-bytes="24""#;
-/// Each changes something else, the last ones several things, and key-bytes up and down.
+/// Each changes another setting, the last ones several, and key-bytes up and down.
 const OTHERS: [&str; 6] = [
     r#"files="3" key-nodes="32" chain="28" node-size="128" key-bytes="24""#,
     r#"files="1" key-nodes="16" chain="56" node-size="128" key-bytes="24""#,
@@ -35,22 +35,6 @@ const OTHERS: [&str; 6] = [
     r#"files="4" key-nodes="16" chain="28" node-size="128" key-bytes="16""#,
     r#"files="2" key-nodes="16" chain="40" node-size="128" key-bytes="16""#,
 ];
-
-pub(super) fn move_all(service: &mut Service, now: u64) -> MovePass {
-    let mut pass = MovePass::default();
-    service.begin_tick();
-    for _ in 0..100_000 {
-        match service.move_nodes("g", &mut pass, 7, now).expect("it grows") {
-            MoveStep::Over { left: 0, awaiting: 0 } => return pass,
-            // It leaves what is on a disk once its copy is written.
-            MoveStep::Over { left: 0, .. } => service.flush(),
-            MoveStep::Over { left, .. } => panic!("{left} are left"),
-            MoveStep::Going => {}
-            MoveStep::Unsettled => panic!("nobody else is there"),
-        }
-    }
-    panic!("no end");
-}
 
 /// Pseudo-random numbers that are the same each time.
 struct Random(u64);
@@ -68,8 +52,8 @@ impl Random {
         match biz {
             "both" => number.to_string(),
             "address" => format!("10.0.0.{number}"),
-            // Some are texts in a group and digests in the one that it grows to. None is the other
-            // way round, since the text of a digest is not known.
+            // Some keys are texts in a group and digests in the group that it grows to. The reverse
+            // does not occur, because the text of a digest is unknown.
             _ => {
                 let width = [4, 16, 17, 24, 41, 60][number as usize % 6];
                 format!("{number:0width$}")
@@ -109,7 +93,7 @@ fn every_answer_is_that_of_a_group_that_does_not_move() {
             let request = request(command, is_atomic, &asks);
             let (mut found, mut expected) = (Answers::default(), Answers::default());
             oracle.run(&request, now, &mut expected);
-            // Without a tick: some are a generation behind.
+            // No tick begins, so some services are a generation behind.
             let at = random.below(3) as usize;
             services[at].run(&request, now, &mut found);
             assert_eq!(found.refused, expected.refused, "{geometry} {step} {asks:?}");
@@ -165,7 +149,7 @@ fn an_update_moves_its_node_and_a_query_moves_nothing() {
     assert_eq!(nodes(&world), [3, 0], "its own and its biz's");
     let creates = world.runtime().count_of_groups(frs_store::GroupCounter::Creates);
     assert_eq!(creates, 3, "moving creates nothing");
-    // Refused: the ban is written where the node belongs.
+    // A refused Update writes its ban where the node belongs.
     let mut old = world.attach();
     assert_eq!(old.used("window", "a", NOW), 4);
     world.verify();
@@ -180,11 +164,11 @@ fn a_move_that_was_only_prepared_begins_nothing_anew() {
     World::of(&world.dir, &map(OTHERS[0])).prepare_moving(&moves);
     assert_eq!(world.runtime().named_groups("g").len(), 2);
     assert_eq!(world.attach().used("window", "a", NOW), 1);
-    // Nobody has agreed to it: what it would lose is counted again.
+    // The move was not accepted with losses: the loss is computed again.
     let other = World::of(&world.dir, &map(OTHERS[0]));
-    let plans = crate::inspect::plan_moves(&other.conf, NOW).unwrap();
+    let plans = crate::inspect::plan_moves(&other.conf, NOW, None).unwrap();
     assert_eq!(plans.iter().map(|plan| plan.counts.carried).collect::<Vec<_>>(), [1]);
-    // The files that hold the count cannot be read. Those that were prepared are empty.
+    // The files with the count cannot be read. The prepared files are empty.
     std::fs::rename(world.dir.join("g.0.mmap"), world.dir.join("away")).unwrap();
     let answer = world.attach().one(Command::Update, "window", "a", 1, NOW);
     assert_eq!(answer, Err(ItemError::Store));
@@ -213,7 +197,7 @@ fn a_request_finds_the_digest_of_a_text_that_fits_now() {
 // Shows: growth.
 #[test]
 fn a_start_goes_on_where_a_crash_left_it() {
-    // After each of these steps everything is killed and runtime.mmap is lost.
+    // After each of these steps all processes are killed and runtime.mmap is lost.
     for kill_after in 0..6 {
         let mut world = World::new(&map(SMALL));
         let mut service = world.attach();
@@ -327,7 +311,7 @@ fn a_second_change_waits_and_another_hash_is_refused() {
     assert!(second.contains("it is moving to files=\"3\", map.xml says 1"), "{second}");
     let back = refused(&map(SMALL), &moves);
     assert!(back.contains("a second change waits"), "{back}");
-    // Back at the beginning, before anything was in force.
+    // Back to the beginning, before anything was in force.
     let fresh = World::new(&map(SMALL));
     let bob = map(SMALL).replace("siphash", "bob");
     let conf = World::of(&fresh.dir, &bob).conf.clone();
@@ -337,7 +321,7 @@ fn a_second_change_waits_and_another_hash_is_refused() {
     let conf = World::of(&fresh.dir, &map(OTHERS[0])).conf.clone();
     let prepared = frs_store::prepare(&conf, &moves).unwrap();
     assert!(prepared.moving.contains_key("g"));
-    // It was never published: another one may follow.
+    // The move was never published, so another one may follow.
     assert_eq!(fresh.prepare().moving.len(), 0);
     assert!(!frs_store::group::is_next_there(&fresh.dir, "g"));
 }

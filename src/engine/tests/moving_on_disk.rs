@@ -1,13 +1,12 @@
-//! A group on disk that grows, and the power fails: the kernel has written some of its files, and
-//! others not. No count that was flushed is lost, and none counts twice.
+//! A group on disk grows, and the power fails: the kernel has written some of its files, but not
+//! others. No flushed count is lost, and none counts twice.
 
 use std::path::PathBuf;
 
 use frs_store::group::{next_path_of, path_of};
 use frs_store::{Closed, Error, Group, Report, Runtime, close_clean, end_move};
 
-use super::moving::move_all;
-use crate::testing::World;
+use crate::testing::{World, move_all};
 use crate::{MovePass, MoveStep, RecordName, Service};
 
 const NOW: u64 = 1_700_000_000_000;
@@ -20,7 +19,7 @@ fn map(key_nodes: u32) -> String {
     )
 }
 
-/// A group on disk whose keys were each used once, and flushed, and that begins to move.
+/// A group on disk that begins to move. Each of its keys was used once, and flushed.
 struct Growing {
     world: World,
     service: Service,
@@ -29,7 +28,7 @@ struct Growing {
 }
 
 impl Growing {
-    /// None: nothing is on disk.
+    /// `None` if nothing is on disk.
     fn begin() -> Option<Growing> {
         let mut world = World::on_disk(&map(16))?;
         let mut service = world.attach();
@@ -63,12 +62,12 @@ impl Growing {
         Group::open_id(&self.world.dir, "g", id, &runtime).expect("open").verify()
     }
 
-    /// The power fails. The disk has these bytes of these files, and the others as they are.
+    /// Cuts the power. The disk then has `bytes` in `files`, and the other files unchanged.
     fn cut(self, files: &[PathBuf], bytes: &[Vec<u8>]) -> Growing {
         self.cut_after(files, bytes, |_| {})
     }
 
-    /// The same after the server has ended and did this.
+    /// Cuts the power after the server has ended and `act` was called.
     fn cut_after(self, files: &[PathBuf], bytes: &[Vec<u8>], act: impl FnOnce(&World)) -> Growing {
         let Growing { mut world, service, former, next } = self;
         drop(service);
@@ -88,7 +87,7 @@ impl Growing {
         self.service.used("a", &key.to_string(), NOW)
     }
 
-    /// The rest of the move. Each key has one node at the end.
+    /// Completes the move. At the end each key has one node.
     fn end(mut self, expected: impl Fn(u64) -> u64) {
         let all = |growing: &mut Growing| {
             (0..KEYS).for_each(|key| assert_eq!(growing.used(key), expected(key), "{key}"));
@@ -142,7 +141,7 @@ fn a_power_cut_that_left_the_former_files_full_doubles_nothing() {
     let Some(mut growing) = Growing::begin() else { return };
     let (former, full) = (growing.former.clone(), bytes_of(&growing.former));
     growing.move_all();
-    // Used where it is now: that counts.
+    // The use counts where the node is now.
     growing.service.update("a", "7", NOW);
     growing.cut(&former, &full).end(|key| 1 + u64::from(key == 7));
 }
@@ -193,7 +192,7 @@ fn a_flush_that_fails_frees_nothing() {
 fn processes_that_die_in_a_move_leave_what_has_moved_where_it_is() {
     let Some(mut growing) = Growing::begin() else { return };
     growing.move_all();
-    // All processes die, and their files are of this boot: nothing is scanned.
+    // All processes die. Their files are of this boot, so nothing is scanned.
     drop(growing.service);
     let prepared = growing.world.begin_moves(&map(32), 3);
     assert_eq!(prepared.scanned, [""; 0]);

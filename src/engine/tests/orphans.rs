@@ -1,5 +1,5 @@
 //! Semaphores into which a stray write has put a live slot's token. Invariant: they are freed, and
-//! a held semaphore never is.
+//! a semaphore that is really held never is.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const MAP: &str = r#"<map>
   </biz>
 </map>"#;
 
-/// Ends what runs beside a test, even if the test fails.
+/// Ends the threads beside a test, even if the test fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -111,7 +111,7 @@ fn a_semaphore_that_its_living_slot_holds_is_not_freed() {
     let world = World::new(MAP);
     let mut service = world.attach();
     let other = world.attach();
-    // As a holder that has lost its processor: it announces the key-node, and has taken it.
+    // Stands for a suspended holder, which has announced the key-node and taken it.
     let (runtime, group) = (world.runtime(), world.group("g"));
     let (slot, token) = (other_slot(&world), tokens(&world)[1]);
     let intent = frs_store::slot::Intent { group: group.header().id, file: 0, key_node: 3 };
@@ -153,7 +153,7 @@ fn while_free_semaphores_are_scribbled_over_every_charge_is_counted_once() {
                     let (mut charged, mut key) = (0, nth);
                     while !is_over.load(Ordering::Relaxed) {
                         key = (key * 7 + 3) % 11;
-                        // One alone, then all of them at once.
+                        // One key alone, then all keys at once.
                         let asks = [0, 1, 2].map(|key: u32| key.to_string());
                         let asks: Vec<Ask<'_>> = asks.iter().map(|key| Ask("a", key, 1)).collect();
                         let many = key % 4 == 0;

@@ -49,7 +49,7 @@ fn every_policy_can_be_set_up_and_down() {
             assert_eq!(service.used(biz, "k", NOW), u64::from(used), "{biz}");
         }
         assert_eq!(service.update(biz, "k", NOW).figures.used, 4, "{biz} goes on from there");
-        // The state of an earlier window is no obstacle.
+        // The state of an earlier window does not prevent the change.
         set(&mut service, biz, 2, NOW + HOUR + HOUR / 2).unwrap();
         assert_eq!(service.used(biz, "k", NOW + HOUR + HOUR / 2), 2, "{biz}");
     }
@@ -144,7 +144,7 @@ fn a_lift_ends_the_bans_of_one_biz_and_its_counts_stay() {
         world.publish_overlaid(&raised, generation, &overlay);
         for (service, key) in [(&mut service, "a"), (&mut other, "b")] {
             service.begin_tick();
-            // The limit is 3 now: each lift leaves room for one use, and the counts go on.
+            // The limit is 3 now. Each lift leaves room for one use, and the counts continue.
             let verdict = service.update("banned", key, NOW);
             let used = generation.min(3);
             assert_eq!((verdict.banned, verdict.figures.used), (generation == 4, used), "{key}");
@@ -155,7 +155,7 @@ fn a_lift_ends_the_bans_of_one_biz_and_its_counts_stay() {
             assert!(other.update("banned", "a", NOW).banned);
         }
     }
-    // A reset voids the nodes: the count of lifts begins again, and no old ban comes back.
+    // A reset voids the records: the count of lifts begins again, and no old ban returns.
     overlay.reset(8, None).unwrap();
     world.publish_overlaid(&raised, 5, &overlay);
     service.begin_tick();
@@ -231,7 +231,7 @@ fn an_epoch_far_away_with_the_same_low_bits_revives_no_record() {
             generation += 1;
             world.publish_overlaid(MAP, generation, &overlay);
             service.begin_tick();
-            // One of two keys is used in between.
+            // One of the two keys is used in between.
             assert_eq!(service.update("total", "l", NOW).figures.used, 1, "in {}", step.to);
         }
         assert_eq!(service.epoch(6), Some(target));
@@ -259,7 +259,7 @@ fn clearing_away_begins_anew_when_the_groups_may_be_others() {
     world.publish_overlaid(&both, 2, &overlay);
     service.begin_tick();
     let mut clearing = Clearing::default();
-    // All of the first group and half of the second, which is the first one after a reload.
+    // All of the first group, and half of the second, which is the first one after a reload.
     assert_eq!(service.clear_void(1, &mut clearing, 12, NOW), Ok(false));
     assert_eq!(clearing.erased, 4);
     world.publish_overlaid(&format!("<map>{}{biz}</map>", group("two")), 3, &overlay);

@@ -45,7 +45,7 @@ fn refused(world: &World, id: u32) -> RefusedKeys {
     world.runtime().refused_keys(Some(id), Window::Minute, 10, NOW)
 }
 
-/// The refused keys as text, and how often.
+/// The refused keys as text, and the refusals of each.
 fn keys(world: &World, id: u32) -> Vec<(String, u64)> {
     let text = |key: frs_store::RefusedKey| key.key().unwrap().to_string();
     let found = refused(world, id).keys.into_iter();
@@ -98,14 +98,14 @@ fn what_starts_a_ban_counts_to_its_limit_and_what_follows_to_the_ban_of_that_lim
         ("long", 1, 2, None, 2),
         ("long", 1, 4, Some(Refuser::Limit(3)), 3),
         ("long", 1, 5, Some(Refuser::Ban(3)), 3),
-        // Its window has turned: the ban refuses alone.
+        // Its window has turned, so only the ban refuses.
         ("long", 1, 30, Some(Refuser::Ban(3)), 3),
     ] {
         assert_eq!(ask(key, count, minutes), (refuser, limit), "{key} after {minutes} min");
     }
     let counts = refusals(&world, 1);
     assert_eq!(counts[..4], [4, 0, 2, 1], "{counts:?}");
-    // Two of one request: neither found a ban.
+    // Two items of one request: neither was refused by a ban.
     let two = [Ask("two", "other", 3), Ask("two", "other", 3)];
     service.answers(&request(Command::Update, true, &two), NOW);
     assert_eq!(refusals(&world, 1)[..4], [4, 0, 4, 1]);
@@ -117,7 +117,8 @@ fn all_ways_of_running_count() {
     let world = World::new(MAP);
     let mut service = world.attach();
     let _ = service.one(Command::Update, "two", "k", 2, NOW);
-    // Several in one transaction: what refuses is counted, what it keeps from charging is not.
+    // Several items in one transaction: the refusing item is counted, the items that it keeps from
+    // being charged are not.
     let all = [Ask("two", "free", 1), Ask("two", "k", 1)];
     service.answers(&request(Command::Update, true, &all), NOW);
     service.answers(&request(Command::Update, false, &all), NOW);
@@ -130,7 +131,7 @@ fn all_ways_of_running_count() {
     service.run_all(&mut exchanges, NOW);
     assert_eq!(keys(&world, 1), [("k".to_owned(), 4)]);
     assert_eq!(refusals(&world, 1)[2], 4);
-    // With force it is charged.
+    // A forced use is charged.
     let mut forced = request(Command::Update, false, &[]);
     forced.push("two", "k", ItemOptions::ONE.forced());
     service.answers(&forced, NOW);

@@ -1,6 +1,6 @@
 //! The simulation: processes that serve from shared words, in one thread, in an order drawn from a
-//! seed. They die at any store, and others that may die as well recover them. They are stopped for
-//! a while, and meet reloads, resets, full chains, scribbles, and groups that move to another
+//! seed. They die at any store, and others, which may die too, recover them. They are stopped for a
+//! while, and meet reloads, resets, full chains, scribbles, and groups that move to another
 //! geometry. The code under test is the serving code, from [`Service::run`] down, and the keeper's
 //! [`Service::move_nodes`].
 //!
@@ -30,14 +30,14 @@ use process::Process;
 
 /// Processes at once.
 const PROCESSES: usize = 3;
-/// A simulated process that takes more steps hangs.
+/// The most steps of a simulated process. A process that takes more hangs.
 const STEPS_MAX: u64 = 1_000_000;
 /// Seeds of a run by default.
 const SEEDS: u64 = 1000;
 /// The wall clock at the beginning of each seed.
 const START_MS: u64 = 1_700_000_000_000;
 
-/// Few key-nodes and short chains: all processes meet each other, and chains are full.
+/// Few key-nodes and short chains, so that all processes meet, and chains fill up.
 const MAP: &str = r#"<map>
   <group name="kept" KEPT/>
   <group name="tiny" TINY/>
@@ -63,7 +63,7 @@ const GROUPS: [GroupForms; 2] = [
         name: "kept",
         geometries: [
             r#"files="2" key-nodes="2" chain="4" node-size="64""#,
-            // Ten keys may be kept, so some find no place here.
+            // Ten keys may be kept, so some find no place in this geometry.
             r#"files="1" key-nodes="2" chain="4" node-size="128""#,
         ],
     },
@@ -80,10 +80,10 @@ const GROUPS: [GroupForms; 2] = [
 const TOTAL_MAX: u64 = 9;
 const SRV: &str = "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir=\"data\"/></srv>";
 
-/// What all seeds of a thread share. It is made once, and cleared before each seed.
+/// The state that all seeds of a thread share. It is made once, and cleared before each seed.
 struct Stage {
     shared: Arc<Shared>,
-    /// By the geometries of both groups, and in force by turns.
+    /// The configurations by the geometries of both groups. Each pair is in force by turns.
     confs: [[[Conf; 2]; 2]; 2],
     moves: Moves,
 }
@@ -118,7 +118,7 @@ impl Stage {
         };
         let by_turns = |kept, tiny| {
             let mut confs = [conf(kept, tiny), conf(kept, tiny)];
-            // A reload that changes a limit, but none that the oracle tracks.
+            // A reload that changes a limit which the oracle does not track.
             confs[1].map.bizs[3].mode = frs_conf::Mode::Shadow;
             confs
         };
@@ -142,11 +142,11 @@ impl Stage {
         let conf = conf_of(generation).expect("it runs");
         let lock_timeout = std::time::Duration::from_millis(conf.srv.http.lock_timeout_ms);
         handle.take_groups(&conf.map.groups, generation, lock_timeout)?;
-        Ok(Service::over(handle, std::path::Path::new("data"), conf, generation))
+        Ok(Service::over(handle, std::path::Path::new("data"), conf, generation, None))
     }
 }
 
-/// What a seed met, for the summary.
+/// The events of a seed, for the summary.
 #[derive(Debug, Default, Clone, Copy)]
 struct Seen {
     deaths: u64,
@@ -154,9 +154,9 @@ struct Seen {
     updates: u64,
     busy: u64,
     evictions: u64,
-    /// Groups that have moved.
+    /// Moves that have ended.
     moves: u64,
-    /// Ends of moves that were taken back.
+    /// Ends of moves that were undone.
     taken_back: u64,
 }
 
@@ -172,7 +172,7 @@ fn simulate(seed: u64) -> Seen {
     let oracle = Rc::new(RefCell::new(Oracle::default()));
     let mut processes: Vec<Process> = Vec::new();
     let mut left = player.draw(3, 9);
-    // After scribbles a run only has to end, and to leave files that can be served.
+    // After scribbles a run only has to end, and to leave usable files.
     let scribbles = player.one_in(8);
     let mut growth = Growth::new(&mut player, scribbles);
     let mut numbers = 1..;
@@ -229,7 +229,7 @@ fn simulate(seed: u64) -> Seen {
     }
 }
 
-/// The files are sound, and nothing in them is held any more.
+/// Checks that the files are sound, and that nothing in them is still held.
 fn check_store(last: &Service, scribbles: bool) {
     let handle = last.handle();
     assert!(GROUPS.iter().all(|group| handle.index_of(group.name).is_some()), "all are served");
@@ -245,7 +245,7 @@ fn check_store(last: &Service, scribbles: bool) {
     }
 }
 
-/// Lets a move come to its end, unless nodes find no place.
+/// Lets a move end, unless nodes find no place.
 fn finish_move(
     last: &mut Service,
     stage: &Stage,

@@ -17,7 +17,7 @@ use crate::testing::{Ask, World, request};
 use crate::{Command, ItemError, Service};
 
 const NOW: u64 = 1_700_000_000_000;
-/// The default, which the configuration of these tests does not change.
+/// The default lock-timeout, which the configuration of these tests does not change.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(50);
 
 const MAP: &str = r#"<map>
@@ -115,11 +115,11 @@ fn expect_busy_once(service: &mut Service) {
     assert!(begun.elapsed() < 10 * LOCK_TIMEOUT, "{:?}", begun.elapsed());
 }
 
-/// Stops a process at each store of an Update, and then ends the stop in one of two ways. `known`:
-/// whether the charge that it was making is certain.
+/// Stops a process at each store of an Update, and ends the stop by `end`. `known` is whether the
+/// interrupted charge is certain.
 fn at_each_store(end: Signal, known: bool) {
     let world = World::new(MAP);
-    // The first one makes the node.
+    // The first Update creates the node.
     let stores = [count_stores(&world), count_stores(&world)][1];
     let (mut held, mut total) = (0, 2);
     for store in 1..=stores {
@@ -136,7 +136,8 @@ fn at_each_store(end: Signal, known: bool) {
         stopped.signal(end);
         let status = stopped.0.wait().unwrap();
         assert_eq!(status.success(), known, "at {store}");
-        // The kernel may take a moment to release the dead process's lock. Until then: busy.
+        // The kernel may take a moment to release the dead process's lock. Until then the key is
+        // busy.
         let begun = Instant::now();
         while ask(&mut service, &[ASK], false) != [None] {
             assert!(begun.elapsed() < Duration::from_secs(10), "at {store}: never free again");
@@ -150,7 +151,7 @@ fn at_each_store(end: Signal, known: bool) {
         world.attach().recover_dead();
         world.verify();
     }
-    // It is held except at the beginning and after its release.
+    // The semaphore is held except at the beginning and after its release.
     assert!(held > 5 && held < stores, "{held} of {stores}");
 }
 

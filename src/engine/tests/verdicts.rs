@@ -119,7 +119,7 @@ fn a_biz_scope_limit_counts_all_keys_and_both_limits_are_charged() {
     let sold_out = service.update("sale", "4", NOW);
     assert_eq!((sold_out.limited, sold_out.limit, sold_out.retry_ms), (true, 1, None));
     assert_eq!(sold_out.figures.used, 10);
-    // Given back by one key, taken by another.
+    // One key returns uses, and another key takes them.
     service.one(Command::Update, "sale", "1", -2, NOW).unwrap();
     assert!(!service.update("sale", "5", NOW).limited);
     world.verify();
@@ -228,7 +228,7 @@ fn a_ban_added_by_a_reload_keeps_the_counts() {
     let banned = service.update("plain", "a", NOW);
     assert!(banned.banned);
     assert_eq!(banned.figures.used, 3);
-    // And taken away again.
+    // The ban is removed again.
     world.publish(MAP, 3);
     let limited = service.update("plain", "a", NOW);
     assert_eq!((limited.limited, limited.banned, limited.figures.used), (true, false, 3));

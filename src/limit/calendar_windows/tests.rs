@@ -1,4 +1,5 @@
-//! Windows around the changes of real zones, by literal instants. Any zone against its dates.
+//! Windows around the changes of real zones, by literal instants. Windows of any zone against its
+//! dates.
 
 use jiff::ToSpan;
 use jiff::civil::Weekday;
@@ -388,7 +389,7 @@ fn a_debt_of_millennia_is_reckoned_in_bounded_steps() {
     let hours = 5000 * year / HOUR_MS as u64;
     assert_eq!(turn_after(&turns, now, hours), Some(now + hours * HOUR_MS as u64));
     assert!(changes(&turns.zone, now as i64).count() <= MAX_CHANGES);
-    // More than a century of the zone that changes most often.
+    // The list covers more than a century even in the zone that changes most often.
     let morocco = get("Africa/Casablanca");
     let last = changes(&morocco, 0).last().unwrap();
     assert!(last.at as u64 > utc("2085-01-01T00:00Z"));

@@ -1,13 +1,12 @@
-//! Sets against a plain list, and what both kinds have in common.
+//! Sets against a plain list, and the common behaviour of both kinds.
 
 use frs_conf::sketch_words;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Spending;
 
 fn terms(member: Option<Member>) -> Terms {
-    Terms { member, ..Terms::of(Spending::New) }
+    Terms { member, ..Terms::NEW }
 }
 
 fn admits(limit: &Distinct, state: &[u64], count: u32, member: Option<Member>) -> bool {
@@ -23,12 +22,12 @@ fn figures(limit: &Distinct, state: &[u64], now: u64) -> Figures {
 }
 
 fn exact(max: u64) -> Distinct {
-    Distinct::new(&conf::Distinct { turns: None, tally: Tally::Exact { max } })
+    Distinct::new(&conf::Distinct { turns: None, counting: DistinctCounting::Exact { max } })
 }
 
 fn sketch(max: Option<u64>) -> (Distinct, Vec<u64>) {
-    let tally = Tally::Sketch { precision: 8, max };
-    let limit = Distinct::new(&conf::Distinct { turns: None, tally });
+    let counting = DistinctCounting::Sketch { precision: 8, max };
+    let limit = Distinct::new(&conf::Distinct { turns: None, counting });
     (limit, vec![0; DISTINCT_HEADER_WORDS + sketch_words(8)])
 }
 
@@ -159,7 +158,7 @@ fn a_member_that_is_noted_changes_few_words() {
         before.iter().zip(&*state).filter(|(before, after)| before != after).count()
     };
     for number in 0..=u8::MAX {
-        // The estimate, and a register across two words.
+        // The estimate, and a register that spans two words.
         assert!(changed(&limit, &mut state, number) <= 3, "{number}");
     }
     let (limit, mut state) = (exact(9), vec![0; 11]);

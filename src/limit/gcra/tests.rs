@@ -1,9 +1,8 @@
 //! The bucket against the formulas of redis-cell, which its users know.
 
 use super::*;
-use crate::Spending;
 
-const TERMS: Terms = Terms::of(Spending::New);
+const TERMS: Terms = Terms::NEW;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -72,7 +71,7 @@ fn throttle(level: &mut Level, now: u64, args: [u64; 4]) -> Throttled {
     [i64::from(!admitted), max.cast_signed(), remaining.cast_signed(), retry, reset]
 }
 
-/// Whole seconds; a millisecond more counts as one more.
+/// Whole seconds. A rest of a millisecond or more counts as one more.
 fn seconds(ns: u128) -> i64 {
     let (whole, rest) = (ns / u128::from(SECOND), ns % u128::from(SECOND));
     i64::try_from(whole).expect("seconds") + i64::from(rest >= u128::from(MS))
@@ -114,12 +113,14 @@ fn random(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The same bucket as the time, in nanoseconds, at which all that was taken has come back.
+/// The same bucket as an arrival time: the time in nanoseconds at which everything taken has flowed
+/// back.
 #[derive(Default)]
 struct ArrivalTime(u128);
 
 impl ArrivalTime {
-    /// Whether it admits a count at a time in milliseconds, and how long until it would.
+    /// Whether a count is admitted at this time in milliseconds. If not, returns the time until it
+    /// would be.
     fn take(&mut self, now: u64, emission: u64, burst: u64, count: u32) -> Result<(), u64> {
         let now = u128::from(now) * u128::from(MS);
         let arrival = self.0.max(now) + u128::from(emission) * u128::from(count);
@@ -163,7 +164,7 @@ fn limits_of_each_call_admit_what_the_time_of_arrival_does() {
             }
             let shown = figures(&pace, level);
             assert_eq!(shown.used + shown.remaining, shown.max);
-            // A larger limit may have taken more out than this one holds.
+            // A former, larger limit may have taken more than this one holds.
             let holds = level.level <= pace.capacity();
             let rest = u32::try_from(shown.remaining).expect("a count");
             assert_eq!(admits(&pace, level, rest), holds);
@@ -223,7 +224,7 @@ fn a_state_is_fresh_at_its_end_wherever_the_clock_was_set_back() {
         for back_ms in [0, 1, limit.pace.fill_ms() - 1] {
             assert_eq!(roll(&pace, level, end - back_ms), Level::FRESH);
         }
-        // It is used later by a clock that is set back.
+        // Used later, by a clock that is set back.
         assert_eq!(end_ms(&limit, level, 999_000), end);
         let longest = 2 * level.level.div_ceil(MS) + limit.pace.fill_ms();
         assert!(end - 1_000_000 <= longest, "and not much later");

@@ -1,8 +1,8 @@
-//! Lists: who is on them, and which list decides.
+//! Lists: the keys on them, and the list that decides.
 
 use frs_conf::{Interval, Limit, Listed, Policy, Scope, Total};
 
-use super::super::{Details, Spending, States, Terms};
+use super::super::{Details, States, Terms};
 use super::*;
 
 fn biz(key: KeyType, listed: Vec<Listed>) -> Biz {
@@ -30,7 +30,7 @@ fn size(limit: usize, max: u64) -> ListRule {
     ListRule::Override { limit, max }
 }
 
-/// `allow`, `deny`, the maxima of both limits, or nothing.
+/// `allow`, `deny`, the maxima of both limits, or an empty text.
 fn found(biz: &Biz, key: &str) -> String {
     let rules = Rules::new(biz);
     let lists = Lists::new(biz, &rules).unwrap();
@@ -41,7 +41,7 @@ fn found(biz: &Biz, key: &str) -> String {
         Some(Listing::Limits(limits)) => {
             let rules = &lists.limits()[limits];
             let mut details = Details::default();
-            let terms = &Terms::of(Spending::New);
+            let terms = &Terms::NEW;
             let states = &States { key: &mut [0; 3], biz: &mut [], terms };
             rules.details(states, 0, 0, &mut details);
             let [one, other] = &details.limits[..] else { panic!("{details:?}") };

@@ -30,7 +30,7 @@ fn the_newest_window_is_first_and_the_oldest_leaves() {
     assert_eq!(totals(&words), [0, 7, 5]);
     settings.end_windows(&mut words, u64::MAX, 1);
     assert_eq!(totals(&words), [u32::MAX, 0, 7]);
-    // More windows than it holds, however many.
+    // More windows than the ring holds.
     settings.end_windows(&mut words, 9, u64::MAX);
     assert_eq!(totals(&words), [0, 0, 0]);
     assert!(is_unused(&words) && !is_empty(&words));

@@ -12,7 +12,7 @@ fn of(uses: u32, longest_ms: u64) -> (Ring, Vec<u64>) {
     (ring, vec![0; words(ring)])
 }
 
-/// What each command does: rolls, then charges.
+/// Rolls, then charges, as each command does.
 fn charge_at(ring: Ring, words: &mut [u64], now: u64, count: i32) {
     roll(ring, words, now);
     charge(ring, words, now, count);
@@ -98,7 +98,7 @@ fn a_long_used_ring_moves_its_base() {
         bases.push(words[0]);
     }
     bases.dedup();
-    // The uses of eight days, and then 41 more days.
+    // Eight days with uses, and then 41 more days.
     assert_eq!(bases.len(), 5);
 }
 
@@ -196,7 +196,7 @@ fn words_that_cannot_be_a_rings_are_an_empty_one() {
 }
 
 proptest! {
-    /// Whatever a node holds, nothing panics, and the result is a ring.
+    /// Nothing panics for any words of a node, and the result is a ring.
     #[test]
     fn any_words_are_dealt_with(
         node in prop::collection::vec(any::<u64>(), 0..12),

@@ -56,7 +56,7 @@ impl Rules {
         let fixed = match former {
             Some(former) => {
                 words.fill(0);
-                former.keep_leases(&copy, words);
+                former.keep_states(&copy, words);
                 former.fixed
             }
             None => {

@@ -29,7 +29,7 @@ impl Rules {
     /// Ends the key's ban if no limit refuses one more use any longer.
     pub fn forgive(&self, states: &mut States<'_>, now: u64) {
         let may_come = |rule: &Rule| {
-            rule.policy.leased().is_some_and(|limit| limit.may_come(states.of(rule), 1))
+            rule.policy.shared().is_some_and(|limit| limit.may_come(states.of(rule), 1))
         };
         let refuses =
             |rule: &Rule| rule.refuses(states.of(rule), now, 1, &STRANGERS) && !may_come(rule);

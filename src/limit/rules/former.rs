@@ -1,21 +1,20 @@
-//! Nodes that were written under former limits of a shared biz: their leases, and the log and the
-//! ban that belong to them.
+//! Nodes that were written under former limits of a shared biz: the states of limits that still
+//! exist, and the log and the ban that belong to them.
 //!
-//! Invariant: a lease stays with the ledger that granted it, and with no other ledger. The name of
-//! a ledger contains the limit's number and the digest of its policy. So a limit keeps its lease
-//! while both are unchanged, whatever happens to the other limits. The rest of such a node is
-//! fresh: a new limit has no lease yet, and the ledger of a removed limit counts its grants as
-//! spent.
+//! Invariant: a state stays with the limit that wrote it, and with no other limit. All machines
+//! name a shared limit by its number and the digest of its policy. So a limit keeps its state while
+//! both are unchanged, whatever happens to the other limits. The rest of such a node is fresh: a
+//! new limit has no uses yet, and the cluster counts what it granted to a removed limit as spent.
 
 use std::sync::Arc;
 
-use frs_conf::{Biz, LEASED_WORDS, Scope, SharedLimit, SharedLimits};
+use frs_conf::{Biz, SHARED_WORDS, Scope, SharedLimit, SharedLimits};
 
 use super::adopt::MAX_NODE_WORDS;
 use super::place::{NodeLayout, shape_of};
 use super::{Rule, Rules};
 use crate::ban::Ban;
-use crate::leased::Leased;
+use crate::shared_policy::SharedPolicy;
 
 /// A shape of nodes that were written under former limits.
 #[derive(Debug, Clone)]
@@ -24,17 +23,17 @@ pub(super) struct FormerNode {
     shape: u16,
     /// Words before the word of a ban or the ring.
     pub fixed: usize,
-    /// The leases of limits that still exist; at least one.
-    kept: Box<[KeptLease]>,
+    /// The states of limits that still exist; at least one.
+    kept: Box<[KeptState]>,
     /// The log is kept, because one of its sliding limits still exists.
     pub keeps_log: bool,
     /// Whether each of the former limits, of either scope, still exists.
     stays: Box<[bool]>,
 }
 
-/// The place of a lease that is kept.
+/// The place of a state that is kept.
 #[derive(Debug, Clone, Copy)]
-struct KeptLease {
+struct KeptState {
     /// Its first word in the former node.
     from: usize,
     /// Its first word in the node now.
@@ -69,12 +68,12 @@ impl FormerNode {
             rule.filter(|rule| rule.shared() == Some(limit))
         };
         let (mut kept, mut keeps_log) = (Vec::new(), false);
-        for (nth, (number, ledger)) in former.of_node(scope).enumerate() {
-            let Some(rule) = staying(number, SharedLimit { scope, ledger }) else { continue };
-            kept.push(KeptLease { from: nth * LEASED_WORDS, to: rule.from.into() });
+        for (nth, (number, digest)) in former.of_node(scope).enumerate() {
+            let Some(rule) = staying(number, SharedLimit { scope, digest }) else { continue };
+            kept.push(KeptState { from: nth * SHARED_WORDS, to: rule.from.into() });
             keeps_log |= rule.policy.properties().is_logged;
         }
-        let fixed = former.of_node(scope).count() * LEASED_WORDS;
+        let fixed = former.of_node(scope).count() * SHARED_WORDS;
         let numbered = (1..).zip(&former.limits);
         (!kept.is_empty() && fixed <= MAX_NODE_WORDS).then(|| FormerNode {
             scope,
@@ -86,10 +85,10 @@ impl FormerNode {
         })
     }
 
-    /// Copies the kept leases from the words of a node as written to its words of now.
-    pub fn keep_leases(&self, written: &[u64], now: &mut [u64]) {
-        for &KeptLease { from, to } in &self.kept {
-            now[to..][..LEASED_WORDS].copy_from_slice(&written[from..][..LEASED_WORDS]);
+    /// Copies the kept states from the words of a node as written to its words of now.
+    pub fn keep_states(&self, written: &[u64], now: &mut [u64]) {
+        for &KeptState { from, to } in &self.kept {
+            now[to..][..SHARED_WORDS].copy_from_slice(&written[from..][..SHARED_WORDS]);
         }
     }
 
@@ -101,16 +100,16 @@ impl FormerNode {
 }
 
 impl Rule {
-    /// The name of its ledger, without its number. `None` if machines do not share the limit.
+    /// Its name in the cluster, without its number. `None` if machines do not share the limit.
     pub(super) fn shared(&self) -> Option<SharedLimit> {
-        let ledger = ledger_digest(self.scope, self.policy.leased()?);
-        Some(SharedLimit { scope: self.scope, ledger })
+        let digest = digest_of(self.scope, self.policy.shared()?);
+        Some(SharedLimit { scope: self.scope, digest })
     }
 }
 
-/// The digest of a limit's policy in the name of its ledger.
-pub(super) fn ledger_digest(scope: Scope, limit: &Leased) -> u16 {
-    shape_of(scope, [limit.ledger_shape()])
+/// The digest of a limit's policy in its name in the cluster.
+pub(super) fn digest_of(scope: Scope, limit: &dyn SharedPolicy) -> u16 {
+    shape_of(scope, [limit.identity()])
 }
 
 impl Rules {
@@ -133,6 +132,3 @@ impl Rules {
         Some(SharedLimits { shapes, limits: limits? })
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -5,8 +5,8 @@
 use frs_conf::Scope;
 
 use super::{Rule, Rules};
-use crate::leased::{LeaseField, Leased};
 use crate::ring::{self, Uses};
+use crate::shared_policy::SharedField;
 use crate::state_word::{StateField, StateWord, WordUnit};
 
 impl Rules {
@@ -38,14 +38,15 @@ impl Rules {
         words
     }
 
-    /// The fields of the leases in a node of the scope. `words` are those after the key field.
-    pub fn lease_fields(&self, scope: Scope, words: &[u64]) -> Vec<StateField> {
+    /// The fields of the shared limits in a node of the scope. `words` are those after the key
+    /// field.
+    pub fn shared_fields(&self, scope: Scope, words: &[u64]) -> Vec<StateField> {
         let mut fields = Vec::new();
         for (rule, limit) in self.rules.iter().zip(1..).filter(|(rule, _)| rule.scope == scope) {
-            let leased = rule.policy.leased();
-            let Some((_, state)) = leased.zip(words.get(rule.state())) else { continue };
-            let named = Leased::fields(state).into_iter();
-            fields.extend(named.map(|LeaseField { name, unit, value }| StateField {
+            let shared = rule.policy.shared();
+            let Some((policy, state)) = shared.zip(words.get(rule.state())) else { continue };
+            let named = policy.fields(state).into_iter();
+            fields.extend(named.map(|SharedField { name, unit, value }| StateField {
                 word: StateWord { limit, name, unit },
                 value,
             }));

@@ -36,7 +36,7 @@ impl Rules {
 
     /// The verdict on an item that [`Rules::pass`] has only rolled, if the one limit refuses it and
     /// nothing else applies. It equals that of [`Rules::judge`] and [`Rules::verdict`]. `None` if
-    /// there is more to do. Not for limits that machines share, which may get a lease.
+    /// there is more to do. Not for limits that machines share, whose uses may still come.
     #[inline]
     pub fn refuse(&self, words: &[u64], now: u64, demand: Demand<'_>) -> Option<Verdict> {
         let rule = self.lone_rule().filter(|rule| !rule.advises)?;

@@ -6,7 +6,6 @@
 //! length of a history, the ring or the set moves no state of fixed length.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use frs_base::hash;
 use frs_conf::key::DigestKey;
@@ -14,10 +13,9 @@ use frs_conf::{self as conf, Biz, DISTINCT_HEADER_WORDS, Scope, StatePlace};
 
 use super::Rule;
 use crate::any_policy::AnyPolicy;
-use crate::leased::{LeaseClock, Leased};
 use crate::past::{Past, Remembered};
-use crate::policy::Policy;
 use crate::ring::{self, Ring};
+use crate::shared_policy::{Log, SharedPolicies};
 
 /// Marks the shape of a node that holds histories: a number of its own, as each policy has.
 const WITH_HISTORY: [u64; 2] = [9, 0];
@@ -143,9 +141,9 @@ fn is_in_ring(limit: &conf::Limit) -> bool {
     matches!(limit.policy.state_place(), StatePlace::Ring(_))
 }
 
-/// The sliding limit of a scope that reports returned uses of other hosts to its ledger: the first
-/// limit that refuses, or else the first one.
-fn log_teller(biz: &Biz, scope: Scope) -> Option<&conf::Limit> {
+/// The sliding limit of a scope that reports uses which the log does not hold: the first limit that
+/// refuses, or else the first one.
+fn log_reporter(biz: &Biz, scope: Scope) -> Option<&conf::Limit> {
     let all = || biz.limits_of(scope).map(|(_, limit)| limit);
     let is_logged = |limit: &&conf::Limit| is_in_ring(limit);
     let refuses = |limit: &&conf::Limit| is_logged(limit) && limit.advice.is_none();
@@ -153,7 +151,7 @@ fn log_teller(biz: &Biz, scope: Scope) -> Option<&conf::Limit> {
 }
 
 /// Assigns words to each limit: consecutive words in its scope, or for sliding limits the ring.
-pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
+pub(super) fn place(biz: &Biz, shared: Option<&dyn SharedPolicies>) -> Box<[Rule]> {
     let (mut next, mut next_past) = ([0, 0], [0, 0]);
     let fixed =
         |scope| -> usize { biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum() };
@@ -176,15 +174,11 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
             }
         };
         let advises = limit.advice.is_some();
-        let leased = biz.sharing.map(|sharing| {
-            let leased = Leased::new(&limit.policy, advises, sharing, ring_of(biz, scope), clock);
-            let tells = |teller: &conf::Limit| std::ptr::eq(limit, teller);
-            let is_beside =
-                leased.properties().is_logged && !log_teller(biz, scope).is_some_and(tells);
-            if is_beside { leased.beside_another() } else { leased }
-        });
-        let mut policy = match leased {
-            Some(leased) => AnyPolicy::Leased(Box::new(leased)),
+        let is_own = |reporter: &conf::Limit| std::ptr::eq(limit, reporter);
+        let reports = !is_in_ring(limit) || log_reporter(biz, scope).is_some_and(is_own);
+        let log = Log { ring: ring_of(biz, scope), reports };
+        let mut policy = match shared.and_then(|shared| shared.policy(biz, limit, log)) {
+            Some(policy) => AnyPolicy::Shared(policy),
             None => AnyPolicy::new(&limit.policy),
         };
         let mut to = from + words;
@@ -215,10 +209,10 @@ pub(super) fn place(biz: &Biz, clock: &Arc<LeaseClock>) -> Box<[Rule]> {
 }
 
 impl Rule {
-    /// The limit's part of the shape of its node, in which it has this position. The ledger of a
-    /// shared limit also depends on its number in the biz.
+    /// The limit's part of the shape of its node, in which it has this position. The name of a
+    /// shared limit in the cluster also depends on its number in the biz.
     fn shapes(&self, position: u64, number: u64) -> impl Iterator<Item = [u64; 2]> {
-        let is_shared = self.policy.leased().is_some();
+        let is_shared = self.policy.shared().is_some();
         let numbered = (is_shared && number != position).then_some([NUMBERED, number]);
         std::iter::once(self.policy.shape()).chain(numbered)
     }

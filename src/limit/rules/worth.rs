@@ -5,7 +5,6 @@
 use frs_conf::Scope;
 
 use super::Rule;
-use crate::demand::Spending;
 use crate::{Member, Terms};
 
 /// The cost of losing a node. Nodes that cost less are evicted first.
@@ -15,7 +14,7 @@ pub enum Worth {
     Expired,
     /// In use, but no limit of the key refuses.
     Idle,
-    /// A limit of the key refuses a count of 1, or some uses are not yet reported to a ledger.
+    /// A limit of the key refuses a count of 1, or other machines do not know some uses yet.
     Limiting,
     /// A ban runs.
     Banned,
@@ -25,19 +24,18 @@ pub enum Worth {
 
 /// Terms of one more use, to test whether a limit refuses it. A `distinct` limit is tested with an
 /// unknown member.
-pub(super) const STRANGERS: Terms =
-    Terms { member: Some(Member::STRANGER), ..Terms::of(Spending::Ask) };
+pub(super) const STRANGERS: Terms = Terms { member: Some(Member::STRANGER), ..Terms::ASKING };
 
 impl Rule {
     /// The worth that the rolled state alone gives its node.
     pub(super) fn worth(&self, state: &[u64], now: u64) -> Worth {
-        let is_over = || self.policy.leased().is_some_and(|limit| limit.is_over(state));
-        let is_untold = || self.policy.leased().is_some_and(|limit| limit.is_untold(state));
+        let is_over = || self.policy.shared().is_some_and(|limit| limit.is_over(state));
+        let is_unreported = || self.policy.shared().is_some_and(|limit| limit.is_unreported(state));
         if self.policy.is_fresh(state) || is_over() {
             Worth::Expired
         } else if self.scope == Scope::Biz || self.policy.is_kept(state) {
             Worth::Kept
-        } else if is_untold() || self.refuses(state, now, 1, &STRANGERS) {
+        } else if is_unreported() || self.refuses(state, now, 1, &STRANGERS) {
             Worth::Limiting
         } else {
             Worth::Idle

@@ -18,7 +18,7 @@ fn member(seed: u64, number: u64) -> Member {
     Member::of(&number.to_le_bytes(), [seed, !seed])
 }
 
-/// The union of two sketches: the larger one of each two registers.
+/// The union of two sketches: the larger value of each register.
 fn merged(precision: u8, left: &[u64], right: &[u64]) -> Vec<u64> {
     let mut both = empty(precision);
     for register in 0..1 << precision {
@@ -135,8 +135,7 @@ fn a_full_sketch_has_an_estimate() {
     }
 }
 
-/// Figures that a program in Python gives, written from the paper, for registers that are easy to
-/// write down.
+/// Figures of a Python program, written from the paper, for registers that are easy to write down.
 // Shows: distinct-members.
 #[test]
 fn estimates_of_known_registers() {

@@ -1,9 +1,9 @@
-//! The counters against exact fractions and the first millisecond at which each thing holds.
+//! The counters against exact fractions, and against the first millisecond at which each condition
+//! holds.
 
 use super::*;
-use crate::Spending;
 
-const TERMS: Terms = Terms::of(Spending::New);
+const TERMS: Terms = Terms::NEW;
 
 fn roll(limit: &SlidingCounter, counters: Counters, now: u64) -> Counters {
     let mut state = state(counters);

@@ -1,9 +1,8 @@
 //! The bucket against one that is filled in steps.
 
 use super::*;
-use crate::Spending;
 
-const TERMS: Terms = Terms::of(Spending::New);
+const TERMS: Terms = Terms::NEW;
 
 const DAY: u64 = 86_400_000;
 /// The units of a rate.
@@ -155,7 +154,7 @@ fn retry_and_reset_are_the_first_ms_at_which_it_is_so() {
 fn a_whole_number_of_units_comes_back_in_a_millisecond_whatever_the_unit() {
     for per_ms in PERS {
         assert_eq!(UNITS % per_ms, 0);
-        // As many tokens in a day.
+        // Each unit gives the same number of tokens in a day.
         let limit = bucket(3, per_ms, 9);
         assert_eq!(limit.drain * DAY, 3 * (DAY / per_ms) * UNITS);
     }

@@ -1,7 +1,7 @@
 //! Accepts clients from the listeners of the admin plane and of metrics.
 //!
-//! Invariant: the listener of every connection is known, so that only the admin plane's clients may
-//! ask for more than metrics. So is its transport, so that a token is required over TCP only.
+//! Invariant: the listener of every connection is known, so that only clients of the admin plane
+//! get more than metrics. The transport is known, too, so that only TCP clients need a token.
 
 use std::io;
 use std::net::IpAddr;
@@ -10,42 +10,42 @@ use std::sync::Arc;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 
-use super::access::Over;
+use super::access::Transport;
 use super::client_eviction::{MAX_CLIENTS, MAX_SCRAPERS};
 use crate::net::listeners::PlainListener;
 use crate::net::stream::Stream;
 
-/// Connections accepted in a tick.
+/// The most connections accepted in a tick.
 pub(super) const ACCEPTS_PER_TICK: usize = 16;
 
-/// The listeners of the thread.
+/// The listeners of the admin plane's thread.
 #[derive(Default)]
 pub struct PlaneListeners {
-    /// That of the admin plane.
+    /// The listener of the admin plane.
     pub admin: Option<PlainListener>,
-    /// Those of metrics.
+    /// The listeners of metrics.
     pub metrics: Vec<PlainListener>,
 }
 
 impl PlaneListeners {
-    /// Whether there is none.
+    /// Whether there are no listeners.
     pub fn is_empty(&self) -> bool {
         self.admin.is_none() && self.metrics.is_empty()
     }
 }
 
-/// What a client gets. Those of each kind have places of their own, so that no machine of the
-/// network takes a place of the admin plane, nor a stranger one of those that may ask.
+/// The service that a client gets. Each kind has places of its own. So metrics clients take no
+/// place of the admin plane, and strangers take no place of metrics clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientKind {
     Admin,
     Metrics,
-    /// No `<allow>` has its address: it gets a refusal.
+    /// A metrics client whose address no `<allow>` has. It gets a refusal.
     Stranger,
 }
 
 impl ClientKind {
-    /// The number of connections of this kind.
+    /// The most connections of this kind.
     pub const fn places(self) -> usize {
         match self {
             ClientKind::Admin => MAX_CLIENTS,
@@ -53,7 +53,7 @@ impl ClientKind {
         }
     }
 
-    /// Its name in the log.
+    /// The name of the kind in the log.
     pub const fn name(self) -> &'static str {
         match self {
             ClientKind::Admin => "admin",
@@ -62,21 +62,21 @@ impl ClientKind {
     }
 }
 
-enum Socket {
+enum AdminSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-struct Listener {
-    socket: Socket,
+struct AdminListener {
+    socket: AdminSocket,
     kind: ClientKind,
     /// A connection may be waiting.
     ready: bool,
 }
 
 /// The listeners, registered in the loop.
-pub(super) struct Listeners {
-    listeners: Vec<Listener>,
+pub(super) struct AdminListeners {
+    listeners: Vec<AdminListener>,
     first_token: usize,
     /// The listener that was tried last.
     last: usize,
@@ -86,41 +86,42 @@ pub(super) struct Listeners {
 pub(super) struct Arrival {
     pub stream: Stream,
     pub kind: ClientKind,
-    pub over: Over,
+    pub transport: Transport,
     /// The peer, as text for the log.
     pub peer: Arc<str>,
-    /// Who it is, over a unix socket: the user of the peer's process, `uid:N`.
+    /// Over a unix socket, the user of the peer's process: `uid:N`.
     pub user: Option<Arc<str>>,
-    /// The address that `<allow>` must have, and for which wrong tokens are counted; none over a
+    /// The address that `<allow>` must have, and for which wrong tokens are counted. `None` over a
     /// unix socket, whose mode decides.
     pub address: Option<IpAddr>,
 }
 
-impl Listeners {
+impl AdminListeners {
     /// Registers the listeners, with tokens from `first_token` on.
     pub fn register(
         listeners: PlaneListeners,
         registry: &Registry,
         first_token: usize,
-    ) -> io::Result<Listeners> {
+    ) -> io::Result<AdminListeners> {
         let PlaneListeners { admin, metrics } = listeners;
         let admin = admin.into_iter().map(|listener| (listener, ClientKind::Admin));
         let metrics = metrics.into_iter().map(|listener| (listener, ClientKind::Metrics));
         let numbered = (first_token..).zip(admin.chain(metrics));
         let listeners = numbered.map(|(token, (listener, kind))| {
-            let socket = Socket::register(listener, registry, Token(token))?;
-            Ok(Listener { socket, kind, ready: true })
+            let socket = AdminSocket::register(listener, registry, Token(token))?;
+            Ok(AdminListener { socket, kind, ready: true })
         });
         let listeners = listeners.collect::<io::Result<_>>()?;
-        Ok(Listeners { listeners, first_token, last: 0 })
+        Ok(AdminListeners { listeners, first_token, last: 0 })
     }
 
-    /// The first token behind those of the listeners.
+    /// The first token after those of the listeners.
     pub fn next_token(&self) -> usize {
         self.first_token + self.listeners.len()
     }
 
-    /// Notes that a connection waits at this listener. False if the token is no listener's.
+    /// Notes that a connection waits at this listener. Returns false if the token belongs to no
+    /// listener.
     pub fn mark_ready(&mut self, token: Token) -> bool {
         let at = token.0.checked_sub(self.first_token);
         let listener = at.and_then(|at| self.listeners.get_mut(at));
@@ -132,7 +133,7 @@ impl Listeners {
         self.listeners.iter().any(|listener| listener.ready)
     }
 
-    /// Accepts the next client, from the listeners in turn. None: no client waits.
+    /// Accepts the next client, from the listeners in turn. Returns `None` if no client waits.
     pub fn accept(&mut self) -> io::Result<Option<Arrival>> {
         for _ in 0..self.listeners.len() {
             self.last = (self.last + 1) % self.listeners.len();
@@ -149,55 +150,59 @@ impl Listeners {
     }
 }
 
-impl Socket {
-    fn register(listener: PlainListener, registry: &Registry, token: Token) -> io::Result<Socket> {
+impl AdminSocket {
+    fn register(
+        listener: PlainListener,
+        registry: &Registry,
+        token: Token,
+    ) -> io::Result<AdminSocket> {
         match listener {
             PlainListener::Tcp(listener) => {
                 let mut listener = TcpListener::from_std(listener);
                 registry.register(&mut listener, token, Interest::READABLE)?;
-                Ok(Socket::Tcp(listener))
+                Ok(AdminSocket::Tcp(listener))
             }
             PlainListener::Unix(listener) => {
                 let mut listener = UnixListener::from_std(listener);
                 registry.register(&mut listener, token, Interest::READABLE)?;
-                Ok(Socket::Unix(listener))
+                Ok(AdminSocket::Unix(listener))
             }
         }
     }
 
     fn accept(&self, kind: ClientKind) -> io::Result<Arrival> {
         match self {
-            Socket::Tcp(listener) => {
+            AdminSocket::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
-                // This fails only if the connection is gone, which the next read will show.
+                // The call fails only on a broken connection, which the next read detects.
                 let _ = stream.set_nodelay(true);
                 let (peer, address) = (address.to_string().into(), Some(address.ip()));
                 let stream = Stream::Tcp(stream);
-                Ok(Arrival { stream, kind, over: Over::Tcp, peer, user: None, address })
+                Ok(Arrival { stream, kind, transport: Transport::Tcp, peer, user: None, address })
             }
-            Socket::Unix(listener) => {
+            AdminSocket::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
-                let Peer { words: peer, user } = peer_of(&stream);
+                let PeerProcess { words: peer, user } = peer_of(&stream);
                 let (stream, user) = (Stream::Unix(stream), Some(user));
-                Ok(Arrival { stream, kind, over: Over::Unix, peer, user, address: None })
+                Ok(Arrival { stream, kind, transport: Transport::Unix, peer, user, address: None })
             }
         }
     }
 }
 
 /// The process at the other end of a unix socket.
-struct Peer {
+struct PeerProcess {
     words: Arc<str>,
     user: Arc<str>,
 }
 
-fn peer_of(stream: &mio::net::UnixStream) -> Peer {
+fn peer_of(stream: &mio::net::UnixStream) -> PeerProcess {
     use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
     match getsockopt(stream, PeerCredentials) {
-        Ok(peer) => Peer {
+        Ok(peer) => PeerProcess {
             words: format!("unix (process {}, user {})", peer.pid(), peer.uid()).into(),
             user: format!("uid:{}", peer.uid()).into(),
         },
-        Err(_) => Peer { words: "unix".into(), user: "uid:unknown".into() },
+        Err(_) => PeerProcess { words: "unix".into(), user: "uid:unknown".into() },
     }
 }

@@ -1,13 +1,14 @@
-//! Access control: which clients may make which requests.
+//! Access control: decides which clients may make which requests.
 //!
 //! Invariant: over TCP a request is served only if its host is a loopback address or name, so no
 //! web page reaches the plane under a name of its own (DNS rebinding). A page of another origin is
-//! never served. Over TCP nothing is changed without a token that may change things. Over a unix
-//! socket the file's mode decides. Each change has an author.
-//! Where only metrics are served, the host is one of `<http hosts>`, and nothing is changed nor any
-//! key shown.
-//! The host is that of the target, if it names one, else that of the Host field (RFC 9112, section
-//! 3.2.2). That field must be valid in either case.
+//! never served. Over TCP a change needs a token that permits changes. Over a unix socket the mode
+//! of the file decides. Each change has an author.
+//!
+//! Listeners of metrics accept the hosts of `<http hosts>`, permit no change and show no key.
+//!
+//! The host is that of the target, if the target names one, else that of the Host field (RFC 9112,
+//! section 3.2.2). The field must be valid in either case.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use frs_conf::{AdminTokens, Authority, Grant, Http, NamedToken};
 /// The transport of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs)]
-pub enum Over {
+pub enum Transport {
     Tcp,
     Unix,
 }
@@ -30,20 +31,20 @@ pub enum Over {
 /// A request that may be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admitted {
-    /// Its route.
+    /// The route of the request.
     pub route: Route,
-    /// The name of its token. None: it has none, and needs none.
+    /// The name of the request's token. `None` if it has none and needs none.
     pub name: Option<Arc<str>>,
 }
 
-/// Finds the route of a request to the admin plane, if its sender has access.
+/// Finds the route of a request to the admin plane, if the client has access.
 pub fn admit(
     head: &Head<'_, '_>,
-    over: Over,
+    over: Transport,
     tokens: Option<&AdminTokens>,
 ) -> Result<Admitted, Refusal> {
     let (target, host) = of_no_other_site(head)?;
-    if over == Over::Tcp && !host.is_some_and(is_loopback) {
+    if over == Transport::Tcp && !host.is_some_and(is_loopback) {
         let words = match target.authority {
             Some(_) => "the target's host: expected a loopback name or address",
             None => "Host: expected a loopback name or address",
@@ -52,27 +53,27 @@ pub fn admit(
     }
     let route = route(head.method, &target)?;
     let name = match (&route, over, tokens) {
-        (_, Over::Unix, _) => None,
-        (Route::Change(_), Over::Tcp, None) => {
+        (_, Transport::Unix, _) => None,
+        (Route::Change(_), Transport::Tcp, None) => {
             return Err(Refusal::forbidden(
                 "changes over TCP need a token: <admin> of srv.xml names no token-file that holds \
                  one",
             ));
         }
-        (Route::Change(_), Over::Tcp, Some(tokens)) => Some(changer(head, tokens)?),
-        (_, Over::Tcp, Some(tokens)) => looker(head, tokens)?,
-        (_, Over::Tcp, None) => None,
+        (Route::Change(_), Transport::Tcp, Some(tokens)) => Some(changer(head, tokens)?),
+        (_, Transport::Tcp, Some(tokens)) => looker(head, tokens)?,
+        (_, Transport::Tcp, None) => None,
     };
     Ok(Admitted { route, name })
 }
 
-/// Whether a request shows a token.
+/// Whether a request carries a token.
 pub fn shows_token(head: &Head<'_, '_>) -> bool {
     head.fields.iter().any(|field| field.name.eq_ignore_ascii_case("authorization"))
 }
 
-/// Finds the route of a request where only metrics are served. Its host must be one of
-/// `<http hosts>`. Its body would be of no use.
+/// Finds the route of a request to a listener of metrics. Its host must be one of `<http hosts>`,
+/// and it must have no body.
 pub fn admit_scrape(head: &Head<'_, '_>, http: &Http) -> Result<Admitted, Refusal> {
     let (target, host) = of_no_other_site(head)?;
     if !http.takes_host(host) {
@@ -85,7 +86,7 @@ pub fn admit_scrape(head: &Head<'_, '_>, http: &Http) -> Result<Admitted, Refusa
     }
 }
 
-/// The target of a request that no page of another site has sent, and the host that it names.
+/// The target and the host of a request, unless a page of another site has sent it.
 fn of_no_other_site<'b>(
     head: &Head<'_, 'b>,
 ) -> Result<(Target<'b>, Option<Authority<'b>>), Refusal> {
@@ -105,7 +106,7 @@ fn of_no_other_site<'b>(
     Ok((target, host))
 }
 
-/// The name of the token of a change.
+/// The name of the token that permits a change.
 fn changer(head: &Head<'_, '_>, tokens: &AdminTokens) -> Result<Arc<str>, Refusal> {
     let Some(given) = field(head, "authorization")? else {
         return Err(Refusal::unauthorized("expected Authorization: Bearer TOKEN"));
@@ -120,14 +121,15 @@ fn changer(head: &Head<'_, '_>, tokens: &AdminTokens) -> Result<Arc<str>, Refusa
     }
 }
 
-/// The name of the token of another request. It needs none, but a wrong one is told.
+/// The name of the token of a request that changes nothing. It needs no token, but a wrong one is
+/// refused.
 fn looker(head: &Head<'_, '_>, tokens: &AdminTokens) -> Result<Option<Arc<str>>, Refusal> {
     let given = field(head, "authorization")?.and_then(bearer);
     let found = given.map(|given| tokens.find(given).ok_or_else(Refusal::wrong_token));
     Ok(found.transpose()?.map(|token| Arc::clone(&token.name)))
 }
 
-/// The token of an Authorization field of that scheme.
+/// The token of an Authorization field with the scheme Bearer.
 fn bearer(given: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = given.split_at_checked(7)?;
     scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
@@ -155,7 +157,7 @@ fn is_loopback(named: Authority<'_>) -> bool {
     }
 }
 
-/// Whether the origin is that of a page from this server.
+/// Whether the origin is a page of this server.
 fn is_own_origin(origin: &[u8], own: Authority<'_>) -> bool {
     let page = origin.strip_prefix(b"http://").and_then(Authority::parse);
     page.is_some_and(|page| {

@@ -1,51 +1,54 @@
 //! The brake makes an address wait that has sent many wrong tokens.
 //!
-//! Invariant: while an address waits, no token from it is looked at, so that no number of
-//! connections makes guesses faster. A connection that has shown a right token does not wait: one
-//! guesser behind the same address must not lock the others out. Nor does a right token from the
-//! loopback, which all local users share: only the answers to wrong ones say nothing then. A right
-//! token of a change clears its address's count: one that may only look does not help to guess the
-//! others. The table is bounded. All addresses that find no place in it are counted together.
+//! Invariant: while an address waits, its tokens are not examined, so more connections do not make
+//! guessing faster. There are two exceptions. A connection that has shown a right token does not
+//! wait, because one guesser must not lock out others behind the same address. All local users
+//! share the loopback address: while it waits, a right token is still accepted, and a wrong one
+//! gets the answer of an unexamined one.
+//!
+//! A right token that permits changes clears the count of its address. A right read-only token does
+//! not, because its owner could otherwise guess other tokens without end. The table is bounded.
+//! Addresses without a place in it share one count.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// The number of wrong tokens of an address after which it waits.
+/// The number of wrong tokens after which an address waits.
 const FREE: u32 = 10;
 /// The first wait. Each further wrong token doubles it.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
-/// The longest wait of the loopback's address, which all local users share: one of them must not
-/// lock the operators out.
+/// The longest wait of the loopback address, which all local users share. One of them must not lock
+/// out the operators.
 const LONGEST_LOCAL: Duration = FIRST;
-/// An address that has sent no wrong token for this long, beside its wait, has its count cleared.
+/// The count of an address is cleared this long after its wait, if no wrong token follows.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
-/// The number of addresses in the table.
+/// The most addresses in the table.
 const MAX_ADDRESSES: usize = 64;
 
 /// The number of wrong tokens of each address.
 #[derive(Debug, Default)]
 pub struct Brake {
-    addresses: Vec<Wrong>,
+    addresses: Vec<WrongTokens>,
 }
 
 #[derive(Debug)]
-struct Wrong {
-    /// None: all that found no place.
+struct WrongTokens {
+    /// `None` for all addresses without a place.
     address: Option<IpAddr>,
     count: u32,
-    /// No token is looked at before.
+    /// The end of the wait. No token of the address is examined before.
     until: Instant,
 }
 
-impl Wrong {
+impl WrongTokens {
     fn is_forgotten(&self, now: Instant) -> bool {
         now >= self.until + FORGOTTEN_AFTER
     }
 }
 
 impl Brake {
-    /// How long this address has to wait. `None`: its tokens are looked at.
+    /// How long this address has to wait. `None` if its tokens are examined.
     pub fn wait(&self, address: IpAddr, now: Instant) -> Option<Duration> {
         let of = |address| self.addresses.iter().find(move |wrong| wrong.address == address);
         let wrong = of(Some(address)).or_else(|| if self.is_full() { of(None) } else { None })?;
@@ -53,12 +56,12 @@ impl Brake {
         (!left.is_zero()).then_some(left)
     }
 
-    /// Whether another address finds no place.
+    /// Whether the table has no place for another address.
     fn is_full(&self) -> bool {
         self.addresses.iter().filter(|wrong| wrong.address.is_some()).count() >= MAX_ADDRESSES
     }
 
-    /// Notes a wrong token that was looked at.
+    /// Notes a wrong token that was examined.
     pub fn note_wrong(&mut self, address: IpAddr, now: Instant) {
         self.addresses.retain(|wrong| !wrong.is_forgotten(now));
         let is_known = self.addresses.iter().any(|wrong| wrong.address == Some(address));
@@ -66,7 +69,7 @@ impl Brake {
         let at = match self.addresses.iter().position(|wrong| wrong.address == address) {
             Some(at) => at,
             None => {
-                self.addresses.push(Wrong { address, count: 0, until: now });
+                self.addresses.push(WrongTokens { address, count: 0, until: now });
                 self.addresses.len() - 1
             }
         };
@@ -79,7 +82,7 @@ impl Brake {
         wrong.until = now + wait.unwrap_or_default();
     }
 
-    /// Notes a right token of a change.
+    /// Notes a right token that permits changes.
     pub fn note_right(&mut self, address: IpAddr) {
         self.addresses.retain(|wrong| wrong.address != Some(address));
     }
@@ -95,7 +98,8 @@ mod tests {
         Ipv4Addr::from(0xC000_0201 + nth).into()
     }
 
-    /// How many of `tries` tokens are looked at, all at once: a wait keeps out those behind it.
+    /// The number of tokens that are examined of `tries` at the same time. A wait holds up the
+    /// later ones.
     fn looked_at(brake: &mut Brake, address: IpAddr, tries: usize, now: Instant) -> usize {
         let mut look = |_: &usize| {
             let is_free = brake.wait(address, now).is_none();

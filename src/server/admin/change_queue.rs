@@ -13,21 +13,23 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::left::LeftEdit;
-use super::files::{self, ReplaceError};
 use super::growth;
 use super::map_edit::{self, BizName, Edit, EditError, TextNames};
+use super::map_file::{self, ReplaceError};
 use super::response::{Addressed, Refusal, StatusDocument};
-use super::route::{BizPut, Change, Growth};
+use super::route::{BizPut, Change, GrowthMode};
 use super::subject;
-use crate::process::change_log::{self, Author, ChangeLog, Conclusion, Outcome, Subject, What};
-use crate::process::conf_guard::Guard;
-use crate::process::message::{self, Ask, Loss, ReloadOptions};
+use crate::process::change_log::{
+    self, Author, ChangeKind, ChangeLog, ChangeOutcome, Conclusion, Subject,
+};
+use crate::process::conf_guard::ConfGuard;
+use crate::process::control::{Ask, Cause, Loss, ReloadOptions, Reloaded};
+use crate::process::control_stream::ControlStream;
 use crate::process::pending_edit::PendingEdit;
-use crate::process::result_files::{Cause, ReloadOutcome, Reloaded};
 use crate::protocol::Code;
 use crate::protocol::element::Element;
 use frs_base::clock;
-use frs_base::sys::process::Channel;
+use frs_cluster::PLUG;
 use frs_conf::{Conf, LoadedConf, Machine, Texts, active, report};
 use frs_engine::inspect;
 use frs_store::Runtime;
@@ -43,7 +45,7 @@ const RETRY_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub struct WantedChange<W> {
     /// The client.
-    pub who: W,
+    pub requester: W,
     /// Its name, for the log.
     pub author: Author,
     /// The change.
@@ -61,7 +63,7 @@ pub type Done = Result<StatusDocument, Refusal>;
 pub struct MapChanges<W> {
     conf_dir: PathBuf,
     data_dir: PathBuf,
-    channel: Channel,
+    control: ControlStream,
     last_number: u64,
     queue: VecDeque<WantedChange<W>>,
     asked: Option<PendingAsk<W>>,
@@ -76,7 +78,7 @@ pub struct MapChanges<W> {
 #[derive(Debug)]
 struct PendingAsk<W> {
     /// None: a keeper that has died began it.
-    who: Option<W>,
+    requester: Option<W>,
     number: u64,
     begun_ns: u64,
     /// The status of the answer if the master accepts.
@@ -97,12 +99,12 @@ struct MapTexts {
     /// What the master is asked for.
     options: ReloadOptions,
     /// Held until the fate of the change is known.
-    _guard: Guard,
+    _guard: ConfGuard,
 }
 
 impl<W> MapChanges<W> {
     /// An empty queue.
-    pub fn new(conf_dir: PathBuf, data_dir: PathBuf, channel: Channel) -> MapChanges<W> {
+    pub fn new(conf_dir: PathBuf, data_dir: PathBuf, control: ControlStream) -> MapChanges<W> {
         let log = ChangeLog::new(&data_dir, LOG_PATIENCE);
         let left = PendingEdit::read(&data_dir).unwrap_or_else(|error| {
             tracing::error!(%error, "cannot read data/map.pending");
@@ -111,7 +113,7 @@ impl<W> MapChanges<W> {
         MapChanges {
             conf_dir,
             data_dir,
-            channel,
+            control,
             last_number: 0,
             queue: VecDeque::new(),
             asked: None,
@@ -172,48 +174,58 @@ impl<W> MapChanges<W> {
         let old = (wanted.change == Change::Reload).then(|| runtime.generation());
         let begun = self.make(&wanted, runtime).and_then(|ready| {
             let ids = self.log.begin(&wanted.author, &ready.subjects).map_err(unlogged)?;
-            let asked = self.ask(&ready, &ids, now_ns);
-            let asked = asked.inspect_err(|_| self.conclude(&ids, &Outcome::Failed.into()));
+            let asked = self.ask(&ready, &ids);
+            let asked = asked.inspect_err(|_| self.conclude(&ids, &ChangeOutcome::Failed.into()));
             Ok(Begun { number: asked?, ids, ready })
         });
-        let who = wanted.who;
+        let requester = wanted.requester;
         match begun {
             Ok(Begun { number, ids, ready: ReadyChange { status, files, .. } }) => {
-                let (who, begun_ns, old_generation) = (Some(who), now_ns, old);
-                let ask = PendingAsk { who, number, begun_ns, status, files, ids, old_generation };
+                let (requester, begun_ns, old_generation) = (Some(requester), now_ns, old);
+                let ask =
+                    PendingAsk { requester, number, begun_ns, status, files, ids, old_generation };
                 self.asked = Some(ask);
                 None
             }
-            Err(refusal) => Some(Addressed { who, what: Err(refusal) }),
+            Err(refusal) => Some(Addressed { requester, content: Err(refusal) }),
         }
     }
 
     /// Writes the changed map.xml, and asks the master under the number that it returns.
-    fn ask(&mut self, ready: &ReadyChange, ids: &[u64], now_ns: u64) -> Result<u64, Refusal> {
+    fn ask(&mut self, ready: &ReadyChange, ids: &[u64]) -> Result<u64, Refusal> {
         let files = ready.files.as_ref();
         if let Some(files @ MapTexts { path, old, new, .. }) = files {
             files.pending(ids).write(&self.data_dir).map_err(|error| {
                 Refusal::of_io(&error, format!("map.pending: {error}: nothing was changed"))
             })?;
-            files::replace(path, old, new).map_err(|error| match error {
+            map_file::replace(path, old, new).map_err(|error| match error {
                 ReplaceError::Changed => differs(path),
                 ReplaceError::Io(error) => {
                     Refusal::of_io(&error, format!("{}: {error}", path.display()))
                 }
             })?;
         }
-        self.send(ready.ask, now_ns).map_err(|error| {
+        self.send(ready.ask).map_err(|error| {
             let undone = self.undo(files).words;
             Refusal::io(format!("cannot ask the master: {error}{undone}"))
         })
     }
 
     /// Asks the master under the number that it returns.
-    fn send(&mut self, ask: Ask, now_ns: u64) -> std::io::Result<u64> {
-        let number = now_ns.max(self.last_number + 1);
-        self.last_number = number;
-        message::send_ask(&self.channel, number, ask)?;
-        Ok(number)
+    fn send(&mut self, ask: Ask) -> std::io::Result<u64> {
+        self.last_number += 1;
+        self.control.send(self.last_number, &ask.to_text())?;
+        Ok(self.last_number)
+    }
+
+    /// The master's answer to a request. Answers that come after the time limit are dropped.
+    fn receive(&mut self, number: u64) -> Option<Reloaded> {
+        while let Ok(Some(message)) = self.control.receive() {
+            if message.number == number {
+                return Reloaded::of_text(&message.text);
+            }
+        }
+        None
     }
 
     /// Breaks off the change in progress, since this keeper ends and cannot receive its result.
@@ -221,8 +233,10 @@ impl<W> MapChanges<W> {
     pub fn end(&mut self, runtime: &Runtime) {
         let Some(PendingAsk { files, ids, .. }) = self.asked.take() else { return };
         let outcome = match &files {
-            None => Outcome::Unknown,
-            Some(_) if !self.is_another(runtime.generation(), files.as_ref()) => Outcome::Done,
+            None => ChangeOutcome::Unknown,
+            Some(_) if !self.is_another(runtime.generation(), files.as_ref()) => {
+                ChangeOutcome::Done
+            }
             Some(_) => {
                 let Undone { words, is_io } = self.undo(files.as_ref());
                 tracing::warn!("admin: a change was not finished.{words}");
@@ -230,7 +244,7 @@ impl<W> MapChanges<W> {
                     // The next keeper goes on with it.
                     return;
                 }
-                Outcome::Failed
+                ChangeOutcome::Failed
             }
         };
         self.conclude(&ids, &outcome.into());
@@ -238,48 +252,50 @@ impl<W> MapChanges<W> {
 
     /// The answer to the change in progress, once there is one.
     pub fn poll(&mut self, now_ns: u64) -> Option<Addressed<W, Done>> {
-        let Addressed { who, what } = self.poll_asked(now_ns)?;
-        if who.is_none() {
-            match &what {
+        let Addressed { requester, content } = self.poll_asked(now_ns)?;
+        if requester.is_none() {
+            match &content {
                 Ok(_) => tracing::warn!("the change of map.xml is in force"),
                 Err(refusal) => {
                     tracing::error!(error = refusal.words, "the change of map.xml is taken back");
                 }
             }
         }
-        Some(Addressed { who: who?, what })
+        Some(Addressed { requester: requester?, content })
     }
 
     fn poll_asked(&mut self, now_ns: u64) -> Option<Addressed<Option<W>, Done>> {
         let number = self.asked.as_ref()?.number;
-        let outcome = ReloadOutcome::read_asked(&self.data_dir).ok().flatten();
-        let result = outcome.filter(|outcome| outcome.begun_ns == number);
-        if let Some(outcome) = result {
-            let PendingAsk { who, status, files, ids, old_generation, .. } = self.asked.take()?;
-            let generation = match (&outcome.result, old_generation) {
+        if let Some(result) = self.receive(number) {
+            let PendingAsk { requester, status, files, ids, old_generation, .. } =
+                self.asked.take()?;
+            let generation = match (&result, old_generation) {
                 (Reloaded::Taken { generation, .. }, Some(old)) => {
                     Some(self.log.tell_generation(old, *generation))
                 }
                 _ => None,
             };
-            let (what, undone) = self.done(outcome.result, status, files.as_ref());
+            let (content, undone) = self.done(result, status, files.as_ref());
             if let Some(files) = files.filter(|_| undone.is_io) {
                 // It is tried again: map.xml must not stay what is not in force.
                 self.leave(&files, &ids, true);
-                return Some(Addressed { who, what });
+                return Some(Addressed { requester, content });
             }
-            let outcome = if what.is_ok() { Outcome::Done } else { Outcome::Failed };
+            let outcome = if content.is_ok() { ChangeOutcome::Done } else { ChangeOutcome::Failed };
             self.conclude(&ids, &Conclusion { new: generation, ..outcome.into() });
-            return Some(Addressed { who, what });
+            return Some(Addressed { requester, content });
         }
         if now_ns.saturating_sub(self.asked.as_ref()?.begun_ns) > BOUND_NS {
             let words = "the master has not answered for 60 s: it may still make the change";
-            let PendingAsk { who, ids, files, .. } = self.asked.take()?;
+            let PendingAsk { requester, ids, files, .. } = self.asked.take()?;
             match files {
                 Some(files) => self.leave(&files, &ids, false),
-                None => self.log.conclude(&ids, &Outcome::Unknown.into()),
+                None => self.log.conclude(&ids, &ChangeOutcome::Unknown.into()),
             }
-            return Some(Addressed { who, what: Err(Refusal::new(504, Code::NoAnswer, words)) });
+            return Some(Addressed {
+                requester,
+                content: Err(Refusal::new(504, Code::NoAnswer, words)),
+            });
         }
         None
     }
@@ -293,7 +309,8 @@ impl<W> MapChanges<W> {
             }
             Reloaded::Taken { generation, laggards, fresh } => {
                 let status = if laggards.is_empty() { status } else { 202 };
-                let laggards = laggards.into_iter().map(|who| Element::text("laggard", who));
+                let laggards =
+                    laggards.into_iter().map(|process| Element::text("laggard", process));
                 let fresh = fresh.into_iter().map(|words| Element::text("note", words));
                 let root = Element::new("done").with("generation", generation);
                 let root = root.holding(laggards.chain(fresh));
@@ -319,7 +336,7 @@ impl<W> MapChanges<W> {
     /// Puts map.xml back unless another process has written it since. Returns what went wrong.
     fn undo(&self, files: Option<&MapTexts>) -> Undone {
         let Some(MapTexts { path, old, new, .. }) = files else { return Undone::default() };
-        match files::replace(path, new, old) {
+        match map_file::replace(path, new, old) {
             Ok(()) => Undone::default(),
             Err(ReplaceError::Changed) => {
                 let words = " map.xml has changed meanwhile: it stays as it is".to_owned();
@@ -340,26 +357,26 @@ impl<W> MapChanges<W> {
         match &wanted.change {
             Change::Reload => {
                 let old = Some(runtime.generation().to_string());
-                let subject = Subject { old, ..Subject::of(What::Reload, None) };
+                let subject = Subject { old, ..Subject::of(ChangeKind::Reload, None) };
                 Ok(made(Ask::Reload(Loss::Refused.into()), subject))
             }
             Change::Degrade(on) => {
                 let old = Some(self.degrade(*on, runtime)?.to_string());
                 let new = Some(on.to_string());
-                let subject = Subject { old, new, ..Subject::of(What::Degrade, None) };
+                let subject = Subject { old, new, ..Subject::of(ChangeKind::Degrade, None) };
                 Ok(made(Ask::Degrade(*on), subject))
             }
             Change::Reset(biz) => {
                 let (NamedBiz { id: biz, name }, cleared) =
                     (self.reset(biz, runtime)?, wanted.cleared);
-                Ok(made(Ask::Reset { biz, cleared }, Subject::of(What::Reset, Some(name))))
+                Ok(made(Ask::Reset { biz, cleared }, Subject::of(ChangeKind::Reset, Some(name))))
             }
             Change::PutBiz(put) => self.put(put, &wanted.body, runtime),
             Change::DeleteBiz(name) => {
                 let guard = self.guard()?;
                 let texts = self.texts_in_force(runtime)?;
                 let removed = map_edit::remove(&texts.map, biz_name(name)?, &texts.map_name);
-                let edit = MapEdit::of(What::Biz, removed.map_err(refused)?);
+                let edit = MapEdit::of(ChangeKind::Biz, removed.map_err(refused)?);
                 self.check(texts, edit, runtime, guard)
             }
             Change::Undo(id) => self.undo_change(*id, runtime),
@@ -378,7 +395,7 @@ impl<W> MapChanges<W> {
         let guard = self.guard()?;
         let texts = self.texts_in_force(runtime)?;
         let edit = map_edit::revert(&texts.map, undone, &texts.map_name);
-        let edit = MapEdit::of(What::Undo, edit.map_err(refused)?);
+        let edit = MapEdit::of(ChangeKind::Undo, edit.map_err(refused)?);
         self.check(texts, edit, runtime, guard)
     }
 
@@ -395,7 +412,7 @@ impl<W> MapChanges<W> {
         if let Err(faults) = new.parse()
             && let Some(raised) = growth::raise_node_size(&new, biz).map_err(refused)?
         {
-            if *growth == Growth::Refused {
+            if *growth == GrowthMode::Refused {
                 let words = format!(
                     "{faults}\n?grow=true writes node-size=\"{}\" and moves the group {} to such \
                      nodes while it serves",
@@ -409,14 +426,14 @@ impl<W> MapChanges<W> {
             growth: *growth,
             lifts_bans: *lifts_bans,
             begins_anew: *begins_anew,
-            ..MapEdit::of(What::Biz, edit)
+            ..MapEdit::of(ChangeKind::Biz, edit)
         };
         self.check(texts, edit, runtime, guard)
     }
 
     /// Held from before the files are read until the fate of the change is known.
-    fn guard(&self) -> Result<Guard, Refusal> {
-        let guard = Guard::to_change(&self.data_dir);
+    fn guard(&self) -> Result<ConfGuard, Refusal> {
+        let guard = ConfGuard::to_change(&self.data_dir);
         let guard =
             guard.map_err(|error| Refusal::io(format!("{}: {error}", self.data_dir.display())))?;
         guard.ok_or_else(|| Refusal::busy("a new binary reads the configuration: try again"))
@@ -462,7 +479,7 @@ impl<W> MapChanges<W> {
             .map_err(|error| Refusal::io(error.to_string()))?;
         let map = self.map_path(&texts)?;
         for (path, text) in [(self.conf_dir.join("srv.xml"), &texts.srv), (map, &texts.map)] {
-            let found = files::read(&path)
+            let found = map_file::read(&path)
                 .map_err(|error| Refusal::io(format!("{}: {error}", path.display())))?;
             if found != *text {
                 return Err(differs(&path));
@@ -481,12 +498,12 @@ impl<W> MapChanges<W> {
     fn check(
         &self,
         texts: Texts,
-        MapEdit { what, edit, growth, lifts_bans, begins_anew }: MapEdit,
+        MapEdit { kind, edit, growth, lifts_bans, begins_anew }: MapEdit,
         runtime: &Runtime,
-        guard: Guard,
+        guard: ConfGuard,
     ) -> Result<ReadyChange, Refusal> {
         let faulty = |words: String| Refusal::new(422, Code::Faulty, words);
-        let subjects = subject::of_edit(what, &edit, lifts_bans);
+        let subjects = subject::of_edit(kind, &edit, lifts_bans);
         let status = if edit.old.is_none() { 201 } else { 200 };
         let new = Texts { map: edit.text, ..texts.clone() };
         let conf = new.parse().map_err(|faults| faulty(faults.to_string()))?;
@@ -504,8 +521,8 @@ impl<W> MapChanges<W> {
         growth::check(LoadedConf { conf, texts: new.clone() }, &in_force, growth)?;
         let path = self.map_path(&texts)?;
         let loss = match growth {
-            Growth::Allowed(loss) => loss,
-            Growth::Refused => Loss::Refused,
+            GrowthMode::Allowed(loss) => loss,
+            GrowthMode::Refused => Loss::Refused,
         };
         let options = ReloadOptions { loss, lift_bans, is_edit: true };
         let files = MapTexts { path, old: texts.map, new: new.map, options, _guard: guard };
@@ -533,9 +550,9 @@ struct Undone {
 
 /// A changed map, and what may come of it.
 struct MapEdit {
-    what: What,
+    kind: ChangeKind,
     edit: Edit,
-    growth: Growth,
+    growth: GrowthMode,
     lifts_bans: bool,
     begins_anew: bool,
 }
@@ -543,11 +560,11 @@ struct MapEdit {
 impl MapEdit {
     /// An edit after which the group may need shorter nodes, or longer ones again, and records may
     /// begin anew. Nothing else is lost.
-    fn of(what: What, edit: Edit) -> MapEdit {
+    fn of(kind: ChangeKind, edit: Edit) -> MapEdit {
         MapEdit {
-            what,
+            kind,
             edit,
-            growth: Growth::Allowed(Loss::Refused),
+            growth: GrowthMode::Allowed(Loss::Refused),
             lifts_bans: false,
             begins_anew: true,
         }
@@ -556,7 +573,7 @@ impl MapEdit {
 
 /// Refuses a map by which live records would begin anew.
 fn keeps_records(conf: &Conf) -> Result<(), Refusal> {
-    let fresh = inspect::fresh_records(conf, clock::now())
+    let fresh = inspect::fresh_records(conf, clock::now(), PLUG)
         .map_err(|error| Refusal::io(error.to_string()))?;
     if fresh.is_empty() {
         return Ok(());

@@ -1,6 +1,6 @@
 //! A client of the admin plane: its socket, its connection and its stage.
 //!
-//! Invariant: no more is read from a client than a tick answers and its connection has room for.
+//! Invariant: a tick reads no more from a client than it answers and the connection has room for.
 
 use std::io;
 use std::net::IpAddr;
@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::accept::{Arrival, ClientKind};
-use super::access::Over;
+use super::access::Transport;
 use super::client_eviction::{Candidate, ClientState};
 use super::connection::AdminConnection;
 use crate::net::stream::Stream;
 
-/// A connection without a request is closed after this.
+/// A connection without a request is closed after this time.
 pub const IDLE: Duration = Duration::from_secs(30);
-/// Bytes read with one call.
+/// The most bytes of one read.
 pub const READ_BYTES: usize = 16 << 10;
-/// The number of reads from one client in a tick.
+/// The most reads from one client in a tick.
 const READS: usize = 16;
 
 /// A client.
@@ -25,22 +25,22 @@ pub(super) struct AdminClient {
     pub stream: Stream,
     pub connection: AdminConnection,
     pub kind: ClientKind,
-    pub over: Over,
+    pub transport: Transport,
     pub peer: Arc<str>,
     pub user: Option<Arc<str>>,
     pub address: Option<IpAddr>,
     pub deadline: Instant,
     pub stage: ClientStage,
-    /// When it entered that stage.
+    /// When the client entered this stage.
     pub since: Instant,
-    /// It has received an answer before.
+    /// The client has received an answer before.
     pub is_known: bool,
-    /// It has shown a right token, and no wrong one since.
+    /// The client has shown a right token, and no wrong one since.
     pub is_proven: bool,
     pub readable: bool,
     /// There is input that no tick has processed.
     pub more: bool,
-    /// It has closed its side. Its requests are answered, and no more will come.
+    /// The client has shut down its sending side. Its requests are answered, and no more will come.
     pub ended: bool,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct AdminClient {
 pub(super) enum ClientStage {
     Idle,
     Begun,
-    /// An answer is not ready. The time is not the client's fault.
+    /// The answer is not ready. The client is not to blame for the time.
     Waiting,
     Writing,
     Lingering,
@@ -58,12 +58,12 @@ pub(super) enum ClientStage {
 impl AdminClient {
     /// A new client that has made no request.
     pub fn new(arrival: Arrival, now: Instant) -> AdminClient {
-        let Arrival { stream, kind, over, peer, user, address } = arrival;
+        let Arrival { stream, kind, transport, peer, user, address } = arrival;
         AdminClient {
             stream,
             connection: AdminConnection::default(),
             kind,
-            over,
+            transport,
             peer,
             user,
             address,
@@ -83,7 +83,7 @@ impl AdminClient {
         (self.stage, self.since, self.deadline) = (stage, now, now + time);
     }
 
-    /// Describes the client to the choice of which client must leave.
+    /// Describes the client for the choice of the client to evict.
     pub fn candidate(&self, id: usize) -> Candidate {
         let state = match self.stage {
             ClientStage::Lingering => ClientState::Done,
@@ -94,7 +94,7 @@ impl AdminClient {
         Candidate { client: id, state, since: self.since }
     }
 
-    /// Whether it holds a body, or an answer that is not written.
+    /// Whether the client holds a body, or an answer that is not written.
     pub fn holds(&self) -> bool {
         self.connection.holds()
     }
@@ -104,17 +104,17 @@ impl AdminClient {
         self.stage == ClientStage::Waiting
     }
 
-    /// Whether it can go on without another event.
+    /// Whether the client has work without another event.
     pub fn has_work(&self) -> bool {
         self.more || self.readable && (self.connection.wants_input() || self.is_lingering())
     }
 
-    /// Whether it only waits for the client to close.
+    /// Whether the plane only waits for the client to close.
     pub fn is_lingering(&self) -> bool {
         self.stage == ClientStage::Lingering
     }
 
-    /// Reads the client's input as far as there is room.
+    /// Reads input as far as there is room.
     pub fn read(&mut self) -> io::Result<()> {
         let mut room = [0; READ_BYTES];
         for _ in 0..READS {
@@ -123,7 +123,8 @@ impl AdminClient {
             }
             match self.stream.read(&mut room) {
                 Ok(0) => (self.ended, self.readable) = (true, false),
-                // Input after the last answer is read and dropped, so that the answer arrives.
+                // Input after the last answer is read and dropped, so that no reset overtakes the
+                // answer.
                 Ok(_) if self.is_lingering() => {}
                 Ok(read) => self.connection.take(&room[..read]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
@@ -133,7 +134,7 @@ impl AdminClient {
         Ok(())
     }
 
-    /// Writes what the socket takes, unless the answer is delayed.
+    /// Writes output until the socket takes no more.
     pub fn write(&mut self) -> io::Result<()> {
         while self.connection.has_output() {
             match self.stream.write(self.connection.output()) {
@@ -150,7 +151,7 @@ impl AdminClient {
 mod tests {
     use super::*;
     use crate::admin::access;
-    use crate::admin::connection::{MAX_HEAD_BYTES, Step};
+    use crate::admin::connection::{ConnectionStep, MAX_HEAD_BYTES};
     use frs_base::clock;
     use std::io::{Read, Write};
 
@@ -159,8 +160,8 @@ mod tests {
         let (mut far, near) = mio::net::UnixStream::pair().expect("a pair");
         let now = clock::instant();
         let (stream, peer) = (Stream::Unix(near), "unix".into());
-        let (kind, over) = (ClientKind::Admin, Over::Unix);
-        let arrival = Arrival { stream, kind, over, peer, user: None, address: None };
+        let (kind, transport) = (ClientKind::Admin, Transport::Unix);
+        let arrival = Arrival { stream, kind, transport, peer, user: None, address: None };
         let mut client = AdminClient::new(arrival, now);
         let request = b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n";
         let (mut sent, mut taken) = (0, 0);
@@ -170,8 +171,8 @@ mod tests {
             }
             client.readable = true;
             client.read().expect("read");
-            if let Step::Refused(..) =
-                client.connection.step(0, |head| access::admit(head, Over::Unix, None))
+            if let ConnectionStep::Refused(..) =
+                client.connection.step(0, |head| access::admit(head, Transport::Unix, None))
             {
                 client.write().expect("written");
                 taken += request.len();

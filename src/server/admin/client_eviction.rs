@@ -1,46 +1,46 @@
-//! Client eviction decides which client must leave when more clients arrive than there are places.
+//! Client eviction: the choice of the client that must leave when no place is free.
 //!
 //! Invariant: a client that waits for an answer keeps its place. A client that is new, or works on
-//! a request or an answer, has a grace period in which others leave first. A newcomer
-//! leaves last.
+//! a request or an answer, has a grace period in which others leave first. A newcomer leaves last.
 
 use std::time::{Duration, Instant};
 
-/// The number of connections to the admin plane. When all places are taken, a new connection is
-/// still accepted, and another one is closed.
+/// The most connections to the admin plane. If all places are taken, a new connection is still
+/// accepted, and another one is closed.
 pub const MAX_CLIENTS: usize = 64;
-/// The same of the connections of those that read metrics, and of those that may not.
+/// The most connections of metrics clients, and the most of strangers.
 pub const MAX_SCRAPERS: usize = 16;
-/// At most this many of each of them hold a body, or an answer that is not completely written.
+/// The most connections of each kind that may hold a body, or an answer that is not completely
+/// written.
 pub const MAX_HOLDING: usize = 16;
-/// The grace period: it begins when a client arrives, and with each request and answer.
+/// The grace period. It begins when a client arrives, and with each request and answer.
 pub const GRACE: Duration = Duration::from_secs(1);
 
-/// What a client is doing.
+/// The activity of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientState {
-    /// Its last answer is written, or delayed.
+    /// The last answer is written or delayed.
     Done,
-    /// It has received an answer, and has sent no request since.
+    /// The client has received an answer, and has sent no request since.
     Idle,
-    /// It has sent nothing yet, or a request or an answer is in progress.
+    /// The client has sent nothing yet, or a request or an answer is in progress.
     Busy,
-    /// It waits for an answer. The time is not its fault.
+    /// The client waits for an answer. It is not to blame for the time.
     Waiting,
 }
 
 /// A client that has a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its number. Numbers grow.
+    /// The number of the client. Later clients have larger numbers.
     pub client: usize,
     /// Its state.
     pub state: ClientState,
-    /// When it entered that state.
+    /// When the client entered this state.
     pub since: Instant,
 }
 
-/// The client that must leave; none if all of them wait for answers.
+/// The client that must leave. `None` if all clients wait for answers.
 pub fn client_to_evict(clients: impl Iterator<Item = Candidate>, now: Instant) -> Option<usize> {
     let rank = |client: &Candidate| match client.state {
         ClientState::Done => Some(0),
@@ -92,7 +92,7 @@ mod tests {
         let fresh: Vec<(ClientState, u64)> =
             (0..16).map(|nth| (ClientState::Busy, 1900 + nth)).collect();
         assert_eq!(order(&fresh), (0..16).collect::<Vec<usize>>());
-        // Of clients that arrived at the same instant.
+        // Clients that arrived at the same instant leave in the order of their numbers.
         assert_eq!(order(&[(ClientState::Busy, 2000); 3]), [0, 1, 2]);
     }
 

@@ -1,7 +1,8 @@
-//! A connection without its socket: bytes in, a request out; an answer in, bytes out.
+//! A connection of the admin plane without its socket: bytes in, a request out; an answer in, bytes
+//! out.
 //!
-//! Invariant: it holds at most one request, its head and body within their bounds, and one answer.
-//! A body is read only for a request that is served.
+//! Invariant: a connection holds at most one request, with head and body within their bounds, and
+//! one answer. A body is read only for a request that is served.
 
 use std::sync::Arc;
 
@@ -23,15 +24,15 @@ pub const MAX_BODY_BYTES: u32 = 1 << 20;
 pub struct AdminRequest {
     /// The route.
     pub route: Route,
-    /// The name of its token, if it has one.
+    /// The name of the request's token, if it has one.
     pub name: Option<Arc<str>>,
     /// The format of the answer.
     pub format: Format,
-    /// Empty unless the route takes a body.
+    /// The body. Empty unless the route takes one.
     pub body: Vec<u8>,
     /// The format of the body.
     pub body_format: Format,
-    /// Method, path and parameters without the key, for the log.
+    /// The method, path and parameters without the key, for the log.
     pub line: String,
 }
 
@@ -49,17 +50,17 @@ pub struct AdminConnection {
 #[derive(Debug)]
 enum RequestStage {
     Head(Search),
-    Body(Box<AdminRequest>, Framed),
-    /// The request was returned.
+    Body(Box<AdminRequest>, BodyFraming),
+    /// The request was returned, and its answer is not ready.
     Answering,
-    /// Its answer is being written.
+    /// The answer is being written.
     Answered,
     /// The last answer is written.
     Over,
 }
 
 #[derive(Debug)]
-enum Framed {
+enum BodyFraming {
     Length(usize),
     Chunked(Chunked),
 }
@@ -74,7 +75,7 @@ struct RefusedRequest {
 }
 
 impl RefusedRequest {
-    /// A request whose head cannot be read.
+    /// A request with an unreadable head.
     fn unread(error: Error) -> RefusedRequest {
         RefusedRequest { line: "?".to_owned(), refusal: error.into(), format: Format::Xml }
     }
@@ -82,12 +83,12 @@ impl RefusedRequest {
 
 /// The result of a step.
 #[derive(Debug)]
-pub enum Step {
-    /// More input is needed, or an answer first.
+pub enum ConnectionStep {
+    /// The connection needs more input, or first an answer.
     Wait,
-    /// A request.
+    /// A request to be answered.
     Run(Box<AdminRequest>),
-    /// A refused request. The answer is ready; the text is for the log.
+    /// A refused request, as text for the log. Its answer is ready.
     Refused(String, Refusal),
 }
 
@@ -107,7 +108,7 @@ impl Default for AdminConnection {
 }
 
 impl AdminConnection {
-    /// Whether it accepts more input.
+    /// Whether the connection accepts more input.
     pub fn wants_input(&self) -> bool {
         matches!(self.stage, RequestStage::Head(_) | RequestStage::Body(..))
     }
@@ -122,7 +123,7 @@ impl AdminConnection {
         }
     }
 
-    /// Whether it holds a body, or an answer that is not ready or not written.
+    /// Whether the connection holds a body, or an answer that is not ready or not written.
     pub fn holds(&self) -> bool {
         match self.stage {
             RequestStage::Head(_) | RequestStage::Over => false,
@@ -135,23 +136,23 @@ impl AdminConnection {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Looks for the next request. `admit` decides which requests are served.
+    /// Looks for the next request. `admit` decides whether it is served.
     pub fn step(
         &mut self,
         now: Millis,
         admit: impl Fn(&Head<'_, '_>) -> Result<Admitted, Refusal>,
-    ) -> Step {
+    ) -> ConnectionStep {
         if let RequestStage::Head(search) = &mut self.stage {
             // Empty lines before a request line are skipped (RFC 9112, section 2.2).
             if *search == Search::START {
                 let lines = self.input.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count();
                 self.input.drain(..lines * 2);
                 if self.input == b"\r" {
-                    return Step::Wait;
+                    return ConnectionStep::Wait;
                 }
             }
             match search.end(&self.input, MAX_HEAD_BYTES) {
-                Ok(None) => return Step::Wait,
+                Ok(None) => return ConnectionStep::Wait,
                 Ok(Some(end)) => {
                     let bytes: Vec<u8> = self.input.drain(..end).collect();
                     let bytes = request_head::as_http11(&bytes).unwrap_or(bytes);
@@ -165,8 +166,8 @@ impl AdminConnection {
             }
         }
         match self.read_body() {
-            Ok(Some(asked)) => Step::Run(asked),
-            Ok(None) => Step::Wait,
+            Ok(Some(asked)) => ConnectionStep::Run(asked),
+            Ok(None) => ConnectionStep::Wait,
             Err(refused) => self.refuse(refused, now),
         }
     }
@@ -181,7 +182,7 @@ impl AdminConnection {
         let head = Head::parse(bytes, &mut room, MAX_HEAD_BYTES).map_err(RefusedRequest::unread)?;
         let format = head.answer_format(head.own_format());
         let line = shown(&head);
-        // The rest of a request that is not served is not read, so no request can follow it.
+        // The body of a refused request is not read, so no request can follow it.
         self.options = HeadOptions {
             head_only: head.method == "HEAD",
             http10: head.http10,
@@ -197,8 +198,8 @@ impl AdminConnection {
             Body::Length(length) if length > u64::from(MAX_BODY_BYTES) => {
                 return Err(refused(Error::TooLarge { max_bytes: MAX_BODY_BYTES }.into()));
             }
-            Body::Length(length) => Framed::Length(length as usize),
-            Body::Chunked => Framed::Chunked(Chunked::new(MAX_BODY_BYTES, MAX_HEAD_BYTES)),
+            Body::Length(length) => BodyFraming::Length(length as usize),
+            Body::Chunked => BodyFraming::Chunked(Chunked::new(MAX_BODY_BYTES, MAX_HEAD_BYTES)),
         };
         self.options.closes = !head.keep_alive;
         if head.expects_continue {
@@ -214,12 +215,12 @@ impl AdminConnection {
     fn read_body(&mut self) -> Result<Option<Box<AdminRequest>>, RefusedRequest> {
         let RequestStage::Body(asked, framed) = &mut self.stage else { return Ok(None) };
         let done = match framed {
-            Framed::Length(length) => {
+            BodyFraming::Length(length) => {
                 let taken = self.input.len().min(*length - asked.body.len());
                 asked.body.extend(self.input.drain(..taken));
                 asked.body.len() == *length
             }
-            Framed::Chunked(chunked) => {
+            BodyFraming::Chunked(chunked) => {
                 let body = &mut asked.body;
                 let taken = chunked.decode(&self.input, |piece| body.extend_from_slice(piece));
                 let taken = taken.map_err(|error| RefusedRequest {
@@ -240,21 +241,22 @@ impl AdminConnection {
         }
     }
 
-    fn refuse(&mut self, refused: RefusedRequest, now: Millis) -> Step {
+    fn refuse(&mut self, refused: RefusedRequest, now: Millis) -> ConnectionStep {
         let RefusedRequest { line, refusal, format } = refused;
-        // If a body has begun, its end is unknown.
+        // If a body has begun, its end is unknown, so the connection closes.
         self.options.closes |= refusal.closes || matches!(self.stage, RequestStage::Body(..));
         self.answer(&Response::refusal(format, &refusal), now);
-        Step::Refused(line, refusal)
+        ConnectionStep::Refused(line, refusal)
     }
 
-    /// A request that has begun was not finished in time.
+    /// Answers a request that was not completed in time.
     pub fn time_out(&mut self, now: Millis) {
         self.options.closes = true;
         self.answer(&Response::refusal(Format::Xml, &Error::Timeout.into()), now);
     }
 
-    /// There is no place for this client. Answers that, unless another answer has begun.
+    /// Tells the client that there is no place for it, unless another answer has begun. Returns
+    /// whether it did.
     pub fn turn_away(&mut self, now: Millis) -> bool {
         let says = match self.stage {
             RequestStage::Head(_) | RequestStage::Body(..) => true,
@@ -271,7 +273,7 @@ impl AdminConnection {
         says
     }
 
-    /// The client may ask for nothing. Answers that before it has asked.
+    /// Refuses the client before it sends a request.
     pub fn forbid(&mut self, now: Millis) {
         self.options = CLOSING;
         self.answer(&Response::refusal(Format::Xml, &Error::PeerForbidden.into()), now);
@@ -284,7 +286,7 @@ impl AdminConnection {
         self.stage = RequestStage::Answered;
     }
 
-    /// The bytes to write next; empty if none.
+    /// The bytes to write next. Empty if there are none.
     pub fn output(&self) -> &[u8] {
         match self.out.get(self.sent..) {
             Some(head) if !head.is_empty() => head,
@@ -307,18 +309,18 @@ impl AdminConnection {
         }
     }
 
-    /// Whether a request is out and has no answer yet.
+    /// Whether a request was returned and has no answer yet.
     pub fn is_waiting(&self) -> bool {
         matches!(self.stage, RequestStage::Answering)
     }
 
-    /// Whether to read more input. No, if there is already as much as a head can have: that is
+    /// Whether to read more input. If there is already as much as a head can have, that is
     /// processed first.
     pub fn has_room(&self) -> bool {
         self.wants_input() && self.input.len() < MAX_HEAD_BYTES as usize
     }
 
-    /// Whether to close it: the last answer is written.
+    /// Whether the last answer is written, so that the connection must close.
     pub fn is_over(&self) -> bool {
         matches!(self.stage, RequestStage::Over)
     }
@@ -329,7 +331,7 @@ impl AdminConnection {
     }
 }
 
-/// Parameters that the log shows.
+/// The parameters that the log shows.
 const SHOWN: [&str; 12] = [
     "biz",
     "limit",
@@ -345,7 +347,7 @@ const SHOWN: [&str; 12] = [
     "lift-bans",
 ];
 
-/// Method, path and parameters for the log, without the key, which is private.
+/// The method, path and parameters for the log, without the key, which is private.
 fn shown(head: &Head<'_, '_>) -> String {
     let (path, query) = head.target.split_once('?').unwrap_or((head.target, ""));
     let is_shown = |pair: &&str| SHOWN.contains(&pair.split('=').next().unwrap_or_default());

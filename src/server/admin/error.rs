@@ -1,14 +1,14 @@
-//! Why the admin plane does not start.
+//! The error of a failed start of the admin plane.
 
 use std::io;
 
-/// Why the admin plane does not start.
+/// The reason why the admin plane does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
     /// The admin plane cannot attach to the store.
     #[error("cannot attach to the store: {0}")]
     Attach(#[from] frs_store::Error),
-    /// A call to the kernel failed that the admin plane needs.
+    /// A system call that the admin plane needs failed.
     #[error("cannot start the admin plane: {0}")]
     Start(#[from] io::Error),
 }

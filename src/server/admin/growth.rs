@@ -1,24 +1,28 @@
-//! What a changed map means for the geometry of its groups: which of them would move, and which
-//! `node-size` holds a business that is put.
+//! The effect of a changed map on the geometry of its groups: the groups that would move, and the
+//! `node-size` that a new business needs.
 //!
-//! Invariant: nothing is decided here that the master does not check again. A written `node-size`
-//! is only ever raised, and no other byte of map.xml changes.
+//! Invariant: the master checks again all that is decided here. A written `node-size` is only ever
+//! raised, and no other byte of map.xml changes.
 
 use std::ops::Range;
 
 use super::map_edit::{self, BizName, EditError};
 use super::response::Refusal;
-use super::route::Growth;
+use super::route::GrowthMode;
 use crate::protocol::Code;
 use frs_conf::{Conf, Geometry, LoadedConf, OtherSetting, Texts};
 use frs_store as store;
 
-/// Checks what the groups in force are to do under a changed configuration.
+/// Checks the effect of a changed configuration on the groups in force.
 ///
 /// # Errors
-/// 409: one of them moves already. 422: one of them would have to move, and may not; or the text
-/// does not fit the files that stay.
-pub(super) fn check(changed: LoadedConf, in_force: &Conf, growth: Growth) -> Result<(), Refusal> {
+/// 409 if a group that would move is already moving. 422 if a group would have to move but may not,
+/// or if the text does not fit the files that stay.
+pub(super) fn check(
+    changed: LoadedConf,
+    in_force: &Conf,
+    growth: GrowthMode,
+) -> Result<(), Refusal> {
     let settled = store::settled(changed, &in_force.map.groups)
         .map_err(|faults| Refusal::new(422, Code::Faulty, faults.to_string()))?;
     for group in &settled.conf.map.groups {
@@ -32,7 +36,7 @@ pub(super) fn check(changed: LoadedConf, in_force: &Conf, growth: Growth) -> Res
             let words = format!("group {}: it moves to another geometry: try later", group.name);
             return Err(Refusal::new(409, Code::Conflict, words));
         }
-        if growth == Growth::Refused {
+        if growth == GrowthMode::Refused {
             let words = format!(
                 "group {}: its files do not hold this map: {}: ?grow=true moves the group to such \
                  files while it serves",
@@ -45,7 +49,7 @@ pub(super) fn check(changed: LoadedConf, in_force: &Conf, growth: Growth) -> Res
     Ok(())
 }
 
-/// The settings of a group's files, and what they must become. They may be derived from `keys`.
+/// The settings of the group's files, and their needed values. Some may be derived from `keys`.
 fn differences(from: &Geometry, to: &Geometry) -> String {
     let words = from.differences(to).map(|OtherSetting { field, found, expected }| {
         format!("{field} is {found}, needed {expected}")
@@ -53,8 +57,8 @@ fn differences(from: &Geometry, to: &Geometry) -> String {
     words.collect::<Vec<_>>().join("; ")
 }
 
-/// The map with a written `node-size` that holds this business. None: the size is not what is
-/// wrong, or it is not written.
+/// The map with a written `node-size` raised to hold this business. `None` if the size is not the
+/// fault, or is not written.
 ///
 /// # Errors
 /// The text is not well-formed.
@@ -78,7 +82,7 @@ pub(super) fn raise_node_size(
     }))
 }
 
-/// A map whose group has longer nodes.
+/// A map in which the nodes of a group are longer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RaisedMap {
     pub map: String,
@@ -112,7 +116,7 @@ mod tests {
 
     #[test]
     fn what_a_longer_node_does_not_cure_is_left() {
-        // Long enough; not written; another fault.
+        // Long enough, not written, another fault.
         assert_eq!(raised("<group name='g' keys='9' node-size='320'/>"), None);
         assert_eq!(raised("<group name='g' keys='9'/>"), None);
         assert_eq!(raised("<group name='g' keys='9' node-size='64' hash='x'/>"), None);
@@ -131,13 +135,13 @@ mod tests {
             check(loaded(&texts(map)), served, growth).map_err(|refusal| refusal.status)
         };
         let other = group(384).replace("'1' key-nodes='9'", "'2' key-nodes='8'");
-        let refusal = check(loaded(&texts(&other)), &served, Growth::Refused).unwrap_err();
+        let refusal = check(loaded(&texts(&other)), &served, GrowthMode::Refused).unwrap_err();
         let words = "group g: its files do not hold this map: files is 1, needed 2; key-nodes is \
                      9, needed 8; node-size is 320, needed 384: ?grow=true moves";
         assert!(refusal.words.starts_with(words), "{}", refusal.words);
-        let allowed = Growth::Allowed(crate::process::message::Loss::Refused);
-        assert_eq!(status(&group(320), &served, Growth::Refused), Ok(()));
-        assert_eq!(status(&group(384), &served, Growth::Refused), Err(422));
+        let allowed = GrowthMode::Allowed(crate::process::control::Loss::Refused);
+        assert_eq!(status(&group(320), &served, GrowthMode::Refused), Ok(()));
+        assert_eq!(status(&group(384), &served, GrowthMode::Refused), Err(422));
         assert_eq!(status(&group(384), &served, allowed), Ok(()));
         served.map.groups[1].moving = Some(frs_conf::MoveMode::Lossless);
         assert_eq!(status(&group(384), &served, allowed), Err(409));

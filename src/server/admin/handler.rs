@@ -1,9 +1,9 @@
-//! The handler answers requests, at once or when their result has come.
+//! The handler answers requests, either at once or when their result is ready.
 //!
-//! Invariant: nothing here waits but for the disk, where a change is written to map.xml and to the
-//! log of changes, and at most a second for the master's line in that log. A change is in progress
-//! while other requests are served. An inspection of the files runs on its own thread, and a
-//! long history is written there. Void records are cleared in pieces.
+//! Invariant: the handler waits only for the disk, to write a change to map.xml and to the log of
+//! changes, and at most a second for a line of the master in that log. It serves other requests
+//! while a change is in progress. A second thread inspects the files and writes long histories.
+//! Void records are cleared in portions.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::change_queue::{Done, MapChanges, UNKNOWN, WantedChange, unlogged};
 use super::connection::AdminRequest;
 use super::health::{ClusterHealth, HealthReport, MasterHealth, WorkerCounts};
-use super::inspections::{Finding, InspectQueue, Inspection};
+use super::inspections::{InspectQueue, Inspection, InspectionOutput};
 use super::map_edit::{self, BizName};
 use super::map_json;
 use super::page;
@@ -23,7 +23,6 @@ use super::response::{Addressed, Refusal, Response, StatusDocument};
 use super::route::{Change, Route};
 use super::subject;
 use crate::process::change_log::{Author, Conclusion, LoggedChange, Outcome, What};
-use crate::process::void_records::VoidRecords;
 use crate::protocol::element::Element;
 use crate::protocol::{Code, Format};
 use crate::stats::history::History;
@@ -35,43 +34,44 @@ use frs_base::clock;
 use frs_base::sys::process::Pid;
 use frs_conf::{AdminTokens, EpochStep, Http, TokenError};
 use frs_conf::{active, outline};
-use frs_engine::{ItemError, RecordError, RecordFigures, Role, Service};
+use frs_engine::{ItemError, RecordError, RecordFigures, Role, Service, VoidRecords};
 use frs_store::Counter;
 
-/// Key-nodes in which void records are cleared before other requests are served.
+/// The key-nodes in which void records are cleared before other requests are served.
 const CLEAR_KEY_NODES: u32 = 512;
-/// After the end of a second, until it is noted.
+/// The delay after the end of a second before its figures are noted.
 const SECOND_IS_OVER_MS: u64 = 5;
-/// A reset waits this long for a key-node that is held.
+/// How long a reset waits for a key-node that another process holds.
 const CLEAR_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The most businesses in the rows of a history that is written at once: that takes 10 to 30 ms.
-/// The dashboard's questions of each second have fewer.
+/// The most businesses in the rows of a history that is written at once, which takes 10 to 30 ms.
+/// The dashboard's requests of each second stay below this.
 const CELLS_AT_ONCE: usize = 10_000;
 
-/// The text of the metrics is made anew for those that scrape it when it is this old, so that a
-/// flood of them costs the plane no more than one.
+/// The age at which the text of the metrics is made anew for scrapers. So many scrapers cost no
+/// more than one.
 pub const SCRAPE_AGE: Duration = Duration::from_secs(1);
 
 /// The receiver of an answer, and its request for the log.
 #[derive(Debug, Clone)]
-pub struct Who {
-    /// The connection's number.
+pub struct Requester {
+    /// The number of the connection.
     pub client: usize,
     /// The format of the answer.
     pub format: Format,
     /// The peer, as text for the log.
     pub peer: Arc<str>,
-    /// The name of its token, or its user. None: it has none, and changes nothing.
+    /// The name of the client's token, or its user. `None` if it has neither, so that it changes
+    /// nothing.
     pub name: Option<Arc<str>>,
-    /// Method, path and parameters without a key.
+    /// The method, path and parameters without the key.
     pub line: String,
     /// Whether the request is a change.
     pub changes: bool,
 }
 
-impl Who {
-    /// Its name, for the log of changes.
+impl Requester {
+    /// The author of a change, for the log of changes.
     fn author(&self) -> Author {
         let who = self.name.clone().unwrap_or_else(|| "unknown".into());
         Author { who, peer: Some(Arc::clone(&self.peer)) }
@@ -81,17 +81,18 @@ impl Who {
 /// The handler.
 pub struct Handler {
     service: Service,
-    changes: MapChanges<Who>,
-    inspections: InspectQueue<Who>,
+    changes: MapChanges<Requester>,
+    inspections: InspectQueue<Requester>,
     tokens: Option<AdminTokens>,
     waiting_reset: Option<WaitingReset>,
     map: Option<MapText>,
-    /// The metrics as they were scraped last.
-    scraped: Option<Scraped>,
-    /// Past figures, for rates.
+    /// The metrics as they were last scraped.
+    scraped: Option<ScrapedMetrics>,
+    /// Past figures, from which rates are computed.
     history: History,
     next_note: Instant,
-    /// The history in the data directory. None: there is only `<metrics>`, which does not serve it.
+    /// The history in the data directory. `None` if there is only `<metrics>`, which does not serve
+    /// it.
     recording: Option<Recording>,
     data_dir: PathBuf,
     master: Pid,
@@ -103,19 +104,19 @@ pub struct Handler {
 struct MapText {
     generation: u64,
     xml: Arc<[u8]>,
-    /// Made when first asked for.
+    /// Made on the first request for it.
     json: Option<Arc<[u8]>>,
 }
 
-/// The text of the metrics.
-struct Scraped {
+/// The text of the metrics, and the time it was made.
+struct ScrapedMetrics {
     made: Instant,
     text: Arc<[u8]>,
 }
 
 /// A reset that waits until the void records of its biz are cleared.
 struct WaitingReset {
-    wanted: WantedChange<Who>,
+    wanted: WantedChange<Requester>,
     biz_id: u32,
     void_records: VoidRecords,
 }
@@ -124,8 +125,8 @@ struct WaitingReset {
 #[expect(missing_docs)]
 pub struct HandlerParts {
     pub service: Service,
-    pub changes: MapChanges<Who>,
-    pub inspections: InspectQueue<Who>,
+    pub changes: MapChanges<Requester>,
+    pub inspections: InspectQueue<Requester>,
     pub data_dir: PathBuf,
     pub master: Pid,
     pub pulse: Arc<Pulse>,
@@ -134,7 +135,7 @@ pub struct HandlerParts {
 }
 
 impl Handler {
-    /// A handler that has read the tokens.
+    /// Makes a handler, and reads the tokens.
     pub fn new(parts: HandlerParts) -> Handler {
         let HandlerParts {
             service,
@@ -167,12 +168,12 @@ impl Handler {
         handler
     }
 
-    /// Notes how the changes have ended that a keeper had begun before it died. A biz that is as
-    /// such a change would have it is changed; of the others nobody can tell.
+    /// Notes the outcome of changes that a keeper began before it died. A change of a biz is done
+    /// if the biz has the text of the change. The outcome of any other change is unknown.
     fn conclude_orphans(&mut self) {
         let map = self.elements(None).ok().flatten().unwrap_or_default();
         let is_made = |change: &LoggedChange| {
-            let is_edit = matches!(change.what, What::Biz | What::Undo);
+            let is_edit = matches!(change.kind, ChangeKind::Biz | ChangeKind::Undo);
             let new = change.new.as_deref().filter(|_| is_edit);
             new.is_some_and(|new| map_edit::holds(&map, new))
         };
@@ -182,12 +183,12 @@ impl Handler {
         }
     }
 
-    /// The tokens of which a change over TCP must carry one.
+    /// The tokens. A change over TCP must carry one of them.
     pub fn tokens(&self) -> Option<&AdminTokens> {
         self.tokens.as_ref()
     }
 
-    /// `<http>` of the configuration in force.
+    /// The `<http>` of the configuration in force.
     pub fn http(&self) -> &Http {
         &self.service.conf().srv.http
     }
@@ -203,7 +204,7 @@ impl Handler {
         let conf = self.service.conf();
         let tokens = conf.admin_tokens();
         if let Err(missing @ TokenError::Missing { .. }) = &tokens {
-            // As shipped, there is no token: this is no error.
+            // A new installation has no token, so this is no error.
             tracing::info!("{}", missing.in_admin_words());
         } else {
             conf.token_warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
@@ -211,7 +212,7 @@ impl Handler {
         self.tokens = tokens.unwrap_or(None);
     }
 
-    /// Notes the figures once a second, since a rate needs two samples.
+    /// Notes the figures once a second, because a rate needs two samples.
     pub fn note_figures(&mut self, now: Instant) {
         if self.next_note > now {
             return;
@@ -222,12 +223,12 @@ impl Handler {
         if let Some(recording) = &mut self.recording {
             recording.note(now, time, &sums);
         }
-        // A little after each whole second: each has a row of its own.
+        // The next sample follows shortly after a whole second, so that each second gets a row.
         let left_ms = 1000 - time % 1000 + SECOND_IS_OVER_MS;
         self.next_note = now + Duration::from_millis(left_ms);
     }
 
-    /// When to note them next.
+    /// When to note the figures next.
     pub fn next_note(&self) -> Instant {
         self.next_note
     }
@@ -243,21 +244,21 @@ impl Handler {
     /// The metrics, at most [`SCRAPE_AGE`] old.
     fn scrape(&mut self) -> Arc<[u8]> {
         let now = clock::instant();
-        let is_fresh = |scraped: &&Scraped| now.duration_since(scraped.made) < SCRAPE_AGE;
+        let is_fresh = |scraped: &&ScrapedMetrics| now.duration_since(scraped.made) < SCRAPE_AGE;
         if let Some(scraped) = self.scraped.as_ref().filter(is_fresh) {
             return Arc::clone(&scraped.text);
         }
         let text: Arc<[u8]> = metrics::text(&self.figures()).into_bytes().into();
-        self.scraped = Some(Scraped { made: now, text: Arc::clone(&text) });
+        self.scraped = Some(ScrapedMetrics { made: now, text: Arc::clone(&text) });
         text
     }
 
-    /// Whether a client from this address may read metrics. None: it came over a unix socket.
+    /// Whether a client from this address may read metrics. `None` for a client on a unix socket.
     pub fn allows(&self, address: Option<IpAddr>) -> bool {
         self.service.conf().srv.allows(address)
     }
 
-    /// Counts a client that may not.
+    /// Counts a client that may not read metrics.
     pub fn count_refused(&self) {
         if let Some(counters) = self.service.handle().counters() {
             counters.count(Counter::Connections);
@@ -265,22 +266,22 @@ impl Handler {
         }
     }
 
-    /// Whether something in progress needs attention.
+    /// Whether work in progress needs attention.
     pub fn is_busy(&self) -> bool {
         self.waiting_reset.is_some() || self.changes.is_busy()
     }
 
-    /// Whether there is work to do at once.
+    /// Whether the handler has work now.
     pub fn has_work(&self) -> bool {
         self.waiting_reset.as_ref().is_some_and(|reset| reset.void_records.held_since().is_none())
     }
 
-    /// Takes a request; returns the answer if it is ready at once.
-    pub fn take(&mut self, who: Who, asked: AdminRequest) -> Option<Response> {
+    /// Takes a request. Returns the answer if it is ready at once.
+    pub fn take(&mut self, requester: Requester, asked: AdminRequest) -> Option<Response> {
         let AdminRequest { route, body, body_format, .. } = asked;
-        let format = who.format;
-        let look = |what| (what, who.clone());
-        let (what, who) = match route {
+        let format = requester.format;
+        let look = |content| (content, requester.clone());
+        let (content, requester) = match route {
             Route::Health => {
                 let StatusDocument { status, root } = self.health_report().document();
                 return Some(Response::document(status, format, &root));
@@ -312,75 +313,87 @@ impl Handler {
                     Ok(body) => body,
                     Err(refusal) => return Some(Response::refusal(format, &refusal)),
                 };
-                return self.take_change(who, change, body);
+                return self.take_change(requester, change, body);
             }
-            Route::Node(which) => look(Inspection::Node(which)),
+            Route::Node(record) => look(Inspection::Node(record)),
             Route::Top { most, of } => look(Inspection::Top { most, of }),
             Route::Changes { before, most } => look(Inspection::Changes { before, most }),
         };
-        self.inspections.ask(who, what).err().map(|refusal| Response::refusal(format, &refusal))
+        self.inspections
+            .ask(requester, content)
+            .err()
+            .map(|refusal| Response::refusal(format, &refusal))
     }
 
-    fn take_change(&mut self, who: Who, change: Change, body: Vec<u8>) -> Option<Response> {
-        let author = who.author();
-        if let Change::PutNode { which, .. } | Change::DeleteNode(which) = &change {
+    fn take_change(
+        &mut self,
+        requester: Requester,
+        change: Change,
+        body: Vec<u8>,
+    ) -> Option<Response> {
+        let author = requester.author();
+        if let Change::PutNode { record, .. } | Change::DeleteNode(record) = &change {
             let map = &self.service.conf().map;
-            let biz = map.find_biz(&which.biz).map(|index| &*map.bizs[index].name);
-            let subject = subject::of_record(which, biz);
+            let biz = map.find_biz(&record.biz).map(|index| &*map.bizs[index].name);
+            let subject = subject::of_record(record, biz);
             let begun = self.changes.log().begin(&author, &[subject]).map_err(unlogged);
             let done = begun.and_then(|ids| {
                 let changed = self.change_record(&change);
-                let failed = Conclusion::from(Outcome::Failed);
+                let failed = Conclusion::from(ChangeOutcome::Failed);
                 let conclusion = changed.as_ref().map_or(failed, Conclusion::clone);
                 self.changes.log().conclude(&ids, &conclusion);
                 changed
             });
             let root = Element::new("done");
-            return Some(answer(&who, done.map(|_| StatusDocument { status: 200, root })));
+            return Some(answer(&requester, done.map(|_| StatusDocument { status: 200, root })));
         }
-        self.changes.push(WantedChange { who, author, change, body, cleared: None });
+        self.changes.push(WantedChange { requester, author, change, body, cleared: None });
         None
     }
 
-    /// Changes a record; returns what it was, and what it is.
+    /// Changes a record. Returns its figures before and after.
     fn change_record(&mut self, change: &Change) -> Result<Conclusion, Refusal> {
         let now = clock::now();
         let text = |figures: &RecordFigures| Some(subject::record_text(figures));
         let changed = match change {
-            Change::PutNode { which, limit, used } => {
-                let edit = self.service.set_used(which.name(), *limit, *used as u32, now);
+            Change::PutNode { record, limit, used } => {
+                let edit = self.service.set_used(record.name(), *limit, *used as u32, now);
                 edit.map(|edit| Some((text(&edit.old), text(&edit.new))))
             }
-            Change::DeleteNode(which) => {
-                let erased = self.service.erase(which.name(), now);
+            Change::DeleteNode(record) => {
+                let erased = self.service.erase(record.name(), now);
                 erased.map(|erased| erased.map(|old| (text(&old), None)))
             }
             _ => Ok(None),
         };
         match changed {
-            Ok(Some((old, new))) => Ok(Conclusion { outcome: Outcome::Done, old, new }),
+            Ok(Some((old, new))) => Ok(Conclusion { outcome: ChangeOutcome::Done, old, new }),
             Ok(None) => Err(Refusal::not_found("no such record")),
             Err(error) => Err(record_refusal(error)),
         }
     }
 
-    /// Advances the work in progress; appends every answer that is ready.
-    pub fn go_on(&mut self, tell: &mut Vec<Addressed<Who, Response>>) -> std::io::Result<()> {
-        while let Some(Addressed { who, what: found }) = self.inspections.found()? {
+    /// Advances the work in progress, and appends every answer that is ready.
+    pub fn go_on(&mut self, tell: &mut Vec<Addressed<Requester, Response>>) -> std::io::Result<()> {
+        while let Some(Addressed { requester, content: found }) = self.inspections.found()? {
             let response = match found {
-                Ok(Finding::Document(root)) => Response::document(200, who.format, &root),
-                Ok(Finding::Text(text)) => Response::text(who.format, text.into_bytes().into()),
-                Err(refusal) => Response::refusal(who.format, &refusal),
+                Ok(InspectionOutput::Document(root)) => {
+                    Response::document(200, requester.format, &root)
+                }
+                Ok(InspectionOutput::Text(text)) => {
+                    Response::text(requester.format, text.into_bytes().into())
+                }
+                Err(refusal) => Response::refusal(requester.format, &refusal),
             };
-            tell.push(Addressed { who, what: response });
+            tell.push(Addressed { requester, content: response });
         }
         self.go_on_clearing(tell);
         let now_ns = clock::monotonic_ns();
         self.changes.retry_pending(now_ns);
         self.changes.resume(self.service.handle().runtime(), now_ns);
-        if let Some(Addressed { who, what: done }) = self.changes.poll(now_ns) {
-            let response = answer(&who, done);
-            tell.push(Addressed { who, what: response });
+        if let Some(Addressed { requester, content: done }) = self.changes.poll(now_ns) {
+            let response = answer(&requester, done);
+            tell.push(Addressed { requester, content: response });
         }
         while self.waiting_reset.is_none()
             && let Some(wanted) = self.changes.take_next()
@@ -390,17 +403,18 @@ impl Handler {
         Ok(())
     }
 
-    /// Ends with this keeper.
+    /// Ends the work in progress before the keeper ends.
     pub fn end(&mut self) {
         self.changes.end(self.service.handle().runtime());
     }
 
     fn begin_change(
         &mut self,
-        wanted: WantedChange<Who>,
-        tell: &mut Vec<Addressed<Who, Response>>,
+        wanted: WantedChange<Requester>,
+        tell: &mut Vec<Addressed<Requester, Response>>,
     ) {
-        // The answer to the previous change said that all processes use it, so this one must, too.
+        // The answer to the previous change promises that all processes use it, so this process
+        // must, too.
         self.begin_tick();
         if let Some(biz_id) = self.biz_to_clear(&wanted.change) {
             let void_records = VoidRecords::default();
@@ -410,12 +424,16 @@ impl Handler {
         self.ask_master(wanted, tell);
     }
 
-    fn ask_master(&mut self, wanted: WantedChange<Who>, tell: &mut Vec<Addressed<Who, Response>>) {
+    fn ask_master(
+        &mut self,
+        wanted: WantedChange<Requester>,
+        tell: &mut Vec<Addressed<Requester, Response>>,
+    ) {
         let runtime = self.service.handle().runtime();
         let begun = self.changes.begin(wanted, runtime, clock::monotonic_ns());
-        if let Some(Addressed { who, what: done }) = begun {
-            let response = answer(&who, done);
-            tell.push(Addressed { who, what: response });
+        if let Some(Addressed { requester, content: done }) = begun {
+            let response = answer(&requester, done);
+            tell.push(Addressed { requester, content: response });
         }
     }
 
@@ -428,7 +446,7 @@ impl Handler {
         step.must_clear.then_some(biz.id)
     }
 
-    fn go_on_clearing(&mut self, tell: &mut Vec<Addressed<Who, Response>>) {
+    fn go_on_clearing(&mut self, tell: &mut Vec<Addressed<Requester, Response>>) {
         let Some(mut waiting) = self.waiting_reset.take() else { return };
         let WaitingReset { wanted, biz_id, void_records } = &mut waiting;
         match void_records.clear_next(&mut self.service, *biz_id, CLEAR_KEY_NODES) {
@@ -440,9 +458,9 @@ impl Handler {
             Err(error) => {
                 let held = void_records.held_since().map(clock::since);
                 if held.is_some_and(|held| held > CLEAR_PATIENCE) {
-                    let who = waiting.wanted.who;
-                    let response = answer(&who, Err(record_refusal(error.into())));
-                    return tell.push(Addressed { who, what: response });
+                    let requester = waiting.wanted.requester;
+                    let response = answer(&requester, Err(record_refusal(error.into())));
+                    return tell.push(Addressed { requester, content: response });
                 }
             }
         }
@@ -503,15 +521,11 @@ impl Handler {
                 .checkpoints_failing_since()
                 .map(|since_ms| clock::now().saturating_sub(since_ms) / 1000),
             quarantined: self.service.unserved_groups(),
-            cluster: conf.srv.cluster.as_ref().map(|_| {
-                let state = snapshot::cluster(runtime);
-                let nodes = state.as_ref().map_or(&[][..], |state| &state.nodes);
-                ClusterHealth {
-                    has_courier: state.is_some(),
-                    nodes_up: nodes.iter().filter(|node| node.is_up).count() as u64,
-                    nodes: nodes.len() as u64,
-                }
-            }),
+            cluster: conf
+                .srv
+                .cluster
+                .as_ref()
+                .map(|_| ClusterHealth::of(snapshot::cluster(runtime).as_ref())),
             reload_refused: runtime.is_reload_refused(),
             generation,
             degraded: conf.srv.degrade,
@@ -527,15 +541,15 @@ fn response(format: Format, text: Result<Arc<[u8]>, Refusal>) -> Response {
     }
 }
 
-/// Elements of the map in force, in JSON.
-fn as_json(text: &[u8], shape: &'static map_json::Shape) -> Result<Arc<[u8]>, Refusal> {
+/// Elements of the map in force, as JSON.
+fn as_json(text: &[u8], shape: &'static map_json::JsonShape) -> Result<Arc<[u8]>, Refusal> {
     let text = String::from_utf8_lossy(text);
     let tree = outline::tree("map.xml", &text, shape.element)
         .map_err(|faults| Refusal::io(faults.to_string()))?;
     Ok(map_json::document(&tree, shape).into_bytes().into())
 }
 
-/// The `<biz>` of a body, as map.xml has it.
+/// The `<biz>` of a body in the form of map.xml.
 fn as_xml(body: Vec<u8>, format: Format) -> Result<Vec<u8>, Refusal> {
     match format {
         Format::Xml => Ok(body),
@@ -544,10 +558,10 @@ fn as_xml(body: Vec<u8>, format: Format) -> Result<Vec<u8>, Refusal> {
 }
 
 /// The answer to a change.
-fn answer(who: &Who, done: Done) -> Response {
+fn answer(requester: &Requester, done: Done) -> Response {
     match done {
-        Ok(StatusDocument { status, root }) => Response::document(status, who.format, &root),
-        Err(refusal) => Response::refusal(who.format, &refusal),
+        Ok(StatusDocument { status, root }) => Response::document(status, requester.format, &root),
+        Err(refusal) => Response::refusal(requester.format, &refusal),
     }
 }
 

@@ -1,20 +1,21 @@
-//! The server's health: master, workers, keeper, store.
+//! The server's health: master, workers, keeper, store, cluster.
 //!
-//! Pure: all facts come in as values.
+//! Invariant: all facts are arguments. Nothing here reads the system.
 
 use super::response::StatusDocument;
 use crate::protocol::element::Element;
+use frs_cluster::figures::ClusterState;
 
 /// The master as the keeper sees it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MasterHealth {
-    /// Its process id.
+    /// The process id of the master.
     pub pid: u32,
-    /// It lives.
+    /// Whether the master lives.
     pub is_there: bool,
 }
 
-/// How many workers there are.
+/// The numbers of workers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WorkerCounts {
     /// The number in the configuration.
@@ -26,12 +27,24 @@ pub struct WorkerCounts {
 /// The cluster, by its courier.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ClusterHealth {
-    /// The courier lives.
+    /// Whether the courier lives.
     pub has_courier: bool,
     /// Nodes that answer.
     pub nodes_up: u64,
     /// Nodes that the courier knows.
     pub nodes: u64,
+}
+
+impl ClusterHealth {
+    /// The health of the cluster in this state; `None`: no courier lives.
+    pub fn of(state: Option<&ClusterState>) -> ClusterHealth {
+        let nodes = state.map_or(&[][..], |state| &state.nodes);
+        ClusterHealth {
+            has_courier: state.is_some(),
+            nodes_up: nodes.iter().filter(|node| node.is_up).count() as u64,
+            nodes: nodes.len() as u64,
+        }
+    }
 }
 
 /// The facts about the server's health.
@@ -47,21 +60,21 @@ pub struct HealthReport {
     pub flushing_ms: Option<u64>,
     /// Whether the last flush failed.
     pub flush_failed: bool,
-    /// Since when checkpoints fail, in seconds. None: they do not.
+    /// Since when checkpoints fail, in seconds. `None` if they do not fail.
     pub checkpoints_failing_s: Option<u64>,
     /// Groups that are not served.
     pub quarantined: Vec<String>,
     /// The cluster, if there is one.
     pub cluster: Option<ClusterHealth>,
-    /// The files are others than those in force: the last reload of them was refused.
+    /// The last reload was refused, so the files may differ from the configuration in force.
     pub reload_refused: bool,
     /// The generation in force.
     pub generation: u64,
-    /// Nothing is limited.
+    /// Whether all limits are switched off.
     pub degraded: bool,
 }
 
-/// A flush takes less than this unless the disk hangs.
+/// The longest time of a flush, unless the disk hangs.
 const FLUSH_BOUND_MS: u64 = 30_000;
 
 impl HealthReport {
@@ -96,8 +109,8 @@ impl HealthReport {
         problems
     }
 
-    /// What is wrong with the cluster, in words. It makes no request fail: on-down decides what
-    /// shared limits answer, and all others need no cluster.
+    /// The problem of the cluster, in words. It makes no request fail: on-down decides the answers
+    /// of shared limits, and all other limits need no cluster.
     pub fn cluster_problem(&self) -> Option<&'static str> {
         match self.cluster? {
             ClusterHealth { has_courier: false, .. } => {
@@ -113,7 +126,8 @@ impl HealthReport {
         }
     }
 
-    /// What is wrong with the files of the configuration, in words. The one in force serves on.
+    /// The problem of the configuration files, in words. The configuration in force is still
+    /// served.
     fn reload_problem(&self) -> Option<&'static str> {
         self.reload_refused.then_some(
             "configuration: the last reload was refused, and the configuration before it is in \
@@ -121,7 +135,7 @@ impl HealthReport {
         )
     }
 
-    /// The document that answers a request.
+    /// The document that answers a health request.
     pub fn document(&self) -> StatusDocument {
         let problems = self.problems();
         let is_well = |part: &str| !problems.iter().any(|words| words.starts_with(part));

@@ -1,9 +1,9 @@
-//! Inspections of the files, on a thread of their own, since a walk over a large group takes long;
-//! and the documents of long histories, since to write them takes long, too.
+//! Inspections of the files, and the writing of long histories, in a thread of their own. A walk
+//! over a large group takes long, as does the writing of a long history.
 //!
 //! Invariant: an inspection takes no semaphore and writes nothing. A request waits only for the
-//! inspections before it, and delays no other client. The number that wait is bounded, so that
-//! connections are left for other requests.
+//! inspections before it, and delays no other client. The number of waiting requests is bounded, so
+//! that connections are left for others.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
 use mio::Waker;
 
 use super::response::{Addressed, Refusal};
-use super::route::{TopKeys, Which};
+use super::route::{RecordRef, TopKeys};
 use super::subject;
 use crate::process::change_log;
 use crate::protocol::element::Element;
@@ -20,58 +20,59 @@ use crate::protocol::{Code, Format};
 use crate::stats::snapshot::Stats;
 use crate::stats::stats_document::stats_text;
 use frs_base::clock;
+use frs_cluster::PLUG;
 use frs_conf::Scope;
 use frs_conf::key::KeyForm;
-use frs_engine::inspect::{Error, LeaseRecord, Look, NodeRecord, Reader, RefusedNode};
+use frs_engine::inspect::{Error, Look, NodeRecord, Reader, RefusedNode, SharedRecord};
 use frs_limit::LimitFigures;
 
-/// What to look for.
+/// A request to the thread.
 #[derive(Debug)]
 #[expect(missing_docs)]
 pub enum Inspection {
-    Node(Which),
+    Node(RecordRef),
     Top { most: usize, of: TopKeys },
     Changes { before: u64, most: usize },
     Figures { figures: Box<Stats>, format: Format },
 }
 
-/// The texts of changes in one answer, in bytes: one goes beyond it at most.
+/// The most bytes of texts of changes in one answer. The last change may exceed it.
 const LISTED_BYTES: usize = 512 << 10;
 
-/// A document, or the text of one that is written already.
+/// A document, or the text of a document.
 #[derive(Debug)]
 #[expect(missing_docs)]
-pub enum Finding {
+pub enum InspectionOutput {
     Document(Element),
     Text(String),
 }
 
-/// The result.
-pub type Found = Result<Finding, Refusal>;
+/// The result of an inspection.
+pub type InspectionResult = Result<InspectionOutput, Refusal>;
 
-/// The most inspections requested and not answered: half of those that may wait.
+/// The most inspections that wait for an answer: half of the clients that may hold one.
 pub const MOST: usize = super::client_eviction::MAX_HOLDING / 2;
 
-/// Results that the caller has not taken: one that waits, and one that waits behind it.
+/// The most results that the caller has not taken: one in the channel, and one whose sender waits.
 pub const READY: usize = 2;
 
-/// The caller's end of the thread.
+/// The caller's end of the channels to the thread.
 pub struct InspectQueue<W> {
     ask: Sender<Addressed<W, Inspection>>,
-    found: Receiver<Addressed<W, Found>>,
+    found: Receiver<Addressed<W, InspectionResult>>,
     waiting: usize,
 }
 
 impl<W: Send + 'static> InspectQueue<W> {
-    /// Starts the thread. It ends when the value is dropped.
+    /// Starts the thread. The thread ends when the value is dropped.
     pub fn start(data_dir: PathBuf, waker: Arc<Waker>) -> std::io::Result<InspectQueue<W>> {
         let (ask, asked) = channel::<Addressed<W, Inspection>>();
         let (tell, found) = sync_channel(READY - 1);
         std::thread::Builder::new().name("frs-inspections".to_owned()).spawn(move || {
             let _name = crate::process::log::name_process("admin");
             let mut thread = InspectThread { data_dir, reader: None };
-            while let Ok(Addressed { who, what }) = asked.recv() {
-                let found = Addressed { who, what: thread.look(&what) };
+            while let Ok(Addressed { requester, content }) = asked.recv() {
+                let found = Addressed { requester, content: thread.look(&content) };
                 if tell.send(found).is_err() || waker.wake().is_err() {
                     return;
                 }
@@ -83,21 +84,23 @@ impl<W: Send + 'static> InspectQueue<W> {
     /// Requests an inspection.
     ///
     /// # Errors
-    /// Too many are waiting, or the thread has ended.
-    pub fn ask(&mut self, who: W, what: Inspection) -> Result<(), Refusal> {
+    /// Too many inspections wait, or the thread has ended.
+    pub fn ask(&mut self, requester: W, content: Inspection) -> Result<(), Refusal> {
         if self.waiting >= MOST {
             return Err(Refusal::busy(format!(
                 "{MOST} others wait for their turn to read the files"
             )));
         }
         let gone = "the thread that reads the files has ended";
-        self.ask.send(Addressed { who, what }).map_err(|_| Refusal::new(503, Code::Store, gone))?;
+        self.ask
+            .send(Addressed { requester, content })
+            .map_err(|_| Refusal::new(503, Code::Store, gone))?;
         self.waiting += 1;
         Ok(())
     }
 
     /// The next result.
-    pub fn found(&mut self) -> Result<Option<Addressed<W, Found>>, std::io::Error> {
+    pub fn found(&mut self) -> Result<Option<Addressed<W, InspectionResult>>, std::io::Error> {
         match self.found.try_recv() {
             Ok(found) => {
                 self.waiting = self.waiting.saturating_sub(1);
@@ -113,21 +116,21 @@ impl<W: Send + 'static> InspectQueue<W> {
 
 struct InspectThread {
     data_dir: PathBuf,
-    /// Made when first needed, since it maps all groups.
+    /// Made on the first use, because it maps all groups.
     reader: Option<Reader>,
 }
 
 impl InspectThread {
-    fn look(&mut self, what: &Inspection) -> Found {
+    fn look(&mut self, content: &Inspection) -> InspectionResult {
         let now = clock::now();
-        match what {
-            Inspection::Node(Which { biz, key }) => {
+        match content {
+            Inspection::Node(RecordRef { biz, key }) => {
                 let reader = self.reader().map_err(refused)?;
                 let found = match key {
                     Some(key) => reader.node(biz, key, now),
                     None => reader.whole(biz, now),
                 };
-                node(found.map_err(refused)?).map(Finding::Document)
+                node(found.map_err(refused)?).map(InspectionOutput::Document)
             }
             Inspection::Top { most, of: TopKeys::Kept { biz, by } } => {
                 let reader = self.reader().map_err(refused)?;
@@ -138,7 +141,9 @@ impl InspectThread {
                         .with("used", record.used())
                         .with("last", record.last_use_ms)
                 });
-                Ok(Finding::Document(Element::new("top").with("biz", &**biz).holding(nodes)))
+                Ok(InspectionOutput::Document(
+                    Element::new("top").with("biz", &**biz).holding(nodes),
+                ))
             }
             Inspection::Top { most, of: TopKeys::Refused { biz, window } } => {
                 let reader = self.reader().map_err(refused)?;
@@ -148,15 +153,15 @@ impl InspectThread {
                     .with_some("biz", biz.clone())
                     .with("since", found.since_ms)
                     .holding(found.nodes.iter().map(refused_element));
-                Ok(Finding::Document(top))
+                Ok(InspectionOutput::Document(top))
             }
             Inspection::Changes { before, most } => {
                 let found = change_log::list(&self.data_dir, *before, *most, LISTED_BYTES);
                 let found = found.map_err(|error| Refusal::io(format!("changes.log: {error}")))?;
-                Ok(Finding::Document(subject::document(found)))
+                Ok(InspectionOutput::Document(subject::document(found)))
             }
             Inspection::Figures { figures, format } => {
-                Ok(Finding::Text(stats_text(figures, *format)))
+                Ok(InspectionOutput::Text(stats_text(figures, *format)))
             }
         }
     }
@@ -166,7 +171,7 @@ impl InspectThread {
             Some(reader) => {
                 reader.refresh()?;
             }
-            none => *none = Some(Reader::open(&self.data_dir)?),
+            none => *none = Some(Reader::open_with(&self.data_dir, PLUG)?),
         }
         self.reader.as_mut().ok_or(Error::NoConfiguration { data_dir: self.data_dir.clone() })
     }
@@ -234,13 +239,13 @@ fn limit_element(limit: &LimitFigures, record: &NodeRecord) -> Element {
         .with_some("retry", limit.retry_ms)
         .with_some("standard-error", limit.standard_error())
         .with_some("history", record.history(limit));
-    match record.lease(limit.index) {
+    match record.shared(limit.index) {
         Some(lease) => element.holding_one(lease_element(lease)),
         None => element,
     }
 }
 
-fn lease_element(lease: &LeaseRecord) -> Element {
+fn lease_element(lease: &SharedRecord) -> Element {
     Element::new("lease")
         .with("allowance", lease.allowance)
         .with("used", lease.used)

@@ -1,4 +1,4 @@
-//! Edits map.xml as text: it puts or removes one `<biz>` and leaves every other byte unchanged.
+//! Edits map.xml as text: puts or removes one `<biz>`, and leaves every other byte unchanged.
 //!
 //! Invariant: an edit changes only the bytes of one element and the white space that surrounds it
 //! alone. The inserted text is one whole element to the same parser that reads the file, so it
@@ -8,21 +8,22 @@
 use std::ops::Range;
 
 use frs_conf::Faults;
-use frs_conf::outline::{self, Outline, Stretch};
+use frs_conf::outline::{self, ElementSpan, Outline};
 
 const MARK: &str = "\u{feff}";
 
 /// The business named in a path, after `/biz/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BizName<'n> {
-    /// By its number.
+    /// The id of the business.
     Id(u32),
-    /// By its name.
+    /// The name of the business.
     Name(&'n str),
 }
 
 impl<'n> BizName<'n> {
-    /// Digits are a number: no name consists of digits only. A number has one text: 01001 is none.
+    /// A text of digits is an id, because no name consists of digits only. An id has a single text,
+    /// so 01001 is none.
     pub fn of(text: &'n str) -> Option<BizName<'n>> {
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
             let id = (!text.starts_with('0')).then(|| text.parse().ok()).flatten();
@@ -32,7 +33,7 @@ impl<'n> BizName<'n> {
         ((1..=64).contains(&text.len()) && text.bytes().all(fits)).then_some(BizName::Name(text))
     }
 
-    fn names(self, element: &Stretch) -> bool {
+    fn names(self, element: &ElementSpan) -> bool {
         let value = |name| element.attribute(name).map(str::trim);
         match self {
             BizName::Id(id) => value("id").and_then(|text| text.parse().ok()) == Some(id),
@@ -41,10 +42,10 @@ impl<'n> BizName<'n> {
     }
 }
 
-/// Why a text cannot be edited.
+/// The reason why a text cannot be edited.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// One of the texts is not XML, or has another root.
+    /// One of the texts is not well-formed, or has another root.
     #[error("{0}")]
     Faults(#[from] Faults),
     /// The element is a business other than the named one.
@@ -53,25 +54,25 @@ pub enum EditError {
     /// There is no such business.
     #[error("map.xml has no such biz")]
     Unknown,
-    /// The business is no longer what it became by the change.
+    /// The business has changed since the change that is to be undone.
     #[error("the biz has changed since")]
     Changed,
 }
 
-/// An edited text, and what was edited.
+/// An edited text, and the edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
     /// The text.
     pub text: String,
     /// The name of the business, or its number if it has none.
     pub name: String,
-    /// Its element before. None: there was no such business.
+    /// The element of the business before. `None` if there was none.
     pub old: Option<String>,
-    /// Its element now. None: it is removed.
+    /// The element of the business now. `None` if it is removed.
     pub new: Option<String>,
 }
 
-/// The names of the two texts of an edit in fault messages.
+/// The names of the two texts of an edit, for faults.
 #[derive(Debug, Clone, Copy)]
 pub struct TextNames<'n> {
     /// The map.
@@ -80,7 +81,7 @@ pub struct TextNames<'n> {
     pub biz: &'n str,
 }
 
-/// Replaces the `<biz>` of that name, or appends one after all others.
+/// Replaces the named `<biz>`, or appends one after all others.
 ///
 /// # Errors
 /// A text is not well-formed, or `biz` is not the named business.
@@ -129,23 +130,23 @@ pub fn remove(map: &str, meant: BizName<'_>, name: &str) -> Result<Edit, EditErr
     })
 }
 
-/// An edit that is taken back, by the elements before and after it.
+/// An edit to revert, by the elements before and after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Undone<'t> {
-    /// The element before. None: there was none.
+pub struct EditToRevert<'t> {
+    /// The element before the edit. `None` if there was none.
     pub old: Option<&'t str>,
-    /// The element that it became. None: it was removed.
+    /// The element after the edit. `None` if it was removed.
     pub new: Option<&'t str>,
 }
 
-/// Takes an edit back, if the business is still what it became by it.
+/// Reverts an edit, if the business still has the element of that edit.
 ///
 /// # Errors
 /// The map is not well-formed, or the business has changed since.
-pub fn revert(map: &str, undone: Undone<'_>, name: &str) -> Result<Edit, EditError> {
+pub fn revert(map: &str, undone: EditToRevert<'_>, name: &str) -> Result<Edit, EditError> {
     let Marked { mark, text: map_text } = split_mark(map);
     let outline = outline::read(name, map_text, "map")?;
-    let written = |biz: &Stretch| &map_text[biz.at..biz.end];
+    let written = |biz: &ElementSpan| &map_text[biz.at..biz.end];
     let mut bizs = outline.children_named("biz");
     let found = undone.new.and_then(|new| bizs.find(|biz| written(biz) == new));
     if found.is_none() && undone.new.is_some() {
@@ -155,11 +156,11 @@ pub fn revert(map: &str, undone: Undone<'_>, name: &str) -> Result<Edit, EditErr
         Some(old) => Some(outline::read("old", old, "biz")?.root),
         None => None,
     };
-    let is_same = |biz: &&Stretch| {
+    let is_same = |biz: &&ElementSpan| {
         let same = |name| old.as_ref().is_some_and(|old| same_value(old, biz, name));
         same("id") || same("name")
     };
-    // Another business has its place: to put it back beside that one would be a fault.
+    // If another business has its id or name, a restored element would be a fault.
     if outline.children_named("biz").filter(|biz| Some(*biz) != found).any(|biz| is_same(&biz)) {
         return Err(EditError::Changed);
     }
@@ -180,7 +181,7 @@ pub fn revert(map: &str, undone: Undone<'_>, name: &str) -> Result<Edit, EditErr
     })
 }
 
-/// Whether a map has a business that is written like this.
+/// Whether a map has a `<biz>` with exactly this text.
 pub fn holds(map: &str, biz: &str) -> bool {
     let Marked { text, .. } = split_mark(map);
     outline::read("map", text, "map").is_ok_and(|outline| {
@@ -188,18 +189,18 @@ pub fn holds(map: &str, biz: &str) -> bool {
     })
 }
 
-fn same_value(one: &Stretch, other: &Stretch, name: &str) -> bool {
-    let value = |biz: &Stretch| biz.attribute(name).map(|value| value.trim().to_owned());
+fn same_value(one: &ElementSpan, other: &ElementSpan, name: &str) -> bool {
+    let value = |biz: &ElementSpan| biz.attribute(name).map(|value| value.trim().to_owned());
     value(one).is_some_and(|own| Some(own) == value(other))
 }
 
-fn name_of(biz: &Stretch) -> String {
+fn name_of(biz: &ElementSpan) -> String {
     let value = |name| biz.attribute(name).map(str::trim).filter(|value| !value.is_empty());
     value("name").or(value("id")).unwrap_or_default().to_owned()
 }
 
-/// The `<group>`s and `<biz>`s of a map as written, in order and concatenated, or only those of one
-/// business. None: there is no such business.
+/// The `<group>`s and `<biz>`s of a map as written, concatenated in order, or the `<biz>` of one
+/// business. `None` if there is no such business.
 ///
 /// # Errors
 /// The text is not well-formed.
@@ -210,7 +211,7 @@ pub fn elements(
 ) -> Result<Option<String>, EditError> {
     let Marked { text, .. } = split_mark(map);
     let outline = outline::read(name, text, "map")?;
-    let written = |element: &Stretch| &text[element.at..element.end];
+    let written = |element: &ElementSpan| &text[element.at..element.end];
     match meant {
         Some(meant) => {
             let mut bizs = outline.children_named("biz");
@@ -228,19 +229,19 @@ pub fn elements(
     }
 }
 
-/// The `node-size` that is written for a group, by its places in the text.
+/// The `node-size` that is written for a group, with its places in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenSize {
-    /// The group.
+    /// The name of the group.
     pub group: String,
     /// The whole attribute, with the white space before it.
     pub attribute: Range<usize>,
-    /// Its value, between the quotes.
+    /// The value of the attribute, between the quotes.
     pub value: Range<usize>,
 }
 
-/// The written `node-size` of the group of a business. None: there is no such business or group, or
-/// no size is written.
+/// The written `node-size` of the group of a business. `None` if there is no such business or
+/// group, or no written size.
 ///
 /// # Errors
 /// The text is not well-formed.
@@ -254,9 +255,9 @@ pub fn node_size_of(
     let Some(biz) = outline.children_named("biz").find(|biz| meant.names(biz)) else {
         return Ok(None);
     };
-    let is_its = |group: &&Stretch| match biz.attribute("group") {
+    let is_its = |group: &&ElementSpan| match biz.attribute("group") {
         Some(named) => group.attribute("name").map(str::trim) == Some(named.trim()),
-        // The first one.
+        // Without the attribute, the first group is that of the business.
         None => true,
     };
     let Some(group) = outline.children_named("group").find(is_its) else { return Ok(None) };
@@ -266,21 +267,21 @@ pub fn node_size_of(
         let before = mark.len() + group.at;
         before + range.start..before + range.end
     };
-    Ok(found.map(|Attribute { whole, value }| WrittenSize {
+    Ok(found.map(|AttributeSpan { whole, value }| WrittenSize {
         group: group_name,
         attribute: here(whole),
         value: here(value),
     }))
 }
 
-/// Where an attribute is in an element's text.
-struct Attribute {
+/// The places of an attribute in the text of an element.
+struct AttributeSpan {
     whole: Range<usize>,
     value: Range<usize>,
 }
 
-/// Finds an attribute of a well-formed element. Its values hold no quotes of their own kind.
-fn attribute_in(element: &str, name: &str) -> Option<Attribute> {
+/// Finds an attribute of a well-formed element, in which no value contains its own kind of quote.
+fn attribute_in(element: &str, name: &str) -> Option<AttributeSpan> {
     let mut at = element.find(|c: char| outline::is_white(c) || c == '>' || c == '/')?;
     loop {
         let from = at;
@@ -294,13 +295,13 @@ fn attribute_in(element: &str, name: &str) -> Option<Attribute> {
         let quote = element[quote_at..value_at].chars().next()?;
         let value_end = value_at + element[value_at..].find(quote)?;
         if element[name_at..equals].trim_end_matches(outline::is_white) == name {
-            return Some(Attribute { whole: from..value_end + 1, value: value_at..value_end });
+            return Some(AttributeSpan { whole: from..value_end + 1, value: value_at..value_end });
         }
         at = value_end + 1;
     }
 }
 
-/// A text and its byte order mark, if there is one.
+/// A text without its byte order mark, and that mark, if there is one.
 struct Marked<'t> {
     mark: &'static str,
     text: &'t str,
@@ -317,11 +318,13 @@ fn splice(text: &str, old: Range<usize>, new: &str) -> String {
     [&text[..old.start], new, &text[old.end..]].concat()
 }
 
-/// Inserts before `</map>`: on lines of its own if that has one, indented as the element before.
+/// Inserts before `</map>`: on a line of its own if the end tag has one, indented like the last
+/// element.
 fn append(text: &str, outline: &Outline, new: &str) -> String {
     let end = outline.root.end_tag_at;
     if outline.root.end == end {
-        // `<map/>` is the whole root. It is opened, or the element would follow the root.
+        // The root is a single tag such as `<map/>`. Without an end tag, the element would follow
+        // the root.
         let slash = text[..end].rfind('/').unwrap_or(end);
         return splice(text, slash..end, &[">", new, "</map>"].concat());
     }
@@ -339,10 +342,10 @@ fn append(text: &str, outline: &Outline, new: &str) -> String {
 }
 
 /// The whole lines of the range, if nothing else is on them.
-fn lines_of(text: &str, stretch: Range<usize>) -> Option<Range<usize>> {
-    let start = text[..stretch.start].rfind('\n')? + 1;
-    let end = stretch.end + text[stretch.end..].find('\n')? + 1;
-    let is_alone = is_blank(&text[start..stretch.start]) && is_blank(&text[stretch.end..end]);
+fn lines_of(text: &str, span: Range<usize>) -> Option<Range<usize>> {
+    let start = text[..span.start].rfind('\n')? + 1;
+    let end = span.end + text[span.end..].find('\n')? + 1;
+    let is_alone = is_blank(&text[start..span.start]) && is_blank(&text[span.end..end]);
     is_alone.then_some(start..end)
 }
 

@@ -1,9 +1,9 @@
-//! The businesses of map.xml in JSON, both directions.
+//! The businesses of map.xml in JSON, in both directions.
 //!
-//! Invariant: JSON says what the XML says, by the rules of all documents of the admin plane. An
-//! attribute is a member of its name, and children are in an array that is named like the element
-//! plus `s`. What is read is one `<biz>` as text, which then takes the way of a `<biz>` that came
-//! as XML, so both are checked alike.
+//! Invariant: JSON has the content of the XML, by the rules of all documents of the admin plane. An
+//! attribute is a member of its name. Children are in an array named like the element plus `s`. A
+//! business in JSON becomes the text of a `<biz>`, which is then checked like a `<biz>` that came
+//! as XML.
 
 mod read;
 mod shape;
@@ -12,7 +12,7 @@ mod write;
 pub use read::{HELD_BYTES, biz_as_xml};
 #[cfg(any(test, feature = "testing"))]
 pub use shape::ALL;
-pub use shape::{BIZ, GROUP, Kind, LIMIT, LISTED, MAP, OVERRIDE, Shape, WEIGHT};
+pub use shape::{AttributeKind, BIZ, GROUP, JsonShape, LIMIT, LISTED, MAP, OVERRIDE, WEIGHT};
 pub use write::document;
 
 #[cfg(test)]

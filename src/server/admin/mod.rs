@@ -1,36 +1,36 @@
 //! The admin plane shows and changes the limits while the server runs. The same thread serves
 //! metrics to other machines.
 //!
-//! It is a thread of the keeper's process with its own attachment. So a disk that hangs in a flush
-//! delays no answer, and an answer delays no flush or recovery. The master publishes the plane's
-//! changes of the configuration. The plane changes records itself, by transactions.
+//! The plane is a thread of the keeper's process with its own attachment. So a disk that hangs in a
+//! flush delays no answer, and an answer delays no flush or recovery. The master publishes the
+//! plane's changes of the configuration. The plane changes records itself, by transactions.
 //!
 //! | file | duty |
 //! | --- | --- |
-//! | [`plane`] | the thread: started, woken, ended |
-//! | `accept` | its listener, those of metrics, and new clients |
+//! | [`plane`] | starts, wakes and ends the thread |
+//! | `accept` | the listeners of the plane and of metrics, and new clients |
 //! | `client` | one client: its socket and its stage |
 //! | [`pulse`] | the keeper's flush in progress |
 //! | [`access`] | which clients may make which requests |
-//! | [`brake`] | wrong tokens |
-//! | [`client_eviction`] | which client must leave |
+//! | [`brake`] | makes addresses with wrong tokens wait |
+//! | [`client_eviction`] | chooses the client that must leave |
 //! | [`recording`] | the history in the data directory |
-//! | [`ration`] | log lines that clients can cause |
+//! | [`ration`] | bounds log lines that clients can cause |
 //! | [`route`] | method and target to a route |
 //! | [`connection`] | bytes in, a request out; an answer in, bytes out |
 //! | [`response`] | answers and refusals |
 //! | [`health`] | the server's health |
 //! | [`page`] | the dashboard |
 //! | [`change_queue`] | changes of the configuration, one at a time |
-//! | [`files`] | map.xml on the disk |
-//! | [`subject`] | what a change is in the log of changes |
+//! | [`map_file`] | map.xml on disk |
+//! | [`subject`] | changes as entries of the log of changes |
 //! | [`map_edit`] | map.xml as text: puts or removes a business |
-//! | `growth` | which groups a changed map moves, and the node-size that holds a business |
+//! | `growth` | the groups that a changed map moves, and the node-size that a business needs |
 //! | [`map_json`] | map.xml in JSON, both directions |
-//! | [`inspections`] | looks into the files and long histories, on a thread of their own |
+//! | [`inspections`] | inspections of the files and long histories, in a thread of their own |
 //! | [`handler`] | answers to requests |
-//! | [`server`] | sockets and time |
-//! | [`error`] | why the plane does not start |
+//! | [`server`] | the loop: sockets and time |
+//! | [`error`] | the error of a failed start |
 
 mod accept;
 pub mod access;
@@ -40,12 +40,12 @@ mod client;
 pub mod client_eviction;
 pub mod connection;
 pub mod error;
-pub mod files;
 mod growth;
 pub mod handler;
 pub mod health;
 pub mod inspections;
 pub mod map_edit;
+pub mod map_file;
 pub mod map_json;
 pub mod page;
 pub mod plane;
@@ -59,5 +59,5 @@ pub mod subject;
 
 pub use accept::PlaneListeners;
 pub use error::AdminError;
-pub use plane::{Admin, AdminArgs};
+pub use plane::{AdminArgs, AdminPlane};
 pub use pulse::Pulse;

@@ -1,7 +1,7 @@
 //! The dashboard: one page with its own style and script, which requests figures from this plane.
 //!
-//! Invariant: a browser runs only the page's own script, identified by its digest, and lets it
-//! connect to this plane only. So neither a key's text nor another site can control it.
+//! Invariant: a browser runs only the page's own script, identified by its digest, and lets the
+//! page connect only to this plane. So neither the text of a key nor another site can control it.
 
 use std::sync::LazyLock;
 
@@ -9,8 +9,8 @@ use ring::digest::{SHA256, digest};
 
 use super::response::{HeaderField, Response};
 
-/// The parts of the page, joined when it is compiled. All scripts are one: what a file defines, the
-/// files after it may use.
+/// The parts of the page, joined at compile time. All scripts are one, so a file may use the
+/// definitions of the files before it.
 const PAGE: &str = concat!(
     include_str!("page/head.html"),
     "<!-- uPlot, which draws the charts:\n",
@@ -45,8 +45,8 @@ const PAGE: &str = concat!(
     "</script>\n</body>\n</html>\n",
 );
 
-/// What a browser lets the page do. The digests cover the text within `<style>` and `<script>`.
-/// They are computed once, for the first request. (<https://www.w3.org/TR/CSP3/>,
+/// The content security policy of the page. Its digests cover the text within `<style>` and
+/// `<script>`, and are computed once, for the first request. (<https://www.w3.org/TR/CSP3/>,
 /// <https://www.w3.org/TR/trusted-types/>)
 static POLICY: LazyLock<String> = LazyLock::new(|| {
     let style = digest_of(within("<style>", "</style>"));
@@ -58,18 +58,18 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// The text of the page between two tags, of which there is one each.
+/// The text of the page between two tags that occur once each.
 fn within(begin: &str, end: &str) -> &'static str {
     let text = PAGE.split_once(begin).and_then(|(_, after)| after.split_once(end));
     text.map_or("", |(text, _)| text)
 }
 
-/// The digest of a text, as the policy names it.
+/// The digest of a text in the form of the policy.
 fn digest_of(text: &str) -> String {
     format!("sha256-{}", base64(digest(&SHA256, text.as_bytes()).as_ref()))
 }
 
-/// RFC 4648, section 4.
+/// Encodes bytes in Base64 (RFC 4648, section 4).
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
@@ -96,16 +96,16 @@ mod tests {
     use std::process::{Command, Stdio};
 
     const MAX_BYTES: usize = 250_000;
-    /// Where the page loads nothing from: the chart library names its home in a comment.
+    /// A URL that the page does not load. The chart library names its home page in a comment.
     const HOME_OF_UPLOT: &str = "/*! https://github.com/leeoniya/uPlot";
 
-    /// The text between two tags, of which there is one each.
+    /// The text between two tags, which must occur once each.
     fn only_within(begin: &str, end: &str) -> &'static str {
         assert_eq!((PAGE.matches(begin).count(), PAGE.matches(end).count()), (1, 1), "{begin}");
         within(begin, end)
     }
 
-    /// In Base64, by coreutils.
+    /// The SHA-256 of a text in Base64, computed by coreutils.
     fn sha256(text: &str) -> String {
         let mut child = Command::new("sh")
             .args(["-c", "sha256sum | cut -d' ' -f1 | tr a-f A-F | basenc --base16 -d | base64"])

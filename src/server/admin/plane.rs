@@ -1,9 +1,10 @@
-//! The admin plane as the keeper sees it: a thread to start, wake and end.
+//! The keeper's handle on the admin plane: a thread to start, wake and end.
 //!
-//! Invariant: the thread ends before the value is dropped. [`Admin::check`] notices a thread that
-//! ended by itself.
+//! Invariant: the thread ends before the value is dropped. [`AdminPlane::check`] detects a thread
+//! that ended by itself.
 
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,31 +20,33 @@ use super::inspections::InspectQueue;
 use super::pulse::Pulse;
 use super::recording::Recording;
 use super::server::{self, Server};
+use crate::process::control::ANSWER_BYTES_MAX;
+use crate::process::control_stream::ControlStream;
 use crate::process::log;
 use crate::stats::hottest::Hottest;
 use frs_base::clock;
-use frs_base::sys::process::{Channel, Pid};
-use frs_engine::{Role, Service};
+use frs_base::sys::process::Pid;
+use frs_engine::Role;
 use frs_store as store;
 
-/// What the plane needs from the keeper.
+/// The arguments of the plane.
 pub struct AdminArgs {
-    /// Its listener, and those of metrics.
+    /// The listener of the plane, and those of metrics.
     pub listeners: PlaneListeners,
-    /// The channel to the master.
-    pub channel: Channel,
+    /// The connection for requests to the master.
+    pub control: UnixStream,
     /// The master's process id.
     pub master: Pid,
     /// The directory of the configuration.
     pub conf_dir: PathBuf,
     /// The directory of the store.
     pub data_dir: PathBuf,
-    /// The hottest keys of the keeper's last complete look at all nodes.
+    /// The hottest keys of the keeper's last complete sweep.
     pub hottest: Arc<Mutex<Hottest>>,
 }
 
 /// The running plane.
-pub struct Admin {
+pub struct AdminPlane {
     thread: Option<JoinHandle<io::Result<()>>>,
     waker: Arc<Waker>,
     ending: Arc<AtomicBool>,
@@ -51,21 +54,22 @@ pub struct Admin {
     pub pulse: Arc<Pulse>,
 }
 
-impl Admin {
+impl AdminPlane {
     /// Attaches to the store and starts the thread.
     ///
     /// # Errors
-    /// It cannot attach, or the kernel lacks the resources.
-    pub fn start(args: AdminArgs) -> Result<Admin, AdminError> {
-        let AdminArgs { listeners, channel, master, conf_dir, data_dir, hottest } = args;
-        let service = Service::attach(&data_dir, Role::Admin)?;
+    /// The plane cannot attach to the store, or the kernel lacks resources.
+    pub fn start(args: AdminArgs) -> Result<AdminPlane, AdminError> {
+        let AdminArgs { listeners, control, master, conf_dir, data_dir, hottest } = args;
+        let service = frs_cluster::attach(&data_dir, Role::Admin)?;
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), server::WAKER)?);
         let (ending, pulse) = (Arc::new(AtomicBool::new(false)), Arc::new(Pulse::default()));
-        let changes = MapChanges::new(conf_dir, data_dir.clone(), channel);
+        let control = ControlStream::over(control, ANSWER_BYTES_MAX)?;
+        let changes = MapChanges::new(conf_dir, data_dir.clone(), control);
         let inspections = InspectQueue::start(data_dir.clone(), Arc::clone(&waker))?;
-        // Before anybody hears that the plane is ready: the file takes its blocks now. Only the
-        // plane serves it.
+        // The file is opened before the plane is announced as ready, so that its blocks are
+        // allocated by then. Listeners of metrics do not serve the history.
         let has_plane = listeners.admin.is_some();
         let recording = has_plane.then(|| Recording::open(&data_dir, clock::instant()));
         store::give_access_to_history(service.conf());
@@ -85,7 +89,7 @@ impl Admin {
             let _name = log::name_process("admin");
             Server::new(poll, listeners, Handler::new(parts), is_ending)?.run()
         })?;
-        Ok(Admin { thread: Some(thread), waker, ending, pulse })
+        Ok(AdminPlane { thread: Some(thread), waker, ending, pulse })
     }
 
     /// Reports a new configuration to the plane.
@@ -99,7 +103,7 @@ impl Admin {
     /// Checks that the thread still runs.
     ///
     /// # Errors
-    /// It has ended: a new keeper must start another one.
+    /// The thread has ended. A new keeper must start another one.
     pub fn check(&self) -> io::Result<()> {
         match self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
             true => Err(io::Error::other("the admin plane has ended")),
@@ -108,7 +112,7 @@ impl Admin {
     }
 }
 
-impl Drop for Admin {
+impl Drop for AdminPlane {
     fn drop(&mut self) {
         // Release: pairs with the loop's Acquire load.
         self.ending.store(true, Ordering::Release);

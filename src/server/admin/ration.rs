@@ -1,8 +1,8 @@
-//! Limits the log lines that clients can cause in a period, and counts those left out.
+//! Bounds the log lines that clients can cause in a period, and counts those left out.
 
 use std::time::{Duration, Instant};
 
-/// Lines of one kind.
+/// The ration of lines of one kind.
 #[derive(Debug)]
 pub struct Ration {
     most: u32,
@@ -11,7 +11,7 @@ pub struct Ration {
     window: Option<LogWindow>,
 }
 
-/// A period, and how many lines were requested in it.
+/// A period, and the number of lines requested in it.
 #[derive(Debug)]
 struct LogWindow {
     end: Instant,
@@ -19,12 +19,12 @@ struct LogWindow {
 }
 
 impl Ration {
-    /// At most `most` lines in each period of `every`.
+    /// Permits at most `most` lines in each period of `every`.
     pub const fn new(most: u32, every: Duration) -> Ration {
         Ration { most, every, window: None }
     }
 
-    /// Whether to write a line. Call [`Self::left_out`] before.
+    /// Whether to write a line. The caller calls [`Self::left_out`] first.
     pub fn take(&mut self, now: Instant) -> bool {
         let window = self.window.get_or_insert(LogWindow { end: now + self.every, asked: 0 });
         window.asked += 1;
@@ -47,7 +47,7 @@ mod tests {
         let mut ration = Ration::new(10, Duration::from_secs(1));
         let begun = frs_base::clock::instant();
         let (mut written, mut left_out) = (0, Vec::new());
-        // One line each 10 ms for 2 s, then silence.
+        // One line each 10 ms for 2 s, then none.
         for nth in 0..200 {
             let now = begun + Duration::from_millis(10 * nth);
             left_out.extend(ration.left_out(now));

@@ -1,7 +1,7 @@
-//! Keeps the history in the data directory, as long as it can.
+//! Keeps the history in the data directory as long as that is possible.
 //!
-//! Invariant: what goes wrong with the file stops no other duty. It is opened again later, and the
-//! log says why.
+//! Invariant: a fault of the file stops no other duty. The log names the fault, and the file is
+//! opened again later.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::response::Refusal;
 use crate::process::log::LogThrottle;
 use crate::protocol::Code;
-use crate::stats::history_document::Past;
+use crate::stats::history_document::HistoryRange;
 use crate::stats::history_file::NAME;
 use crate::stats::recorder::Recorder;
 use frs_base::clock::Millis;
@@ -17,10 +17,10 @@ use frs_store::Sums;
 
 /// The pause between two attempts to open the file.
 const RETRY_EVERY: Duration = Duration::from_secs(5);
-/// While another process has the file: that of a server which hands over to this one.
+/// The pause between two attempts while the server that hands over to this one has the file.
 const TAKE_OVER_EVERY: Duration = Duration::from_secs(1);
 
-/// The recorder, if it is open.
+/// The recorder, while its file is open.
 pub struct Recording {
     data_dir: PathBuf,
     recorder: Option<Recorder>,
@@ -29,7 +29,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Opens the history of this data directory, or makes it.
+    /// Opens the history of this data directory, or creates it.
     pub fn open(data_dir: &Path, now: Instant) -> Recording {
         let mut recording = Recording {
             data_dir: data_dir.to_path_buf(),
@@ -73,7 +73,7 @@ impl Recording {
     ///
     /// # Errors
     /// There is no history, or it cannot be read.
-    pub fn past(&mut self, back_ms: u64, now: Millis) -> Result<Past, Refusal> {
+    pub fn past(&mut self, back_ms: u64, now: Millis) -> Result<HistoryRange, Refusal> {
         let missing = |words: String| Refusal::new(503, Code::Store, words);
         let Some(recorder) = &mut self.recorder else {
             return Err(missing("no history is kept at the moment: the log says why".to_owned()));
@@ -81,6 +81,6 @@ impl Recording {
         let (step, rows) = recorder
             .rows(back_ms, now)
             .map_err(|error| missing(format!("the history cannot be read: {error}")))?;
-        Ok(Past { step, rows })
+        Ok(HistoryRange { step, rows })
     }
 }

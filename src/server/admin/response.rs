@@ -11,14 +11,14 @@ use frs_base::clock::Millis;
 /// A header field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderField {
-    /// Its name.
+    /// The name of the field.
     pub name: &'static str,
-    /// Its value.
+    /// The value of the field.
     pub value: &'static str,
 }
 
 impl HeaderField {
-    /// A field of this name and value.
+    /// A field with this name and value.
     pub const fn new(name: &'static str, value: &'static str) -> HeaderField {
         HeaderField { name, value }
     }
@@ -33,13 +33,13 @@ pub struct StatusDocument {
     pub root: Element,
 }
 
-/// A value with the client that asked for it or gets it.
+/// A value with the client that requests or receives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addressed<W, T> {
     /// The client.
-    pub who: W,
+    pub requester: W,
     /// The value.
-    pub what: T,
+    pub content: T,
 }
 
 /// An answer without its head.
@@ -47,9 +47,9 @@ pub struct Addressed<W, T> {
 pub struct Response {
     /// HTTP status.
     pub status: u16,
-    /// Its media type.
+    /// The media type of the body.
     pub kind: &'static str,
-    /// Shared by all clients that ask for the same.
+    /// The body, shared by all clients that request the same.
     pub body: Arc<[u8]>,
     /// An additional header field.
     pub field: Option<HeaderField>,
@@ -79,7 +79,7 @@ impl Response {
         Response { status: 200, kind: media_type(format), body: text, field: None }
     }
 
-    /// A page of another kind.
+    /// A page of another media type.
     pub fn page(kind: &'static str, body: impl Into<Arc<[u8]>>) -> Response {
         Response { status: 200, kind, body: body.into(), field: None }
     }
@@ -95,18 +95,18 @@ impl Response {
     }
 }
 
-/// Why a request is not served or a change not made.
+/// The reason why a request is not served or a change not made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
     /// HTTP status.
     pub status: u16,
-    /// The code for clients.
+    /// The code of the error, for clients.
     pub code: Code,
-    /// The explanation. Several faults are several lines.
+    /// The explanation, with a line for each fault.
     pub words: String,
-    /// Whether it reports a wrong token; such answers may be delayed.
+    /// Whether the token was wrong. The brake counts such refusals.
     pub wrong_token: bool,
-    /// Whether the connection closes after it.
+    /// Whether the connection closes after the answer.
     pub closes: bool,
     position: Option<protocol::TextPosition>,
     field: Option<HeaderField>,
@@ -119,7 +119,7 @@ impl Refusal {
         Refusal { status, code, words: words.into(), wrong_token, closes, position, field }
     }
 
-    /// The thing does not exist.
+    /// The requested object does not exist.
     pub fn not_found(words: impl Into<String>) -> Refusal {
         Refusal::new(404, Code::NotFound, words)
     }
@@ -143,7 +143,7 @@ impl Refusal {
         Refusal { position: Some(position), ..Refusal::new(400, code, words) }
     }
 
-    /// Where in the body the fault is.
+    /// The position of the fault in the body.
     #[cfg(test)]
     pub fn position(&self) -> Option<protocol::TextPosition> {
         self.position
@@ -154,7 +154,7 @@ impl Refusal {
         Refusal::new(500, Code::Io, words)
     }
 
-    /// A file could not be written, which a full disk may have caused.
+    /// A file could not be written, perhaps because the disk is full.
     pub fn of_io(error: &std::io::Error, words: impl Into<String>) -> Refusal {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         match error.kind() {
@@ -163,7 +163,7 @@ impl Refusal {
         }
     }
 
-    /// It is not available at the moment.
+    /// The requested service is not available at the moment.
     pub fn busy(words: impl Into<String>) -> Refusal {
         Refusal {
             field: Some(HeaderField::new("Retry-After", "1")),
@@ -171,7 +171,7 @@ impl Refusal {
         }
     }
 
-    /// Its address has sent too many wrong tokens: this one was not looked at.
+    /// The address has sent too many wrong tokens, so this token was not examined.
     pub fn braked(wait: Duration) -> Refusal {
         const WAITS: [(u64, &str); 7] =
             [(1, "1"), (2, "2"), (4, "4"), (8, "8"), (16, "16"), (32, "32"), (u64::MAX, "60")];
@@ -200,7 +200,7 @@ impl Refusal {
         Refusal { field, ..Refusal::new(401, Code::Unauthorized, words) }
     }
 
-    /// There is a token, but a wrong one.
+    /// The token is wrong.
     pub fn wrong_token() -> Refusal {
         let words = "wrong token: expected Authorization: Bearer TOKEN";
         Refusal { wrong_token: true, ..Refusal::unauthorized(words) }
@@ -224,14 +224,14 @@ impl From<protocol::Error> for Refusal {
     }
 }
 
-/// How an answer is framed, and whether the connection closes.
+/// The framing of an answer, and whether the connection closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeadOptions {
-    /// No body follows.
+    /// Whether no body follows.
     pub head_only: bool,
-    /// The request was HTTP/1.0.
+    /// Whether the request was HTTP/1.0.
     pub http10: bool,
-    /// The connection closes.
+    /// Whether the connection closes.
     pub closes: bool,
 }
 

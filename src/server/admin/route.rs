@@ -1,14 +1,14 @@
-//! Routes: from the method and target of a request to the admin call.
+//! Routes: maps the method and target of a request to the admin call.
 //!
-//! Invariant: no part of a target ever names a file. Any path not listed below, in any encoding, is
-//! not found.
+//! Invariant: no part of a target ever names a file. Any path that is not listed below, in any
+//! encoding, is not found.
 
 use super::map_edit::BizName;
 use super::response::Refusal;
-use crate::process::message::Loss;
+use crate::process::control::Loss;
 use crate::protocol::form::{self, Decoded};
 use crate::protocol::route::{Local, Target};
-use crate::stats::history_file::Step;
+use crate::stats::history_file::Resolution;
 use frs_conf::duration;
 use frs_engine::RecordName;
 use frs_engine::inspect::{By, Window};
@@ -22,14 +22,14 @@ pub enum Route {
     Metrics,
     /// The metrics, at most a second old.
     Scrape,
-    /// With the past of so many milliseconds, where it is asked for.
+    /// The figures, with the history of the last `back_ms` if requested.
     Stats {
         back_ms: Option<u64>,
     },
     /// The whole map in force, or one business of it.
     Bizs,
     Biz(String),
-    Node(Which),
+    Node(RecordRef),
     Top {
         most: usize,
         of: TopKeys,
@@ -42,35 +42,35 @@ pub enum Route {
     Change(Change),
 }
 
-/// Which keys come first.
+/// The keys that `/top` lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TopKeys {
-    /// Those of a business that have records.
+    /// The keys of a business that have records.
     Kept {
         /// The business as in the request.
         biz: String,
-        /// Their order.
+        /// The order of the keys.
         by: By,
     },
-    /// Those that were refused most.
+    /// The keys that were refused most.
     Refused {
-        /// The business as in the request. None: all of them.
+        /// The business as in the request. `None` for all businesses.
         biz: Option<String>,
-        /// How far it looks back.
+        /// The window of refusals that counts.
         window: Window,
     },
 }
 
-/// A record: of a key, or without a key of the whole business.
+/// A record of a key or, without a key, of the whole business.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Which {
+pub struct RecordRef {
     /// The business as in the request.
     pub biz: String,
     /// The key as in the request.
     pub key: Option<String>,
 }
 
-impl Which {
+impl RecordRef {
     /// The record's name for the service.
     pub fn name(&self) -> RecordName<'_> {
         RecordName { biz: &self.biz, key: self.key.as_deref() }
@@ -86,36 +86,36 @@ pub enum Change {
     DeleteBiz(String),
     Reset(String),
     PutNode {
-        which: Which,
+        record: RecordRef,
         limit: usize,
         used: u64,
     },
-    DeleteNode(Which),
+    DeleteNode(RecordRef),
     Reload,
     Degrade(bool),
-    /// A change of a biz, by its id.
+    /// Undoes the change of a biz with this id.
     Undo(u64),
 }
 
-/// How a business is put.
+/// The options of putting a business.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BizPut {
     /// The business as in the request.
     pub biz: String,
     /// Whether its group may move.
-    pub growth: Growth,
+    pub growth: GrowthMode,
     /// Whether its bans end.
     pub lifts_bans: bool,
     /// Whether its records may begin anew.
     pub begins_anew: bool,
 }
 
-/// Whether the group of a business that is put may move to nodes that hold it.
+/// Whether the group of a business may move to nodes that hold the business.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Growth {
-    /// It keeps its geometry.
+pub enum GrowthMode {
+    /// The group keeps its geometry.
     Refused,
-    /// It may move, and what does not fit may be lost or not.
+    /// The group may move. Records that do not fit are lost only if [`Loss`] permits that.
     Allowed(Loss),
 }
 
@@ -132,10 +132,10 @@ const TOP: usize = 20;
 /// The most changes in an answer of `/changes`, and the default.
 const CHANGES_MOST: usize = 1000;
 const CHANGES: usize = 50;
-/// The largest use that a limit can be set to: what one Update can charge.
+/// The largest use that a limit can be set to, which is the most that one Update can charge.
 const USED_MOST: u64 = i32::MAX as u64;
 
-/// All paths, and the methods that each takes.
+/// All paths, and the methods of each.
 pub const PATHS: [(&str, &str); 13] = [
     ("/", "GET, HEAD"),
     ("/health", "GET, HEAD"),
@@ -167,10 +167,10 @@ pub fn route(method: &str, target: &Target<'_>) -> Result<Route, Refusal> {
         (["biz", name], "PUT") => put_biz(biz(name)?, &mut Params::of(query, PUT_BIZ)?),
         (["biz", name], "DELETE") => none(query, change(Change::DeleteBiz(biz(name)?))),
         (["biz", name, "reset"], "POST") => none(query, change(Change::Reset(biz(name)?))),
-        (["node"], "GET" | "HEAD") => Ok(Route::Node(which(&mut Params::of(query, NODE)?)?)),
+        (["node"], "GET" | "HEAD") => Ok(Route::Node(record(&mut Params::of(query, NODE)?)?)),
         (["node"], "PUT") => put_node(&mut Params::of(query, PUT_NODE)?),
         (["node"], "DELETE") => {
-            Ok(change(Change::DeleteNode(which(&mut Params::of(query, NODE)?)?)))
+            Ok(change(Change::DeleteNode(record(&mut Params::of(query, NODE)?)?)))
         }
         (["top"], "GET" | "HEAD") => top(&mut Params::of(query, TOP_PARAMS)?),
         (["reload"], "POST") => none(query, change(Change::Reload)),
@@ -181,7 +181,7 @@ pub fn route(method: &str, target: &Target<'_>) -> Result<Route, Refusal> {
     }
 }
 
-/// Finds the route of `method` on `target` where only metrics and health are served.
+/// Finds the route of `method` on `target` at a listener of metrics.
 pub fn scrape_route(method: &str, target: &Target<'_>) -> Result<Route, Refusal> {
     match target.local.map(|local| local.path) {
         Some("/metrics") => route(method, target).map(|_| Route::Scrape),
@@ -190,7 +190,7 @@ pub fn scrape_route(method: &str, target: &Target<'_>) -> Result<Route, Refusal>
     }
 }
 
-/// The methods that a path takes, if there is such a path.
+/// The methods of a path, if the path exists.
 fn allow(segments: &[&str]) -> Option<&'static str> {
     let is_this = |path: &str| {
         let named = path[1..].split('/');
@@ -230,7 +230,7 @@ fn none(query: &str, route: Route) -> Result<Route, Refusal> {
     Params::of(query, &[]).map(|_| route)
 }
 
-/// The decoded business of a path.
+/// The decoded business of a path segment.
 fn biz(segment: &str) -> Result<String, Refusal> {
     let mut decoded = Decoded::default();
     let text = form::segment(segment, &mut decoded).map_err(Refusal::from)?;
@@ -240,15 +240,15 @@ fn biz(segment: &str) -> Result<String, Refusal> {
     }
 }
 
-fn which(params: &mut Params) -> Result<Which, Refusal> {
-    Ok(Which { biz: params.required("biz")?, key: params.take("key") })
+fn record(params: &mut Params) -> Result<RecordRef, Refusal> {
+    Ok(RecordRef { biz: params.required("biz")?, key: params.take("key") })
 }
 
 fn put_biz(biz: String, params: &mut Params) -> Result<Route, Refusal> {
     let growth = match [params.flag("grow")?, params.flag("lossy")?] {
-        [true, true] => Growth::Allowed(Loss::OfNewMoves),
-        [true, false] => Growth::Allowed(Loss::Refused),
-        [false, false] => Growth::Refused,
+        [true, true] => GrowthMode::Allowed(Loss::OfNewMoves),
+        [true, false] => GrowthMode::Allowed(Loss::Refused),
+        [false, false] => GrowthMode::Refused,
         [false, true] => return Err(Refusal::bad("lossy=true: expected grow=true beside it")),
     };
     let lifts_bans = params.flag("lift-bans")?;
@@ -262,7 +262,7 @@ fn changes(params: &mut Params) -> Result<Route, Refusal> {
     Ok(Route::Changes { before, most: most.map_or(CHANGES, |most| most as usize) })
 }
 
-/// The id of a change in a path.
+/// The id of a change in a path segment.
 fn change_id(segment: &str) -> Result<u64, Refusal> {
     let digits = !segment.starts_with('0') && segment.bytes().all(|byte| byte.is_ascii_digit());
     let id = segment.parse().ok().filter(|_| digits);
@@ -273,7 +273,7 @@ fn put_node(params: &mut Params) -> Result<Route, Refusal> {
     let limit = params.number("limit", 1, 4096)?.unwrap_or(1) as usize;
     let used = params.number("used", 0, USED_MOST)?;
     let used = used.ok_or_else(|| Refusal::bad("expected the parameter used"))?;
-    Ok(change(Change::PutNode { which: which(params)?, limit, used }))
+    Ok(change(Change::PutNode { record: record(params)?, limit, used }))
 }
 
 fn top(params: &mut Params) -> Result<Route, Refusal> {
@@ -303,7 +303,7 @@ fn window(params: &mut Params) -> Result<Window, Refusal> {
 
 fn stats(params: &mut Params) -> Result<Route, Refusal> {
     let since = params.take("since");
-    let back = since.map(|text| duration(1000, Step::Minute.span_ms())(&text)).transpose();
+    let back = since.map(|text| duration(1000, Resolution::Minute.span_ms())(&text)).transpose();
     let refusal = |expected: String| Refusal::bad(format!("since: expected {expected}"));
     Ok(Route::Stats { back_ms: back.map_err(refusal)? })
 }
@@ -313,7 +313,7 @@ fn degrade(params: &mut Params) -> Result<Route, Refusal> {
     Ok(change(Change::Degrade(on)))
 }
 
-/// The parameters, each at most once.
+/// The parameters of a query, each at most once.
 struct Params(Vec<(&'static str, String)>);
 
 impl Params {
@@ -344,7 +344,7 @@ impl Params {
         self.take(name).ok_or_else(|| Refusal::bad(format!("expected the parameter {name}")))
     }
 
-    /// False if it is left out.
+    /// The value of a flag, which is false if left out.
     fn flag(&mut self, name: &str) -> Result<bool, Refusal> {
         self.take(name).map_or(Ok(false), |text| Self::boolean(name, &text))
     }
@@ -374,8 +374,8 @@ mod tests {
         super::route(method, &Target::parse(target)?)
     }
 
-    fn which(biz: &str, key: Option<&str>) -> Which {
-        Which { biz: biz.into(), key: key.map(str::to_owned) }
+    fn record(biz: &str, key: Option<&str>) -> RecordRef {
+        RecordRef { biz: biz.into(), key: key.map(str::to_owned) }
     }
 
     #[test]
@@ -388,8 +388,9 @@ mod tests {
             change(Change::PutBiz(BizPut { biz, growth, lifts_bans, begins_anew: false }))
         };
         let put_biz = |growth| put(growth, false);
+        let lossy = put_biz(GrowthMode::Allowed(Loss::OfNewMoves));
         let changes = |before, most| Route::Changes { before, most };
-        let put_node = Change::PutNode { which: which("b", Some("a b")), limit: 2, used: 0 };
+        let put_node = Change::PutNode { record: record("b", Some("a b")), limit: 2, used: 0 };
         for (method, target, expected) in [
             ("GET", "/health", Route::Health),
             ("GET", "/", Route::Page),
@@ -402,20 +403,20 @@ mod tests {
             ("GET", "/biz", Route::Bizs),
             ("GET", "/biz/login", Route::Biz("login".into())),
             ("GET", "/biz/%6cogin", Route::Biz("login".into())),
-            ("PUT", "/biz/1001", put_biz(Growth::Refused)),
-            ("PUT", "/biz/1001?lossy=false", put_biz(Growth::Refused)),
-            ("PUT", "/biz/1001?grow=true", put_biz(Growth::Allowed(Loss::Refused))),
-            ("PUT", "/biz/1001?lossy=true&grow=true", put_biz(Growth::Allowed(Loss::OfNewMoves))),
-            ("PUT", "/biz/1001?lift-bans=true", put(Growth::Refused, true)),
+            ("PUT", "/biz/1001", put_biz(GrowthMode::Refused)),
+            ("PUT", "/biz/1001?lossy=false", put_biz(GrowthMode::Refused)),
+            ("PUT", "/biz/1001?grow=true", put_biz(GrowthMode::Allowed(Loss::Refused))),
+            ("PUT", "/biz/1001?lossy=true&grow=true", lossy),
+            ("PUT", "/biz/1001?lift-bans=true", put(GrowthMode::Refused, true)),
             ("GET", "/changes", changes(u64::MAX, 50)),
             ("GET", "/changes?before=17&n=1000", changes(17, 1000)),
             ("POST", "/changes/17/undo", change(Change::Undo(17))),
             ("DELETE", "/biz/1001", change(Change::DeleteBiz("1001".into()))),
             ("POST", "/biz/a/reset", change(Change::Reset("a".into()))),
-            ("GET", "/node?biz=b&key=a%26b", Route::Node(which("b", Some("a&b")))),
-            ("GET", "/node?biz=b", Route::Node(which("b", None))),
+            ("GET", "/node?biz=b&key=a%26b", Route::Node(record("b", Some("a&b")))),
+            ("GET", "/node?biz=b", Route::Node(record("b", None))),
             ("PUT", "/node?key=a+b&biz=b&limit=2&used=0", change(put_node)),
-            ("DELETE", "/node?biz=b", change(Change::DeleteNode(which("b", None)))),
+            ("DELETE", "/node?biz=b", change(Change::DeleteNode(record("b", None)))),
             ("GET", "/top?biz=b", Route::Top { most: 20, of: kept(By::Used) }),
             ("GET", "/top?biz=b&n=1&by=last", Route::Top { most: 1, of: kept(By::Last) }),
             ("GET", "/top?by=refused", Route::Top { most: 20, of: refused(None, Window::Minute) }),
@@ -438,7 +439,7 @@ mod tests {
             let path = path.replace("{biz}", "b").replace("{id}", "1");
             for method in ["GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS", "TRACE"] {
                 let status = match route(method, &path) {
-                    // It may lack parameters.
+                    // A route may lack parameters.
                     Ok(_) | Err(Refusal { status: 400, .. }) => 200,
                     Err(refusal) => refusal.status,
                 };

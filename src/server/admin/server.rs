@@ -1,9 +1,9 @@
-//! The admin plane's loop: its listener, those of metrics, a few connections, a handler.
+//! The admin plane's loop: its listener, those of metrics, a few connections and a handler.
 //!
-//! Invariant: it waits only for events and its clock. A slow client has a time limit and a bounded
-//! buffer. It is closed at that limit, or sooner if others need its place, and delays no other
-//! client. Every connection is accepted at once, and a client that has made a request is answered
-//! before it must leave. Clients of metrics take no places of the admin plane's.
+//! Invariant: the loop waits only for events and its clock. A slow client has a time limit and a
+//! bounded buffer, and delays no other client. It is closed at that limit, or sooner if others need
+//! its place. Every connection is accepted at once, and a client that has made a request is
+//! answered before it must leave. Clients of metrics take no places of the admin plane.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
 
-use super::accept::{ACCEPTS_PER_TICK, Arrival, ClientKind, Listeners, PlaneListeners};
+use super::accept::{ACCEPTS_PER_TICK, AdminListeners, Arrival, ClientKind, PlaneListeners};
 use super::access;
 use super::brake::Brake;
 use super::client::{AdminClient, ClientStage, IDLE, READ_BYTES};
 use super::client_eviction::{
     Candidate, ClientState, MAX_CLIENTS, MAX_HOLDING, MAX_SCRAPERS, client_to_evict,
 };
-use super::connection::{MAX_BODY_BYTES, MAX_HEAD_BYTES, Step};
-use super::files;
-use super::handler::{Handler, SCRAPE_AGE, Who};
+use super::connection::{ConnectionStep, MAX_BODY_BYTES, MAX_HEAD_BYTES};
+use super::handler::{Handler, Requester, SCRAPE_AGE};
+use super::map_file;
 use super::ration::Ration;
 use super::response::{Addressed, Refusal, Response};
 use super::{inspections, map_json};
@@ -33,56 +33,57 @@ use crate::protocol::element::Element;
 use crate::stats::{history_document, history_file, metrics};
 use frs_base::clock;
 
-/// Time limit for a request, and for an answer.
+/// The time limit for a request, and for an answer.
 const BUSY: Duration = Duration::from_secs(10);
-/// Time limit for a client to take its last answer and close.
+/// The time limit for a client to take its last answer and close.
 const LINGER: Duration = Duration::from_secs(1);
-/// The interval between looks at work in progress.
+/// The interval between checks of work in progress.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// The pause after the system had no room for a connection.
+/// The pause after the system lacked resources for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The memory of the admin plane: for each connection a head, for some of them a body, doubled as
-/// they grow; map.xml before, after and as answered in each format, each parsed once; a business in
-/// JSON; a file of the changes, and what is shown of it; the rows of histories that are answered.
+/// The memory of the admin plane: a head for each connection; a body for some of them, doubled as
+/// it grows; map.xml before and after a change and as answered in each format, each parsed once; a
+/// business in JSON; a file of the log of changes, and the entries shown of it; the rows of
+/// histories.
 pub const HELD_BYTES: usize = MAX_CLIENTS * 2 * (MAX_HEAD_BYTES as usize + READ_BYTES)
     + MAX_HOLDING * 2 * MAX_BODY_BYTES as usize
-    + 8 * files::MAX_BYTES as usize
+    + 8 * map_file::MAX_BYTES as usize
     + map_json::HELD_BYTES
     + change_log::HELD_BYTES
     + HISTORY_BIZ_BYTES;
-/// The memory for a business in histories: in each answer, in those whose clients may have gone, in
-/// the one that is being made, and in those that wait to be made. A row itself takes as much.
+/// The memory for a business in histories: in each answer, in results whose clients may have gone,
+/// in the result in progress, and in waiting requests. A row itself takes as much.
 pub const HISTORY_BIZ_BYTES: usize = history_file::MAX_ROWS
     * ((MAX_HOLDING + inspections::READY) * history_document::BIZ_BYTES
         + size_of::<Element>() * 4
-        + (inspections::MOST + 1) * size_of::<history_file::RowBiz>());
-/// The memory for clients of metrics: a head for each connection, also of those that may not ask;
-/// and the texts without businesses.
+        + (inspections::MOST + 1) * size_of::<history_file::HistoryBiz>());
+/// The memory for clients of metrics: a head for each connection, including those of strangers, and
+/// the texts without businesses.
 pub const METRICS_HELD_BYTES: usize =
     2 * MAX_SCRAPERS * 2 * (MAX_HEAD_BYTES as usize + READ_BYTES) + TEXTS * METRICS_BYTES;
 /// The memory for a business in these texts.
 pub const METRICS_BIZ_HELD_BYTES: usize = TEXTS * metrics::BIZ_BYTES;
-/// The texts that clients have not taken yet: all that are made while one of them may wait.
+/// The most texts that clients have not taken yet: all that are made while one client may wait.
 const TEXTS: usize = (BUSY.as_millis() / SCRAPE_AGE.as_millis() + 2) as usize;
-/// The metrics without those of businesses, but with their limits.
+/// The bytes of the metrics without those of businesses, but with those of limits.
 const METRICS_BYTES: usize = 4 << 20;
-/// The attachments that map all groups: the plane's own, and that of the inspections.
+/// The attachments that map all groups: that of the plane, and that of the inspections.
 pub const MAPS: u64 = 2;
-/// The number of requests of one client in a tick.
+/// The most requests of one client in a tick.
 const REQUESTS: usize = 8;
-/// The number of log lines per second about refused requests.
-const REFUSALS_TOLD: u32 = 10;
-/// The number of log lines per second about clients that are turned away.
-const TURNED_AWAY_TOLD: u32 = 1;
+/// The most log lines per second about refused requests.
+const REFUSALS_LOGGED: u32 = 10;
+/// The most log lines per second about clients that are turned away.
+const TURNED_AWAY_LOGGED: u32 = 1;
 
-/// What wakes the loop.
+/// The token of the waker.
 pub const WAKER: Token = Token(0);
 const FIRST_LISTENER: usize = 1;
 
 /// The server.
 pub struct Server {
     poll: Poll,
-    listeners: Listeners,
+    listeners: AdminListeners,
     paused_until: Option<Instant>,
     clients: BTreeMap<usize, AdminClient>,
     next_client: usize,
@@ -102,7 +103,7 @@ impl Server {
         handler: Handler,
         ending: Arc<AtomicBool>,
     ) -> io::Result<Server> {
-        let listeners = Listeners::register(listeners, poll.registry(), FIRST_LISTENER)?;
+        let listeners = AdminListeners::register(listeners, poll.registry(), FIRST_LISTENER)?;
         Ok(Server {
             poll,
             next_client: listeners.next_token(),
@@ -113,12 +114,12 @@ impl Server {
             ending,
             complaints: LogThrottle::new(Duration::from_secs(60)),
             brake: Brake::default(),
-            refusals: Ration::new(REFUSALS_TOLD, Duration::from_secs(1)),
-            turned_away: Ration::new(TURNED_AWAY_TOLD, Duration::from_secs(1)),
+            refusals: Ration::new(REFUSALS_LOGGED, Duration::from_secs(1)),
+            turned_away: Ration::new(TURNED_AWAY_LOGGED, Duration::from_secs(1)),
         })
     }
 
-    /// Runs ticks until asked to end.
+    /// Runs ticks until the keeper asks the plane to end.
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(64);
         // Acquire: pairs with the keeper's Release store, which publishes nothing else.
@@ -150,10 +151,10 @@ impl Server {
         clients.into_iter().for_each(|client| self.serve(client, now));
         let mut told = Vec::new();
         self.handler.go_on(&mut told)?;
-        for Addressed { who, what: response } in told {
-            self.note(&who, &response, now);
-            self.answer(who.client, &response, now);
-            self.serve(who.client, now);
+        for Addressed { requester, content: response } in told {
+            self.note(&requester, &response, now);
+            self.answer(requester.client, &response, now);
+            self.serve(requester.client, now);
         }
         self.expire(now);
         self.accept(now);
@@ -178,7 +179,7 @@ impl Server {
 
     // Clients.
 
-    /// Advances a client, and bounds what all of them hold.
+    /// Advances a client, and bounds the number of clients that hold a body or an answer.
     fn serve(&mut self, id: usize, now: Instant) {
         let Some(kind) = self.clients.get(&id).map(|client| client.kind) else { return };
         self.go_on(id, now);
@@ -195,7 +196,7 @@ impl Server {
         for _ in 0..REQUESTS {
             if !self.step(id, now) {
                 self.settle(id, now);
-                return self.part(id);
+                return self.close_if_done(id);
             }
             self.settle(id, now);
         }
@@ -204,8 +205,9 @@ impl Server {
         }
     }
 
-    /// Closes the connection of a client that has closed its side, once nothing is left to write.
-    fn part(&mut self, id: usize) {
+    /// Closes the connection of a client that has shut down its sending side, once nothing is left
+    /// to write.
+    fn close_if_done(&mut self, id: usize) {
         let is_done = |client: &AdminClient| {
             client.ended && (client.is_lingering() || client.connection.wants_input())
         };
@@ -214,34 +216,35 @@ impl Server {
         }
     }
 
-    /// Takes the next request of a client; false if there is none or it cannot be answered.
+    /// Takes the next request of a client. Returns false if there is none, or if it cannot be
+    /// answered.
     fn step(&mut self, id: usize, now: Instant) -> bool {
         let Some(client) = self.clients.get_mut(&id) else { return false };
         if !client.connection.wants_input() || client.is_lingering() {
             return false;
         }
         let (tokens, http) = (self.handler.tokens(), self.handler.http());
-        let (kind, over, is_proven) = (client.kind, client.over, client.is_proven);
+        let (kind, transport, is_proven) = (client.kind, client.transport, client.is_proven);
         let is_local = client.address.is_some_and(|address| address.is_loopback());
         let wait = client.address.filter(|_| !is_proven);
         let wait = wait.and_then(|address| self.brake.wait(address, now));
         let step = client.connection.step(clock::now(), |head| match kind {
             ClientKind::Admin => match wait.filter(|_| access::shows_token(head)) {
-                Some(wait) if is_local => match access::admit(head, over, tokens) {
+                Some(wait) if is_local => match access::admit(head, transport, tokens) {
                     Err(refusal) if refusal.wrong_token => Err(Refusal::braked(wait)),
                     admitted => admitted,
                 },
                 Some(wait) => Err(Refusal::braked(wait)),
-                None => access::admit(head, over, tokens),
+                None => access::admit(head, transport, tokens),
             },
             ClientKind::Metrics => access::admit_scrape(head, http),
             ClientKind::Stranger => Err(Error::PeerForbidden.into()),
         });
-        client.is_known |= !matches!(step, Step::Wait);
+        client.is_known |= !matches!(step, ConnectionStep::Wait);
         match step {
-            Step::Wait => return false,
-            Step::Refused(line, refusal) => {
-                // Where nothing can be changed, no refusal is worth a line.
+            ConnectionStep::Wait => return false,
+            ConnectionStep::Refused(line, refusal) => {
+                // Listeners of metrics permit no change, so their refusals are not logged.
                 if kind == ClientKind::Admin && self.refusals.take(now) {
                     let (peer, status, words) = (&client.peer, refusal.status, &refusal.words);
                     tracing::warn!(%peer, request = line, status, "admin: refused: {words}");
@@ -251,7 +254,7 @@ impl Server {
                     self.brake.note_wrong(address, now);
                 }
             }
-            Step::Run(asked) => {
+            ConnectionStep::Run(asked) => {
                 let changes = matches!(asked.route, super::route::Route::Change(_));
                 let (format, line) = (asked.format, asked.line.clone());
                 client.is_proven |= asked.name.is_some();
@@ -260,16 +263,16 @@ impl Server {
                 }
                 let peer = Arc::clone(&client.peer);
                 let name = asked.name.clone().or_else(|| client.user.clone());
-                let who = Who { client: id, format, peer, name, line, changes };
+                let requester = Requester { client: id, format, peer, name, line, changes };
                 client.enter(ClientStage::Waiting, BUSY, now);
                 let is_waiting = |client: &&AdminClient| client.kind == kind && client.is_waiting();
                 let waiting = self.clients.values().filter(is_waiting);
                 let response = match waiting.count() > MAX_HOLDING {
                     true => Some(Response::refusal(format, &Refusal::overloaded())),
-                    false => self.handler.take(who.clone(), *asked),
+                    false => self.handler.take(requester.clone(), *asked),
                 };
                 if let Some(response) = response {
-                    self.note(&who, &response, now);
+                    self.note(&requester, &response, now);
                     self.answer(id, &response, now);
                 }
             }
@@ -284,7 +287,7 @@ impl Server {
         client.enter(ClientStage::Writing, BUSY, now);
     }
 
-    /// Writes the pending output, and sets the client's stage.
+    /// Writes the pending output, and sets the stage of the client.
     fn settle(&mut self, id: usize, now: Instant) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         if client.write().is_err() {
@@ -358,7 +361,7 @@ impl Server {
     }
 
     /// Turns clients away until at most `most` of those that `count` selects remain. Each gets one
-    /// more look first: a request that has arrived is answered, and work in progress may have
+    /// more step before: a request that has arrived is answered, and work in progress may have
     /// completed.
     fn make_room(&mut self, most: usize, count: impl Fn(&AdminClient) -> bool, now: Instant) {
         let mut heard = Vec::new();
@@ -369,7 +372,7 @@ impl Server {
             if candidates.len() <= most {
                 return;
             }
-            // Fewer clients than places wait for answers, so one can leave.
+            // Fewer clients wait for answers than there are places, so one can leave.
             let Some(id) = client_to_evict(candidates.iter().copied(), now) else { return };
             if heard.contains(&id) {
                 self.turn_away(id, now);
@@ -387,8 +390,8 @@ impl Server {
         }
     }
 
-    /// Closes a connection for lack of a place. Reports that, if the client has no answer yet and
-    /// writing need not wait.
+    /// Closes a connection for lack of a place. Tells the client so if it has no answer yet and the
+    /// socket takes the text at once.
     fn turn_away(&mut self, id: usize, now: Instant) {
         let Some(mut client) = self.clients.remove(&id) else { return };
         if client.candidate(id).state == ClientState::Idle || client.is_lingering() {
@@ -400,12 +403,12 @@ impl Server {
         }
         if client.connection.turn_away(clock::now()) {
             client.stage = ClientStage::Writing;
-            // What cannot be written at once is dropped.
+            // Output that the socket does not take at once is dropped.
             let _ = client.write().and_then(|()| client.stream.end_writing());
         }
     }
 
-    /// Logs how many lines were left out.
+    /// Logs the number of lines that were left out.
     fn tell_left_out(&mut self, now: Instant) {
         if let Some(left_out) = self.refusals.left_out(now) {
             tracing::warn!(left_out, "admin: more requests were refused");
@@ -433,13 +436,13 @@ impl Server {
         self.serve(id, now);
     }
 
-    /// Logs a change, or one that was refused.
-    fn note(&mut self, who: &Who, response: &Response, now: Instant) {
-        if !who.changes {
+    /// Logs a change that was made or refused.
+    fn note(&mut self, requester: &Requester, response: &Response, now: Instant) {
+        if !requester.changes {
             return;
         }
-        let Who { peer, line, .. } = who;
-        let (status, name) = (response.status, who.name.as_deref().unwrap_or_default());
+        let Requester { peer, line, .. } = requester;
+        let (status, name) = (response.status, requester.name.as_deref().unwrap_or_default());
         if status < 400 {
             tracing::info!(%peer, who = name, request = line, status, "admin: changed");
         } else if self.refusals.take(now) {

@@ -1,32 +1,34 @@
-//! What a change is in the log of changes, and a change from there as an edit to take back.
+//! The entry of a change in the log of changes, and such an entry as an edit to revert.
 //!
-//! Invariant: the texts of a biz are its elements as map.xml has them.
+//! Invariant: the texts of a biz are its elements as written in map.xml.
 
-use super::map_edit::{Edit, Undone};
+use super::map_edit::{Edit, EditToRevert};
 use super::response::Refusal;
-use super::route::Which;
-use crate::process::change_log::{LoggedChange, Subject, What};
+use super::route::RecordRef;
+use crate::process::change_log::{ChangeKind, LoggedChange, Subject};
 use crate::protocol::element::{Element, Layout};
 use crate::protocol::{Code, Format};
 use frs_engine::RecordFigures;
 
-/// An edit of a biz, which may lift its bans, too. Without an edit, that is all.
-pub fn of_edit(what: What, edit: &Edit, lifts_bans: bool) -> Vec<Subject> {
+/// The entries of an edit of a biz that may also lift its bans. If the text does not change, only
+/// the lifting is an entry.
+pub fn of_edit(kind: ChangeKind, edit: &Edit, lifts_bans: bool) -> Vec<Subject> {
     let target = || Some(edit.name.clone());
     let (old, new) = (edit.old.clone(), edit.new.clone());
-    let edited = (old != new || !lifts_bans).then(|| Subject { what, target: target(), old, new });
-    let lifted = lifts_bans.then(|| Subject::of(What::LiftBans, target()));
+    let edited = (old != new || !lifts_bans).then(|| Subject { kind, target: target(), old, new });
+    let lifted = lifts_bans.then(|| Subject::of(ChangeKind::LiftBans, target()));
     edited.into_iter().chain(lifted).collect()
 }
 
-/// A record that is changed by hand. `biz` is the name of its business, if there is one.
-pub fn of_record(which: &Which, biz: Option<&str>) -> Subject {
-    let biz = biz.unwrap_or(&which.biz);
-    let target = match &which.key {
+/// The entry of a record that is changed by an operator. `biz` is the name of its business, if
+/// there is one.
+pub fn of_record(record: &RecordRef, biz: Option<&str>) -> Subject {
+    let biz = biz.unwrap_or(&record.biz);
+    let target = match &record.key {
         Some(key) => format!("{biz}/{key}"),
         None => biz.to_owned(),
     };
-    Subject::of(What::Node, Some(target))
+    Subject::of(ChangeKind::Node, Some(target))
 }
 
 /// A record as text.
@@ -43,18 +45,18 @@ pub fn record_text(figures: &RecordFigures) -> String {
 /// The edit of a biz that a change has made.
 ///
 /// # Errors
-/// It has made none, or the log does not have all of it.
-pub fn undone(change: &LoggedChange) -> Result<Undone<'_>, Refusal> {
+/// The change is no edit of a biz, or the log does not have its whole text.
+pub fn undone(change: &LoggedChange) -> Result<EditToRevert<'_>, Refusal> {
     let no = |words: &str| {
         let words = format!("change {} {words}", change.id);
         Err(Refusal::new(422, Code::Refused, words))
     };
-    match change.what {
-        What::Biz | What::Undo if change.is_cut() => {
+    match change.kind {
+        ChangeKind::Biz | ChangeKind::Undo if change.is_cut() => {
             no("cannot be undone: its biz was too long to be kept")
         }
-        What::Biz | What::Undo => {
-            Ok(Undone { old: change.old.as_deref(), new: change.new.as_deref() })
+        ChangeKind::Biz | ChangeKind::Undo => {
+            Ok(EditToRevert { old: change.old.as_deref(), new: change.new.as_deref() })
         }
         other => {
             let words =
@@ -75,7 +77,7 @@ fn element(change: LoggedChange) -> Element {
         .with("time", change.time)
         .with("who", change.who)
         .with_some("peer", change.peer)
-        .with("what", change.what.word())
+        .with("what", change.kind.word())
         .with_some("target", change.target)
         .with_some("outcome", change.outcome.is_unknown().then_some("unknown"))
         .holding_markup("old", change.old)
@@ -85,16 +87,16 @@ fn element(change: LoggedChange) -> Element {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::change_log::Outcome;
+    use crate::process::change_log::ChangeOutcome;
     use frs_engine::LimitUse;
 
-    fn change(what: What, outcome: Outcome) -> LoggedChange {
+    fn change(kind: ChangeKind, outcome: ChangeOutcome) -> LoggedChange {
         LoggedChange {
             id: 17,
             time: "2026-11-22T12:00:00.123Z".into(),
             who: "alice".into(),
             peer: Some("127.0.0.1:9".into()),
-            what,
+            kind,
             target: Some("a<b".into()),
             old: None,
             new: Some("<biz id=\"1\">\n  <limit max='&lt;'/></biz>".into()),
@@ -104,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_document_holds_the_elements_and_in_json_their_text() {
-        let document = document(vec![change(What::Biz, Outcome::Done)]);
+        let document = document(vec![change(ChangeKind::Biz, ChangeOutcome::Done)]);
         assert_eq!(
             document.document(Format::Xml, Layout::Lines),
             "<changes>\n  <change id=\"17\" time=\"2026-11-22T12:00:00.123Z\" who=\"alice\" \
@@ -117,23 +119,32 @@ mod tests {
         assert_eq!(change["new"], "<biz id=\"1\">\n  <limit max='&lt;'/></biz>");
         assert_eq!((change["old"].is_null(), &change["target"]), (true, &"a<b".into()));
         assert_eq!(change["outcome"], serde_json::Value::Null);
-        let unknown = super::document(vec![super::tests::change(What::Reset, Outcome::Unknown)]);
+        let unknown =
+            super::document(vec![super::tests::change(ChangeKind::Reset, ChangeOutcome::Unknown)]);
         assert!(unknown.document(Format::Xml, Layout::Lines).contains(" outcome=\"unknown\">"));
     }
 
     // Shows: undo.
     #[test]
     fn only_what_was_an_edit_and_is_kept_can_be_undone() {
-        for what in [What::Biz, What::Undo] {
-            assert!(undone(&change(what, Outcome::Done)).is_ok());
-            let long =
-                LoggedChange { old: Some("(too long)".into()), ..change(what, Outcome::Done) };
+        for kind in [ChangeKind::Biz, ChangeKind::Undo] {
+            assert!(undone(&change(kind, ChangeOutcome::Done)).is_ok());
+            let long = LoggedChange {
+                old: Some("(too long)".into()),
+                ..change(kind, ChangeOutcome::Done)
+            };
             assert_eq!(undone(&long).unwrap_err().status, 422);
         }
-        for what in [What::Node, What::Reset, What::Reload, What::Degrade, What::LiftBans] {
-            let refusal = undone(&change(what, Outcome::Done)).unwrap_err();
+        for kind in [
+            ChangeKind::Node,
+            ChangeKind::Reset,
+            ChangeKind::Reload,
+            ChangeKind::Degrade,
+            ChangeKind::LiftBans,
+        ] {
+            let refusal = undone(&change(kind, ChangeOutcome::Done)).unwrap_err();
             assert_eq!((refusal.status, refusal.code), (422, Code::Refused));
-            assert!(refusal.words.contains(what.word()), "{}", refusal.words);
+            assert!(refusal.words.contains(kind.word()), "{}", refusal.words);
         }
     }
 
@@ -145,13 +156,13 @@ mod tests {
             old: old.map(str::to_owned),
             new: Some("<biz/>".into()),
         };
-        let kinds = |old, lifts| -> Vec<What> {
-            of_edit(What::Biz, &edit(old), lifts).iter().map(|subject| subject.what).collect()
+        let kinds = |old, lifts| -> Vec<ChangeKind> {
+            of_edit(ChangeKind::Biz, &edit(old), lifts).iter().map(|subject| subject.kind).collect()
         };
-        assert_eq!(kinds(None, false), [What::Biz]);
-        assert_eq!(kinds(Some("<biz />"), true), [What::Biz, What::LiftBans]);
-        assert_eq!(kinds(Some("<biz/>"), true), [What::LiftBans]);
-        assert_eq!(kinds(Some("<biz/>"), false), [What::Biz]);
+        assert_eq!(kinds(None, false), [ChangeKind::Biz]);
+        assert_eq!(kinds(Some("<biz />"), true), [ChangeKind::Biz, ChangeKind::LiftBans]);
+        assert_eq!(kinds(Some("<biz/>"), true), [ChangeKind::LiftBans]);
+        assert_eq!(kinds(Some("<biz/>"), false), [ChangeKind::Biz]);
     }
 
     #[test]
@@ -163,8 +174,8 @@ mod tests {
             "<node banned-until=\"9\"><limit index=\"1\" used=\"3\"/>\
              <limit index=\"3\" used=\"0\"/></node>"
         );
-        let which = |key: Option<&str>| Which { biz: "7".into(), key: key.map(str::to_owned) };
-        let target = |key, biz| of_record(&which(key), biz).target;
+        let record = |key: Option<&str>| RecordRef { biz: "7".into(), key: key.map(str::to_owned) };
+        let target = |key, biz| of_record(&record(key), biz).target;
         assert_eq!(target(Some("a/b"), Some("login")), Some("login/a/b".into()));
         assert_eq!(target(None, None), Some("7".into()));
     }

@@ -1,9 +1,9 @@
-//! Makes a checkpoint of all groups now and then, on request, and a last one at the end.
+//! Makes checkpoints of all groups: at intervals, on request, and a last one at the end.
 //!
-//! Invariant: a thread of its own does it, so no flush, no recovery and no answer waits for the
-//! disk. Without `<data checkpoint>` it sleeps until the configuration changes. A pass that fails
-//! is told to all processes until another one is complete, and is tried again soon, however long
-//! the interval is.
+//! Invariant: a thread of its own makes them, so no flush, recovery or answer waits for the disk.
+//! Without `<data checkpoint>` the thread sleeps until the configuration changes. A failed pass is
+//! reported to all processes until a later pass completes. It is tried again soon, however long the
+//! interval is.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,33 +15,33 @@ use frs_base::clock;
 use frs_conf::Conf;
 use frs_store::{Checkpointer, GroupPass, Pace, Pacer, PassRate, RequestedPass, Runtime, live_dir};
 
-/// The interval between looks at requests.
+/// The interval between checks for requests.
 const LOOK: Duration = Duration::from_millis(50);
 /// The pause before another try, while the keeper of an older binary still makes checkpoints.
 const TRY_AGAIN: Duration = Duration::from_millis(100);
-/// How long the last pass waits for that.
+/// How long the last pass keeps trying.
 const LAST_TRIES: Duration = Duration::from_secs(5);
 /// The pause before a failed pass is tried again. It doubles with each failure in a row.
 const RETRY: Duration = Duration::from_secs(1);
-/// The longest such pause.
+/// The longest pause before a failed pass is tried again.
 const RETRY_MAX: Duration = Duration::from_secs(60);
 /// The interval between two log lines about repeated failures.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
-/// What the configuration says.
+/// The settings of checkpoints in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct CheckpointPlan {
     live_dir: PathBuf,
     groups: Vec<String>,
     every: Duration,
     bytes_per_second: u64,
 }
 
-impl Plan {
-    /// None: there are no checkpoints.
-    pub fn of(conf: &Conf) -> Option<Plan> {
+impl CheckpointPlan {
+    /// `None` if the configuration asks for no checkpoints.
+    pub fn of(conf: &Conf) -> Option<CheckpointPlan> {
         let checkpoint = conf.srv.data.checkpoint?;
-        Some(Plan {
+        Some(CheckpointPlan {
             live_dir: live_dir(conf).to_owned(),
             groups: conf.map.groups.iter().map(|group| group.name.clone()).collect(),
             every: Duration::from_millis(checkpoint.every_ms),
@@ -50,43 +50,43 @@ impl Plan {
     }
 }
 
-/// What is wanted of the thread.
+/// The order to the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wish {
-    /// Passes when they are due, at the rate.
+enum PassOrder {
+    /// Make passes when they are due, at the configured rate.
     Serve,
-    /// A last pass, as fast as the disk.
+    /// Make a last pass, as fast as the disk allows, then end.
     Last,
-    /// Its end, at once.
+    /// End at once.
     End,
 }
 
 #[derive(Debug)]
-struct State {
-    plan: Option<Plan>,
-    wish: Wish,
+struct ThreadState {
+    plan: Option<CheckpointPlan>,
+    order: PassOrder,
     is_last_done: bool,
 }
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedState {
+    state: Mutex<ThreadState>,
     changed: Condvar,
 }
 
-/// The thread that makes checkpoints. Dropping this ends it, in the middle of a pass if need be.
+/// The thread that makes checkpoints. Dropping this ends the thread, even in the middle of a pass.
 #[derive(Debug)]
 pub struct Checkpoints {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Checkpoints {
-    /// Starts it, without a plan.
+    /// Starts the thread without a plan.
     pub fn start(data_dir: &Path) -> Checkpoints {
-        let state = State { plan: None, wish: Wish::Serve, is_last_done: false };
-        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
-        let maker = Maker {
+        let state = ThreadState { plan: None, order: PassOrder::Serve, is_last_done: false };
+        let shared = Arc::new(SharedState { state: Mutex::new(state), changed: Condvar::new() });
+        let maker = CheckpointThread {
             shared: Arc::clone(&shared),
             data_dir: data_dir.to_owned(),
             checkpointer: None,
@@ -101,69 +101,73 @@ impl Checkpoints {
         Checkpoints { shared, thread: thread.ok() }
     }
 
-    /// Takes a plan.
-    pub fn take(&self, plan: Option<Plan>) {
+    /// Replaces the plan.
+    pub fn take(&self, plan: Option<CheckpointPlan>) {
         self.shared.change(|state| state.plan = plan);
     }
 
-    /// Asks for the last pass.
+    /// Orders the last pass.
     pub fn make_last(&self) {
-        self.shared.change(|state| state.wish = Wish::Last);
+        self.shared.change(|state| state.order = PassOrder::Last);
     }
 
-    /// Whether the last pass was asked for.
+    /// Whether the last pass was ordered.
     pub fn is_last_asked(&self) -> bool {
-        self.shared.lock().wish == Wish::Last
+        self.shared.lock().order == PassOrder::Last
     }
 
-    /// Whether the last pass was asked for and has ended.
+    /// Whether the last pass was ordered and has ended.
     pub fn is_last_done(&self) -> bool {
         let is_over = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
         let state = self.shared.lock();
-        state.wish == Wish::Last && (state.is_last_done || is_over)
+        state.order == PassOrder::Last && (state.is_last_done || is_over)
     }
 }
 
 impl Drop for Checkpoints {
     fn drop(&mut self) {
-        self.shared.change(|state| state.wish = Wish::End);
-        // A panic of it was reported when it happened.
+        self.shared.change(|state| state.order = PassOrder::End);
+        // A panic of the thread was reported when it happened.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedState {
+    fn lock(&self) -> MutexGuard<'_, ThreadState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut ThreadState)) {
         change(&mut self.lock());
         self.changed.notify_all();
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>, time: Duration) -> MutexGuard<'a, State> {
+    fn wait<'a>(
+        &self,
+        state: MutexGuard<'a, ThreadState>,
+        time: Duration,
+    ) -> MutexGuard<'a, ThreadState> {
         self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
-/// How fast the pass under way goes.
-struct WishedPace<'a> {
-    shared: &'a Shared,
-    /// What was wished when it began.
-    begun_by: Wish,
+/// The pace of the current pass.
+struct OrderedPace<'a> {
+    shared: &'a SharedState,
+    /// The order when the pass began.
+    begun_by: PassOrder,
 }
 
-impl Pacer for WishedPace<'_> {
+impl Pacer for OrderedPace<'_> {
     fn rest(&self, time: Duration) -> Pace {
         let until = clock::instant() + time;
         let mut state = self.shared.lock();
         loop {
-            match state.wish {
-                // Another pass follows, which holds what the last workers have changed.
-                wish if wish != self.begun_by => return Pace::BreakOff,
-                Wish::Last => return Pace::Hurried,
-                Wish::Serve | Wish::End => {}
+            match state.order {
+                // Another pass follows, which includes the last changes of the workers.
+                order if order != self.begun_by => return Pace::BreakOff,
+                PassOrder::Last => return Pace::Hurried,
+                PassOrder::Serve | PassOrder::End => {}
             }
             let left = until.saturating_duration_since(clock::instant());
             if left.is_zero() {
@@ -174,64 +178,65 @@ impl Pacer for WishedPace<'_> {
     }
 }
 
-struct Maker {
-    shared: Arc<Shared>,
+struct CheckpointThread {
+    shared: Arc<SharedState>,
     data_dir: PathBuf,
-    /// None until it is needed, and while another process makes checkpoints here.
+    /// `None` until it is needed, and while another process holds the lock of checkpoints.
     checkpointer: Option<Checkpointer>,
     failing: bool,
-    /// The pause before the next try, if the next pass fails.
+    /// The pause after the next failure.
     retry: Duration,
     complaints: LogThrottle,
 }
 
-/// What became of a try.
+/// The outcome of a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tried {
-    /// Another process makes checkpoints here.
+enum PassOutcome {
+    /// Another process makes the checkpoints.
     Elsewhere,
-    /// All groups are on the disk.
+    /// Every group has a new checkpoint.
     Made,
-    /// It was broken off, for another pass or for files that are being made.
+    /// The pass was broken off, for another pass or because files are being created.
     BrokenOff,
-    /// A group has none.
+    /// The checkpoint of a group failed.
     Failed,
 }
 
-/// A pass that is to begin.
-struct Due {
-    plan: Plan,
-    wish: Wish,
+/// A pass that must begin now.
+struct DuePass {
+    plan: CheckpointPlan,
+    order: PassOrder,
 }
 
-impl Maker {
+impl CheckpointThread {
     fn run(mut self) {
         let mut next = None;
-        while let Some(Due { plan, wish }) = self.next_due(&mut next) {
+        while let Some(DuePass { plan, order }) = self.next_due(&mut next) {
             let begun = clock::instant();
-            let mut tried = self.make(&plan, wish);
-            if wish == Wish::Last {
-                let is_to_go_on = |tried| matches!(tried, Tried::Elsewhere | Tried::BrokenOff);
+            let mut tried = self.make(&plan, order);
+            if order == PassOrder::Last {
+                let is_to_go_on =
+                    |tried| matches!(tried, PassOutcome::Elsewhere | PassOutcome::BrokenOff);
                 while is_to_go_on(tried)
                     && clock::since(begun) < LAST_TRIES
-                    && self.shared.lock().wish == wish
+                    && self.shared.lock().order == order
                 {
                     std::thread::sleep(TRY_AGAIN);
-                    tried = self.make(&plan, wish);
+                    tried = self.make(&plan, order);
                 }
-                if let (Tried::BrokenOff, Some(made)) = (tried, &self.checkpointer) {
+                if let (PassOutcome::BrokenOff, Some(made)) = (tried, &self.checkpointer) {
                     note_result(made.runtime(), RequestedPass::Failed, clock::now());
                 }
                 self.shared.change(|state| state.is_last_done = true);
                 return;
             }
             next = Some(match tried {
-                Tried::Elsewhere => begun + TRY_AGAIN,
-                Tried::Made => {
+                PassOutcome::Elsewhere => begun + TRY_AGAIN,
+                PassOutcome::Made => {
                     self.retry = RETRY;
                     begun + plan.every
                 }
-                Tried::BrokenOff | Tried::Failed => {
+                PassOutcome::BrokenOff | PassOutcome::Failed => {
                     clock::instant() + self.next_retry().min(plan.every)
                 }
             });
@@ -244,22 +249,22 @@ impl Maker {
         pause
     }
 
-    /// When the first pass is due: soon, if those of the keeper before failed.
-    fn first_due(&mut self, plan: &Plan) -> Instant {
+    /// When the first pass is due. It is due soon if the passes of the previous keeper failed.
+    fn first_due(&mut self, plan: &CheckpointPlan) -> Instant {
         self.open(plan);
         let runtime = self.checkpointer.as_ref().map(Checkpointer::runtime);
         let fails = runtime.is_some_and(|runtime| runtime.checkpoints_failing_since().is_some());
         clock::instant() + if fails { RETRY.min(plan.every) } else { plan.every }
     }
 
-    /// Waits until a pass is due. None: this thread is to end.
-    fn next_due(&mut self, next: &mut Option<Instant>) -> Option<Due> {
+    /// Waits until a pass is due. Returns `None` if the thread must end.
+    fn next_due(&mut self, next: &mut Option<Instant>) -> Option<DuePass> {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
         loop {
-            let wish = state.wish;
+            let order = state.order;
             let Some(plan) = &state.plan else {
-                if wish != Wish::Serve {
+                if order != PassOrder::Serve {
                     state.is_last_done = true;
                     return None;
                 }
@@ -271,19 +276,21 @@ impl Maker {
             // A changed interval counts from now on.
             let due = next.unwrap_or_else(|| self.first_due(plan)).min(now + plan.every);
             *next = Some(due);
-            let is_asked = wish == Wish::Serve && self.is_asked(plan);
-            match wish {
-                Wish::End => return None,
-                Wish::Serve if due > now && !is_asked => {
+            let is_asked = order == PassOrder::Serve && self.is_asked(plan);
+            match order {
+                PassOrder::End => return None,
+                PassOrder::Serve if due > now && !is_asked => {
                     state = shared.wait(state, (due - now).min(LOOK));
                 }
-                Wish::Serve | Wish::Last => return Some(Due { plan: plan.clone(), wish }),
+                PassOrder::Serve | PassOrder::Last => {
+                    return Some(DuePass { plan: plan.clone(), order });
+                }
             }
         }
     }
 
-    /// Whether a request has no answer yet. Requests are answered by who holds the lock.
-    fn is_asked(&mut self, plan: &Plan) -> bool {
+    /// Whether a request has no answer yet. Only the process that holds the lock answers requests.
+    fn is_asked(&mut self, plan: &CheckpointPlan) -> bool {
         self.open(plan);
         self.checkpointer.as_ref().is_some_and(|checkpointer| {
             let runtime = checkpointer.runtime();
@@ -291,8 +298,8 @@ impl Maker {
         })
     }
 
-    /// Takes the lock, if it is free.
-    fn open(&mut self, plan: &Plan) {
+    /// Takes the lock of checkpoints, if it is free.
+    fn open(&mut self, plan: &CheckpointPlan) {
         if self.checkpointer.is_none() {
             match Checkpointer::new(&self.data_dir, &plan.live_dir) {
                 Ok(made) => self.checkpointer = made,
@@ -302,20 +309,23 @@ impl Maker {
     }
 
     /// Makes a pass over all groups.
-    fn make(&mut self, plan: &Plan, wish: Wish) -> Tried {
+    fn make(&mut self, plan: &CheckpointPlan, order: PassOrder) -> PassOutcome {
         self.open(plan);
-        let Some(checkpointer) = &mut self.checkpointer else { return Tried::Elsewhere };
+        let Some(checkpointer) = &mut self.checkpointer else { return PassOutcome::Elsewhere };
         let (begun, begun_ms) = (clock::instant(), clock::now());
         let requests = checkpointer.runtime().checkpoint_requests();
-        let bytes_per_second = if wish == Wish::Last { u64::MAX } else { plan.bytes_per_second };
-        let pacer = WishedPace { shared: &self.shared, begun_by: wish };
+        let bytes_per_second =
+            if order == PassOrder::Last { u64::MAX } else { plan.bytes_per_second };
+        let pacer = OrderedPace { shared: &self.shared, begun_by: order };
         let passes = checkpointer.pass(&plan.groups, PassRate { bytes_per_second }, &pacer);
         let took = clock::since(begun);
         self.note(&passes, (begun_ms, took, requests));
         match passes.iter().any(|pass| pass.result.is_err()) {
-            true => Tried::Failed,
-            false if passes.iter().any(|pass| matches!(pass.result, Ok(None))) => Tried::BrokenOff,
-            false => Tried::Made,
+            true => PassOutcome::Failed,
+            false if passes.iter().any(|pass| matches!(pass.result, Ok(None))) => {
+                PassOutcome::BrokenOff
+            }
+            false => PassOutcome::Made,
         }
     }
 
@@ -350,15 +360,15 @@ impl Maker {
     }
 
     fn complain(&mut self, error: &str) {
-        // After the last pass nothing else tells of it.
-        let is_last = self.shared.lock().wish == Wish::Last;
+        // After the last pass, only this line reports the failure.
+        let is_last = self.shared.lock().order == PassOrder::Last;
         if self.complaints.is_due(clock::instant()) || is_last {
             tracing::error!(error, "no checkpoint was made: the one before it stays");
         }
     }
 }
 
-/// Tells all processes what came of a pass.
+/// Reports the result of a pass to all processes.
 fn note_result(runtime: &Runtime, result: RequestedPass, begun_ms: u64) {
     match (result, runtime.checkpoints_failing_since()) {
         (RequestedPass::Made, _) => runtime.set_checkpoints_failing(None),

@@ -1,7 +1,7 @@
-//! The flusher writes files on disk back, part by part.
+//! The flusher writes the files on disk back, part by part.
 //!
-//! Invariant: a failed flush is never reported as completed. All processes are told, and report it
-//! in their answers about health, until another flush succeeds.
+//! Invariant: a failed flush is never reported as completed. It is reported to all processes, which
+//! show it in their health answers until a later flush succeeds.
 
 use std::time::{Duration, Instant};
 
@@ -12,42 +12,43 @@ use frs_engine::{Flushing, Service};
 use frs_store::counter::Timed;
 use frs_store::{Counter, Error, live_dir};
 
-/// The longest pause between two parts. Whoever stores into pages of a part may have to wait for
-/// the disk, so parts in a row would delay many requests.
+/// The longest pause between two parts. A store into a page of a part may have to wait for the
+/// disk, so parts without pauses would delay many requests.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The pauses of a flush take at most this part of `flush`. Between two flushes there is as much.
+/// The divisor of `flush` that gives the longest sum of the pauses within a flush, and the shortest
+/// pause between two flushes.
 const SHARE: u32 = 2;
 /// The interval between two log lines about repeated failures.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
-/// Writes all files on disk back, again and again.
+/// Writes all files on disk back at intervals.
 #[derive(Debug)]
 pub struct Flusher {
     every: Duration,
-    /// When the next part is due. None: no file is on disk.
+    /// When the next part is due. `None` if no file is on disk.
     due: Option<Instant>,
-    under_way: Option<UnderWay>,
-    flushes: Flushes,
+    ongoing: Option<OngoingFlush>,
+    flushes: FlushCounts,
     complaints: LogThrottle,
 }
 
-/// Flushes by their numbers, from 1 on.
+/// Numbers of flushes, from 1 on.
 #[derive(Debug, Default)]
-struct Flushes {
-    /// The last one that has begun.
+struct FlushCounts {
+    /// The flush that began last.
     begun: u64,
-    /// The last one that has ended without an error.
+    /// The last flush that ended without an error.
     written: u64,
     has_failed: bool,
 }
 
 /// A flush that has begun.
 #[derive(Debug)]
-struct UnderWay {
+struct OngoingFlush {
     flush: Flushing,
     begun: Instant,
     pause: Duration,
-    /// How long it has waited for the disk.
+    /// The time that it has waited for the disk.
     waited: Duration,
 }
 
@@ -57,26 +58,26 @@ impl Flusher {
         // If this cannot be determined, flushing files in memory does no harm.
         let in_memory = sys::is_in_memory(live_dir(service.conf())).unwrap_or(false);
         if in_memory {
-            // Nothing needs to be written back any more.
+            // Files in memory need no flush, so an earlier failure no longer matters.
             service.set_flush_failed(false);
         }
         let every = interval(service);
         Flusher {
             every,
             due: (!in_memory).then(|| now + every),
-            under_way: None,
-            flushes: Flushes::default(),
+            ongoing: None,
+            flushes: FlushCounts::default(),
             complaints: LogThrottle::new(COMPLAIN_EVERY),
         }
     }
 
-    /// A new configuration was taken. A shorter interval counts from now on.
+    /// Takes a new configuration. A shorter interval counts from now on.
     pub fn take(&mut self, service: &Service, now: Instant) {
         self.every = interval(service);
         self.due = self.due.map(|due| due.min(now + self.every));
     }
 
-    /// When the next part is due. None: nothing is ever written back.
+    /// When the next part is due. `None` if nothing is ever written back.
     pub fn due(&self) -> Option<Instant> {
         self.due
     }
@@ -91,9 +92,10 @@ impl Flusher {
         self.due.is_none() || self.flushes.written >= number
     }
 
-    /// Somebody waits for the next flush. After one that failed the interval holds.
+    /// Begins the next flush at once, because a caller waits for it. After a failed flush the
+    /// interval holds.
     pub fn hasten(&mut self, now: Instant) {
-        if self.under_way.is_none() && !self.flushes.has_failed {
+        if self.ongoing.is_none() && !self.flushes.has_failed {
             self.due = self.due.map(|due| due.min(now));
         }
     }
@@ -103,16 +105,16 @@ impl Flusher {
         if self.due.is_none_or(|due| due > now) {
             return;
         }
-        let under_way = self.under_way.get_or_insert_with(|| {
+        let ongoing = self.ongoing.get_or_insert_with(|| {
             tell(pulse, true);
             self.flushes.begun += 1;
-            UnderWay::new(service.begin_flush(), self.every, now)
+            OngoingFlush::new(service.begin_flush(), self.every, now)
         });
-        let result = service.flush_part(&mut under_way.flush);
+        let result = service.flush_part(&mut ongoing.flush);
         let over = clock::instant().max(now);
-        under_way.waited += over - now;
+        ongoing.waited += over - now;
         let Some(result) = result else {
-            self.due = Some(over + under_way.pause);
+            self.due = Some(over + ongoing.pause);
             return;
         };
         tell(pulse, false);
@@ -120,22 +122,22 @@ impl Flusher {
         if result.is_ok() {
             self.flushes.written = self.flushes.begun;
         }
-        count(service, &result, under_way.waited);
+        count(service, &result, ongoing.waited);
         note(service, result, &mut self.complaints, over);
         // A slow disk gets a pause, too.
-        self.due = Some((under_way.begun + self.every).max(over + self.every / SHARE));
-        self.under_way = None;
+        self.due = Some((ongoing.begun + self.every).max(over + self.every / SHARE));
+        self.ongoing = None;
     }
 }
 
-impl UnderWay {
-    fn new(flush: Flushing, every: Duration, now: Instant) -> UnderWay {
+impl OngoingFlush {
+    fn new(flush: Flushing, every: Duration, now: Instant) -> OngoingFlush {
         let pause = pause(every, flush.parts());
-        UnderWay { flush, begun: now, pause, waited: Duration::ZERO }
+        OngoingFlush { flush, begun: now, pause, waited: Duration::ZERO }
     }
 }
 
-/// The pause between so many parts.
+/// The pause between the parts of a flush that has `parts` parts.
 fn pause(every: Duration, parts: usize) -> Duration {
     let parts = u32::try_from(parts).unwrap_or(u32::MAX).max(1);
     PAUSE.min(every / SHARE / parts)
@@ -159,9 +161,9 @@ fn count(service: &Service, result: &Result<(), Error>, waited: Duration) {
     }
 }
 
-/// Reports the result of a flush to all processes, and changes of it to the log.
+/// Reports the result of a flush to all processes, and logs changes of the result.
 fn note(service: &Service, result: Result<(), Error>, complaints: &mut LogThrottle, now: Instant) {
-    // By this keeper or a previous one.
+    // The failure may be that of a previous keeper.
     let failed_before = service.flush_failed();
     service.set_flush_failed(result.is_err());
     match result {
@@ -215,7 +217,7 @@ mod tests {
         let (pulse, mut flusher) = (Pulse::default(), Flusher::new(&keeper, start));
         keeper.set_flush_failed(true);
         let mut begins = Vec::new();
-        // Far ahead of the clock, so that each part takes no time.
+        // These times are far ahead of the clock, so that each part takes no time.
         for _ in 0..2 {
             let begun = flusher.due().unwrap();
             flusher.tick(&mut keeper, Some(&pulse), begun - Duration::from_millis(1));

@@ -1,9 +1,10 @@
-//! The mover moves the nodes of groups that grow, in portions, beside the keeper's other duties.
+//! The mover moves the nodes of growing groups in portions, beside the keeper's other duties.
 //!
 //! Invariant: a portion takes about half a millisecond, and most of the time is pause. So requests
-//! find free semaphores and processors, however large a group is. What is moved is in the files:
-//! another keeper goes on where this one died. A group on disk has moved only when a flush has
-//! written what moved, and after that one that found nothing in the former files.
+//! find free semaphores and processors, however large a group is. The progress is in the files, so
+//! another keeper continues after this one dies. A group on disk has moved after two flushes: the
+//! first writes the copies, so that the nodes may leave the former files. The second begins once a
+//! pass has found the former files empty.
 
 use std::time::{Duration, Instant};
 
@@ -14,35 +15,37 @@ use frs_base::clock::Millis;
 use frs_conf::Group;
 use frs_engine::{MoveCounts, MovePass, MoveStep, Service};
 
-/// Nodes and heads in a portion.
+/// The nodes and chain heads in a portion.
 const PORTION: usize = 256;
 /// The pause between two portions.
 const PAUSE: Duration = Duration::from_millis(2);
-/// The pause before another look at processes that have not taken the generation, or at a flush.
+/// The pause before another look while some processes have not taken the generation, or while a
+/// flush is awaited.
 const SETTLE_PAUSE: Duration = Duration::from_millis(10);
-/// The pause before another pass over what found no place, and before the master is told again.
+/// The pause before another pass over nodes without a place, and before another message to the
+/// master.
 const AGAIN: Duration = Duration::from_secs(1);
-/// The interval between two log lines about the progress.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+/// The interval between two log lines about progress.
+const LOG_EVERY: Duration = Duration::from_secs(10);
 
-/// Moves the nodes of groups, portions of each in turn.
+/// Moves the nodes of all growing groups, in portions and in turn.
 #[derive(Debug)]
 pub struct Mover {
-    moving: Vec<Moving>,
+    moving: Vec<MovingGroup>,
     /// The end of the pause after the last portion.
     rests_until: Instant,
 }
 
 /// A group that moves.
 #[derive(Debug)]
-struct Moving {
+struct MovingGroup {
     name: String,
-    /// Its index in the configuration.
+    /// The index of the group in the configuration.
     index: u32,
     pass: MovePass,
-    /// When its next portion is due.
+    /// When the next portion is due.
     due: Instant,
-    /// The flush that writes what has moved.
+    /// The flush that writes the moved nodes.
     flush: Option<u64>,
     tells: LogThrottle,
 }
@@ -55,35 +58,35 @@ impl Mover {
         mover
     }
 
-    /// A new configuration was taken.
+    /// Takes a new configuration.
     pub fn take(&mut self, groups: &[Group], now: Instant) {
         let mut known = std::mem::take(&mut self.moving);
         for (index, group) in (0..).zip(groups).filter(|(_, group)| group.moving.is_some()) {
             let position = known.iter().position(|moving| moving.name == group.name);
             self.moving.push(match position.map(|position| known.swap_remove(position)) {
-                Some(moving) => Moving { index, due: now, ..moving },
+                Some(moving) => MovingGroup { index, due: now, ..moving },
                 None => {
                     tracing::info!(group = group.name, "nodes move to the new geometry");
-                    Moving {
+                    MovingGroup {
                         name: group.name.clone(),
                         index,
                         pass: MovePass::default(),
                         due: now,
                         flush: None,
-                        tells: LogThrottle::new(TELL_EVERY),
+                        tells: LogThrottle::new(LOG_EVERY),
                     }
                 }
             });
         }
     }
 
-    /// When the next portion is due. None: no group moves.
+    /// When the next portion is due. `None` if no group moves.
     pub fn due(&self) -> Option<Instant> {
         let first = self.moving.iter().map(|moving| moving.due).min();
         first.map(|due| due.max(self.rests_until))
     }
 
-    /// Moves a portion if it is due. Returns the group whose nodes have all moved.
+    /// Moves a portion if it is due. Returns a group once all its nodes have moved.
     pub fn tick(
         &mut self,
         service: &mut Service,
@@ -94,7 +97,7 @@ impl Mover {
         if self.rests_until > now {
             return None;
         }
-        // The one that has waited longest.
+        // The group that has waited longest is next.
         let next = self.moving.iter_mut().min_by_key(|moving| moving.due)?;
         if next.due > now {
             return None;
@@ -105,8 +108,8 @@ impl Mover {
     }
 }
 
-impl Moving {
-    /// Moves a portion. Whether all nodes have moved.
+impl MovingGroup {
+    /// Moves a portion. Returns whether all nodes have moved.
     fn tick(
         &mut self,
         service: &mut Service,
@@ -132,7 +135,7 @@ impl Moving {
                 (PAUSE, false)
             }
             Ok(MoveStep::Over { left: 0, awaiting }) => {
-                // The former files are not needed any more once a flush has found nothing in them.
+                // The former files are not needed any more once a flush has written them empty.
                 let known = self.flush.filter(|_| awaiting == 0);
                 let flush = known.unwrap_or_else(|| flusher.next());
                 self.flush = Some(flush);
@@ -218,7 +221,7 @@ mod tests {
             now += PAUSE;
             portions += 1;
             if portions == 1 {
-                // Another keeper goes on.
+                // Another keeper continues.
                 assert!(mover.moving[0].pass.counts.moved > 0);
                 mover = Mover::new(&groups(&keeper), now);
             }
@@ -237,7 +240,7 @@ mod tests {
         world.verify();
     }
 
-    /// Two groups; the first one has a node that finds no place in its new geometry.
+    /// Two groups. The first has a node that finds no place in its new geometry.
     #[test]
     fn a_group_whose_nodes_find_no_place_holds_up_no_other() {
         let map = |[full, key_nodes]: [u32; 2]| {

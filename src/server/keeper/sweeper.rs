@@ -1,7 +1,7 @@
-//! The sweeper looks slowly at all nodes, in portions, beside the keeper's other duties.
+//! The sweeper visits all nodes slowly, in portions, beside the keeper's other duties.
 //!
-//! Invariant: a tick takes about a millisecond, so no flush waits for it. Over time it takes a
-//! small share of a processor, however large the groups are.
+//! Invariant: a tick takes about a millisecond, so no flush waits long for it. Over time the
+//! sweeper takes a small share of a processor, however large the groups are.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,29 +12,29 @@ use frs_conf::Group;
 use frs_engine::Service;
 use frs_store::Sweep;
 
-/// Nodes and heads examined in a tick.
+/// The nodes and chain heads examined in a tick.
 const PORTION: usize = 2048;
-/// The pause between two ticks of a look.
+/// The pause between two ticks of a sweep.
 const PAUSE: Duration = Duration::from_millis(10);
-/// The shortest rest between two looks at all nodes.
+/// The shortest rest between two sweeps.
 const REST: Duration = Duration::from_secs(10);
-/// The rest also lasts at least this many times the duration of the last look.
+/// A rest lasts at least this many times the duration of the last sweep.
 const REST_TIMES: u32 = 4;
 
-/// Looks at all nodes repeatedly.
+/// Sweeps over all nodes repeatedly.
 #[derive(Debug)]
 pub struct Sweeper {
-    /// The groups it looks at.
+    /// The groups of the sweep.
     groups: Vec<Group>,
     sweep: Sweep,
     begun: Instant,
     due: Instant,
     is_resting: bool,
-    /// The next look begins without a rest.
+    /// The next sweep begins without a rest.
     again: bool,
-    /// The hottest keys of the current look.
+    /// The hottest keys of the current sweep.
     hottest: Hottest,
-    /// The hottest keys of the last complete look, for the admin plane.
+    /// The hottest keys of the last complete sweep, for the admin plane.
     found: Arc<Mutex<Hottest>>,
 }
 
@@ -53,19 +53,19 @@ impl Sweeper {
         }
     }
 
-    /// The hottest keys of the last complete look at all nodes.
+    /// The hottest keys of the last complete sweep.
     pub fn hottest(&self) -> Arc<Mutex<Hottest>> {
         Arc::clone(&self.found)
     }
 
-    /// When its next tick is due.
+    /// When the next tick is due.
     pub fn due(&self) -> Instant {
         self.due
     }
 
-    /// A new configuration was taken. If its groups differ, the look begins again. If not, a look
-    /// in progress continues and another follows at once. Otherwise frequent resets would keep it
-    /// from ever completing.
+    /// Takes a new configuration. If its groups differ, the sweep restarts. Otherwise a sweep in
+    /// progress continues, and another follows at once. A restart there would let frequent resets
+    /// keep the sweep from ever completing.
     pub fn take(&mut self, groups: &[Group], now: Instant) {
         if self.groups != groups {
             self.groups = groups.to_vec();
@@ -78,7 +78,7 @@ impl Sweeper {
         (self.begun, self.due) = (now, now);
     }
 
-    /// Does what is due.
+    /// Examines a portion, if a tick is due.
     pub fn tick(&mut self, service: &mut Service, now: Instant, now_ms: Millis) {
         if self.due > now {
             return;
@@ -115,11 +115,11 @@ mod tests {
 
     const NOW: u64 = 1_700_000_000_000;
 
-    /// The result of the last look.
+    /// The result of the last sweep.
     #[derive(Debug, PartialEq)]
     struct FoundNodes {
         live: Option<u64>,
-        /// The hottest keys and their use.
+        /// The hottest keys and the use of each.
         hottest: Vec<(String, u64)>,
     }
 
@@ -144,7 +144,7 @@ mod tests {
         let mut keeper = Service::attach(&world.dir, Role::Keeper).unwrap();
         let mut sweeper = Sweeper::new(start);
         assert_eq!(sweeper.due(), start);
-        // More nodes than a portion, and one of the whole business.
+        // More keys than a portion has. The business has a node of its own.
         for key in 0..2500 {
             worker.update("a", &key.to_string(), NOW);
         }
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(found(&sweeper, &keeper).live, Some(2501), "as the last look found it");
         sweeper.take(&world.conf.map.groups, later);
         sweeper.tick(&mut keeper, later, NOW);
-        // For example a reset: the same groups, half of them examined.
+        // A reset publishes the same groups, when half of them are examined.
         sweeper.take(&world.conf.map.groups, later);
         sweeper.tick(&mut keeper, later + PAUSE, NOW + 1);
         assert_eq!(found(&sweeper, &keeper).live, Some(2502));

@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::process::change_log::{Author, ChangeLog, Subject, What};
+use crate::process::change_log::{Author, ChangeKind, ChangeLog, Subject};
 
 /// The author of a reload by a signal, which names no sender.
 const SIGNAL: &str = "signal";
@@ -48,17 +48,17 @@ impl ChangeNotes {
     /// Notes a reload that a signal has asked for.
     pub fn note_reload(&mut self, GenerationChange { old, new }: GenerationChange) {
         let (old, new) = (Some(old.to_string()), Some(self.log.tell_generation(old, new)));
-        self.note(SIGNAL, Subject { old, new, ..Subject::of(What::Reload, None) });
+        self.note(SIGNAL, Subject { old, new, ..Subject::of(ChangeKind::Reload, None) });
     }
 
     /// Notes that a biz follows a reset of another machine.
     pub fn note_reset(&mut self, biz: String) {
-        self.note(CLUSTER, Subject::of(What::Reset, Some(biz)));
+        self.note(CLUSTER, Subject::of(ChangeKind::Reset, Some(biz)));
     }
 
     fn note(&mut self, who: &str, subject: Subject) {
         if self.waiting.len() == MOST {
-            tracing::error!(who, what = subject.what.word(), "changes.log: lost: too many wait");
+            tracing::error!(who, what = subject.kind.word(), "changes.log: lost: too many wait");
             return;
         }
         self.waiting.push_back(Note { author: Author::named(who), subject });
@@ -72,7 +72,7 @@ impl ChangeNotes {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    let what = subject.what.word();
+                    let what = subject.kind.word();
                     tracing::error!(%error, who = %author.who, what, "changes.log: cannot write");
                 }
             }
@@ -89,7 +89,7 @@ impl ChangeNotes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::change_log::{Outcome, list};
+    use crate::process::change_log::{ChangeOutcome, list};
     use nix::fcntl::{Flock, FlockArg};
 
     // Shows: change-log.
@@ -110,7 +110,10 @@ mod tests {
         let changes = list(dir.path(), u64::MAX, 1000, usize::MAX).unwrap();
         assert_eq!(changes.len(), 1 + MOST);
         let (first, last) = (&changes[MOST], &changes[0]);
-        assert_eq!((&*first.who, first.what, first.outcome), (SIGNAL, What::Reload, Outcome::Done));
+        assert_eq!(
+            (&*first.who, first.kind, first.outcome),
+            (SIGNAL, ChangeKind::Reload, ChangeOutcome::Done)
+        );
         assert_eq!((first.old.as_deref(), first.new.as_deref()), (Some("1"), Some("2")));
         assert_eq!((&*last.who, last.target.as_deref()), (CLUSTER, Some("66")));
         assert_eq!(last.peer, None);

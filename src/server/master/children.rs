@@ -6,16 +6,18 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use super::supervise::{ChildRequest, Event, Order, Supervisor};
-use crate::process::message::{ChildChannel, MovedGroup, NumberedAsk, ToChild, ToMaster};
+use crate::process::child::ChildRole;
+use crate::process::message::{ChildChannel, MovedGroup, ToChild, ToMaster};
 use frs_base::clock;
 use frs_base::sys::process::{
     self, Channel, ChildChange, Exit, Forked, Pid, PollFd, PollFlags, Signal,
 };
 use frs_conf::{EpochRaise, Srv};
-use frs_store::{ChildRole, Runtime, SlotStatus};
+use frs_store::{Runtime, SlotStatus};
 
 /// Messages of one child that are received before anything else is done.
 const MESSAGES_PER_TICK: usize = 256;
@@ -27,12 +29,10 @@ pub(super) struct Children {
     origin: Instant,
 }
 
-/// Requests of children to the master.
+/// Reports of children to the master.
 #[derive(Default)]
-pub(super) struct ChildRequests {
-    /// Requests of the keeper.
-    pub asks: Vec<NumberedAsk>,
-    /// Resets of other machines, reported by the courier.
+pub(super) struct ChildReports {
+    /// Resets of other machines, reported by the cluster's child.
     pub raises: Vec<EpochRaise>,
     /// Groups whose nodes have all moved, as the keeper reports.
     pub moved: Vec<MovedGroup>,
@@ -43,12 +43,15 @@ pub(super) struct NewChild {
     pub role: ChildRole,
     pub sets: BTreeSet<u16>,
     pub channel: Channel,
+    /// The keeper's connection for requests of the admin plane.
+    pub control: Option<UnixStream>,
     pub master: Pid,
 }
 
 /// The process in which a fork returned.
 pub(super) enum Spawned {
-    Parent(Event),
+    /// With the master's end of the keeper's connection for requests.
+    Parent(Event, Option<UnixStream>),
     Child(NewChild),
 }
 
@@ -57,7 +60,7 @@ impl Children {
     pub fn new(srv: &Srv, now: Instant) -> Children {
         let mut supervisor = Supervisor::new(srv.workers);
         if srv.cluster.is_some() {
-            supervisor = supervisor.with_courier();
+            supervisor = supervisor.with_cluster();
         }
         if srv.rls.is_some() {
             supervisor = supervisor.with_envoy();
@@ -113,24 +116,23 @@ impl Children {
         })
     }
 
-    /// Receives the messages of all children; returns the requests among them.
-    pub fn receive(&mut self, events: &mut VecDeque<Event>) -> ChildRequests {
-        let mut requests = ChildRequests::default();
+    /// Receives the messages of all children; returns the reports among them.
+    pub fn receive(&mut self, events: &mut VecDeque<Event>) -> ChildReports {
+        let mut reports = ChildReports::default();
         for (&pid, channel) in &mut self.channels {
             let messages = std::iter::from_fn(|| channel.receive()).take(MESSAGES_PER_TICK);
             for message in messages {
                 match message {
                     ToMaster::Ready => events.push_back(Event::Ready(pid)),
-                    ToMaster::Ask(ask) => requests.asks.push(ask),
-                    ToMaster::Follow(raise) => requests.raises.push(raise),
-                    ToMaster::Moved(moved) => requests.moved.push(moved),
+                    ToMaster::Follow(raise) => reports.raises.push(raise),
+                    ToMaster::Moved(moved) => reports.moved.push(moved),
                 }
             }
             if let Err(error) = channel.flush() {
                 tracing::debug!(%error, child = %pid, "cannot speak to a child");
             }
         }
-        requests
+        reports
     }
 
     /// The event for a change of a process; none if the process is not a supervised child.
@@ -174,14 +176,14 @@ impl Children {
             _ => None,
         };
         if let (Event::Spawned(role, pid), Some(runtime)) = (event, runtime) {
-            runtime.set_place(role, pid.as_raw() as u32);
+            runtime.set_place(role.place(), pid.as_raw() as u32);
         }
         let now_ms = self.now_ms();
         self.supervisor.decide(event, now_ms, &mut orders);
         if let (Some(role), Some(runtime)) = (role, runtime)
             && self.supervisor.restarts() > restarts
         {
-            runtime.count_restart(role);
+            runtime.count_restart(role.place());
         }
         orders
     }
@@ -189,13 +191,15 @@ impl Children {
     /// Forks a child.
     pub fn spawn(&mut self, role: ChildRole, sets: BTreeSet<u16>) -> io::Result<Spawned> {
         let (ours, channel) = Channel::pair()?;
+        let plane = (role == ChildRole::Keeper).then(UnixStream::pair).transpose()?;
+        let (plane, control) = plane.unzip();
         let master = Pid::this();
         match process::fork()? {
-            Forked::Child => Ok(Spawned::Child(NewChild { role, sets, channel, master })),
+            Forked::Child => Ok(Spawned::Child(NewChild { role, sets, channel, control, master })),
             Forked::Parent(pid) => {
                 tracing::info!(child = %pid, "{role} started");
                 self.channels.insert(pid, ChildChannel::new(ours));
-                Ok(Spawned::Parent(Event::Spawned(role, pid)))
+                Ok(Spawned::Parent(Event::Spawned(role, pid), plane))
             }
         }
     }

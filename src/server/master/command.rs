@@ -1,19 +1,20 @@
 //! The commands that ask a running master: reload, stop, status.
 //!
 //! Invariant: a command finds its master by the data directory's lock, never by a process id in a
-//! file, and signals only the process that it has checked. From the configuration it reads only the
-//! path of that directory, unless a setting from outside names it. So a server can be stopped,
-//! inspected and reloaded whatever else the files contain.
+//! file. It signals or asks only the process that it has checked. From the configuration it reads
+//! only the path of that directory, unless a setting from outside names it. So a server can be
+//! stopped, inspected and reloaded whatever else the files contain.
 
 use frs_base::causes::with_causes;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::stale_processes;
+use crate::process::control::{Ask, Loss, Reloaded};
+use crate::process::control_stream::{ControlStream, NAME};
 use crate::process::data_lock::{self, LockError};
-use crate::process::lossy_request::LossyRequest;
-use crate::process::result_files::{ReloadOutcome, Reloaded};
+use crate::stats::snapshot::role_word;
 use frs_base::clock;
 use frs_base::sys::process::{Pid, Signal, pidfd_open, pidfd_send_signal};
 use frs_conf::active::{self, ActiveError};
@@ -23,6 +24,11 @@ use frs_store::{self as store, CheckpointFacts, RequestedPass, Runtime, SlotStat
 
 /// Time limit for the answer to a reload: two seconds for laggards, the rest for new groups.
 const RELOAD: Duration = Duration::from_secs(60);
+/// Time limit for the faults of a refused reload in a status.
+const REFUSAL: Duration = Duration::from_secs(1);
+/// How long the socket of a running master may be missing, or that of another process: the master
+/// has just started or taken over.
+const NO_SOCKET: Duration = Duration::from_secs(5);
 /// Time limit for the end. The master ends within five seconds, except for writing files back and
 /// for the last checkpoint.
 const STOP: Duration = Duration::from_secs(300);
@@ -54,12 +60,20 @@ pub enum CommandError {
         /// The reason.
         source: io::Error,
     },
-    /// The request to accept the loss of nodes that do not fit cannot be written.
-    #[error("cannot ask the master for a reload that may lose something: {0}")]
-    Lossy(io::Error),
-    /// The master's answer cannot be read.
-    #[error("cannot read the master's answer: {0}")]
-    Answer(io::Error),
+    /// There is no way to ask the master.
+    #[error(
+        "cannot ask the master (process {pid}) over {}: {source}: it may be of an earlier version, \
+         or its log says why; kill -HUP {pid} has it reload as well",
+        path.display()
+    )]
+    Control {
+        /// The master.
+        pid: Pid,
+        /// The socket.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
     /// The master ended meanwhile.
     #[error("the master (process {pid}) has ended")]
     Ended {
@@ -135,18 +149,51 @@ pub enum CommandError {
 pub fn reload(conf_dir: &Path, settings: &Settings, lossy: bool) -> Result<Reloaded, CommandError> {
     let data_dir = Conf::data_dir(conf_dir, settings)?;
     let pid = data_lock::holder(&data_dir)?;
-    // Kept until the answer is there.
-    let request = lossy.then(|| LossyRequest::make(&data_dir));
-    let _request = request.transpose().map_err(CommandError::Lossy)?;
-    let asked_ns = clock::monotonic_ns();
-    signal(&data_dir, pid, Signal::SIGHUP)?;
-    wait(&data_dir, pid, RELOAD, || {
-        let outcome = ReloadOutcome::read(&data_dir).map_err(CommandError::Answer)?;
-        let own = |outcome: &ReloadOutcome| {
-            outcome.master == pid.as_raw() && outcome.begun_ns >= asked_ns
+    let loss = if lossy { Loss::Allowed } else { Loss::Refused };
+    ask(&data_dir, pid, RELOAD, Ask::Reload(loss.into()))
+}
+
+/// Asks the master, and waits for its answer.
+fn ask(data_dir: &Path, pid: Pid, bound: Duration, ask: Ask) -> Result<Reloaded, CommandError> {
+    let (mut stream, mut failing_since) = (None, None);
+    wait(data_dir, pid, bound, || {
+        let source = match look_for_answer(&mut stream, data_dir, pid, ask) {
+            Ok(answer) => {
+                failing_since = None;
+                return Ok(answer);
+            }
+            // Many other commands wait for the master.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => error,
         };
-        Ok(outcome.filter(own).map(|outcome| outcome.result))
+        // A master that ends closes its connections before it gives up its lock.
+        stream = None;
+        let since = *failing_since.get_or_insert_with(clock::instant);
+        if clock::since(since) < NO_SOCKET && source.kind() != io::ErrorKind::PermissionDenied {
+            return Ok(None);
+        }
+        Err(CommandError::Control { pid, path: data_dir.join(NAME), source })
     })
+}
+
+/// Sends a request if there is no connection yet, and looks for the answer.
+fn look_for_answer(
+    stream: &mut Option<ControlStream>,
+    data_dir: &Path,
+    pid: Pid,
+    ask: Ask,
+) -> io::Result<Option<Reloaded>> {
+    let stream = match stream {
+        Some(stream) => stream,
+        none => {
+            let stream = none.insert(ControlStream::connect(data_dir, pid)?);
+            stream.send(0, &ask.to_text())?;
+            stream
+        }
+    };
+    let Some(message) = stream.receive()? else { return Ok(None) };
+    let answer = Reloaded::of_text(&message.text);
+    answer.map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// A checkpoint that was made.
@@ -289,17 +336,18 @@ pub fn status(conf_dir: &Path, settings: &Settings) -> Result<String, CommandErr
         };
     });
     if runtime.is_reload_refused() {
-        let outcome = ReloadOutcome::read(&data_dir).ok().flatten();
-        text += &refused_lines(outcome, generation);
+        // A stopped master names no faults, and neither does one of an earlier version.
+        let last = ask(&data_dir, pid, REFUSAL, Ask::Refusal);
+        text += &refused_lines(last.ok(), generation);
     }
     runtime.slots().iter().for_each(|slot| text += &slot_line(slot, generation));
     Ok(text)
 }
 
 /// The lines of a reload that was refused: the files are others than those in force.
-fn refused_lines(outcome: Option<ReloadOutcome>, generation: u64) -> String {
+fn refused_lines(last: Option<Reloaded>, generation: u64) -> String {
     let mut text = format!("reload       refused: generation {generation} stays in force\n");
-    if let Some(ReloadOutcome { result: Reloaded::Refused { faults, .. }, .. }) = outcome {
+    if let Some(Reloaded::Refused { faults, .. }) = last {
         faults.iter().for_each(|fault| text += &format!("             {fault}\n"));
     }
     text
@@ -317,16 +365,7 @@ fn addresses(srv: &Srv) -> impl Iterator<Item = (&'static str, &Listen)> {
 
 /// The line of an attached process. `generation` is the one in force.
 fn slot_line(slot: &SlotStatus, generation: u64) -> String {
-    let role = match slot.role {
-        PREPARE => "prepare",
-        role if role == Role::Worker as u32 => "worker",
-        role if role == Role::Keeper as u32 => "keeper",
-        role if role == Role::Program as u32 => "program",
-        role if role == Role::Admin as u32 => "admin",
-        role if role == Role::Courier as u32 => "courier",
-        role if role == Role::Envoy as u32 => "envoy",
-        _ => "unknown",
-    };
+    let role = role_word(slot.role);
     let state = match slot.generation {
         _ if !slot.alive => ", dead".to_owned(),
         // It works on groups that are not in force yet.
@@ -387,13 +426,13 @@ fn wait<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::result_files::Cause;
+    use crate::process::control::Cause;
 
     #[test]
     fn a_refused_reload_is_told_with_its_faults() {
         let faults = vec!["map.xml:1:2: a".to_owned(), "b".to_owned()];
-        let result = Reloaded::Refused { cause: Cause::Fault, faults };
-        let text = refused_lines(Some(ReloadOutcome { master: 1, begun_ns: 2, result }), 7);
+        let last = Reloaded::Refused { cause: Cause::Fault, faults };
+        let text = refused_lines(Some(last), 7);
         let lines: Vec<&str> = text.lines().collect();
         let first = "reload       refused: generation 7 stays in force";
         assert_eq!(lines, [first, "             map.xml:1:2: a", "             b"]);
@@ -413,8 +452,6 @@ mod tests {
         assert_eq!(line(keeper, 5, true), "keeper       process 17, generation 5\n");
         assert_eq!(line(Role::Program as u32, 5, true), "program      process 17, generation 5\n");
         assert_eq!(line(Role::Admin as u32, 5, true), "admin        process 17, generation 5\n");
-        let courier = Role::Courier as u32;
-        assert_eq!(line(courier, 5, true), "courier      process 17, generation 5\n");
         let envoy = Role::Envoy as u32;
         assert_eq!(line(envoy, 5, true), "envoy        process 17, generation 5\n");
         assert_eq!(line(PREPARE, 0, true), "prepare      process 17\n");

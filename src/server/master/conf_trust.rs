@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::Uid;
 
-use crate::account::roots_way::{foreign, way_to};
+use crate::account::root_path::{path_entries, writable_by_others};
 
 /// A file or directory that other users may write, and how.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ pub fn look(conf_dir: &Path) -> Result<(), Untrusted> {
     if let Ok(file) = file.canonicalize() {
         strict.extend(file.ancestors().take(2).map(Path::to_owned));
     }
-    for path in way_to(&file) {
+    for path in path_entries(&file) {
         look_at(&path, !strict.contains(&path))?;
     }
     Ok(())
@@ -58,7 +58,7 @@ fn look_at(path: &Path, is_above: bool) -> Result<(), Untrusted> {
     if is_read_only(place).unwrap_or(false) {
         return Ok(());
     }
-    foreign(&found, is_above).map_or(Ok(()), refused)
+    writable_by_others(&found, is_above).map_or(Ok(()), refused)
 }
 
 /// Whether the file system is mounted read-only at this path, as in the volumes of a pod's

@@ -17,7 +17,7 @@ use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{Gid, Group, Uid, User};
 
 use super::error::MasterError;
-use crate::account::roots_way::is_roots_alone;
+use crate::account::root_path::only_root_can_change;
 use crate::account::{self, Account};
 use frs_conf::{Conf, FileAccess};
 
@@ -99,7 +99,7 @@ fn make_one(path: &Path, account: Option<&Account>) -> io::Result<()> {
     }
     match (DirBuilder::new().recursive(true).mode(MODE).create(path), account) {
         (Err(error), Some(of)) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Account::as_root(account, || match is_roots_alone(&parent_of(path)) {
+            Account::as_root(account, || match only_root_can_change(&parent_of(path)) {
                 true => make_for(path, of),
                 false => Err(error),
             })

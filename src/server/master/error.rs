@@ -8,9 +8,9 @@ use super::conf_trust::Untrusted;
 use super::preparing_child::PrepareError;
 use super::refused_changes::RestartNeed;
 use crate::net::listeners::ListenError;
+use crate::process::control::Cause;
 use crate::process::data_lock::LockError;
 use crate::process::live_lock::LiveLockError;
-use crate::process::result_files::Cause;
 use frs_conf::active::ActiveError;
 use frs_conf::{EpochError, Faults, OverlayError, SecretError, TokenError};
 use frs_store::{self as store, Unserved};
@@ -100,10 +100,6 @@ pub enum MasterError {
         /// The reason.
         source: io::Error,
     },
-    /// A result that an earlier master wrote for its commands cannot be removed. The text names the
-    /// file.
-    #[error("{0}")]
-    Outcome(io::Error),
     /// The descriptors or variables left to this process are unusable.
     #[error("what this process was started with: {0}")]
     Inherited(io::Error),
@@ -116,7 +112,7 @@ pub enum MasterError {
     /// The tokens cannot be kept for the workers.
     #[error("cannot keep the tokens of <resp> for the workers: {0}")]
     Tokens(io::Error),
-    /// The doorbells between workers and the courier cannot be made.
+    /// The doorbells of the mailboxes cannot be made.
     #[error("cannot make the doorbells of the cluster's courier: {0}")]
     Bells(io::Error),
     /// The configuration cannot replace the older binary's while that one serves.

@@ -6,6 +6,7 @@
 //! | LIVE/owner is not locked: an earlier master's processes had the lock | it is locked |
 //! | runtime.mmap holds a wrong generation in force | it is written again |
 //! | conf.active.G is missing or was overwritten | it is written again |
+//! | data/control is missing or is not this master's socket | it is opened again |
 //! | runtime.mmap is missing, cut, replaced or damaged | by the next start: this master ends |
 //!
 //! Invariant: each check examines runtime.mmap by file calls before it touches a word of it, so a
@@ -17,6 +18,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
+use super::control_socket::ControlSocket;
 use super::error::MasterError;
 use super::in_force::InForce;
 use crate::process::data_lock::DataLock;
@@ -43,6 +45,7 @@ pub(super) struct Watched<'m> {
     pub in_force: &'m InForce,
     pub lock: Option<&'m mut DataLock>,
     pub live_lock: Option<&'m mut LiveLock>,
+    pub control: &'m mut ControlSocket,
     /// No other binary may have written the files that this one would write.
     pub is_own: bool,
 }
@@ -87,7 +90,7 @@ impl Files {
     /// # Errors
     /// runtime.mmap is damaged: no process can attach any more.
     pub fn look(&mut self, watched: Watched<'_>, now: Instant) -> Result<(), Damage> {
-        let Watched { in_force, lock, live_lock, is_own } = watched;
+        let Watched { in_force, lock, live_lock, control, is_own } = watched;
         self.next = now + LOOK_EVERY;
         in_force.runtime().look()?;
         self.look_at_lock(lock);
@@ -97,6 +100,9 @@ impl Files {
         if is_own {
             look_at_generation(in_force);
             self.look_at_configuration(in_force);
+            if let Err(error) = control.look(in_force.data_dir()) {
+                self.complain(&error, "commands cannot reach this master: data/control");
+            }
         }
         Ok(())
     }

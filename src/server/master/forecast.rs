@@ -8,12 +8,13 @@ use std::path::Path;
 use super::preparing_child::{How, Work, refusal};
 use super::room::{lacking_checkpoint_room, lacking_room, new_groups};
 use super::{data_directory, refused_changes};
+use crate::process::control::Loss;
 use crate::process::data_lock;
 use crate::process::live_lock::LiveLock;
 use crate::process::log;
-use crate::process::message::Loss;
 use frs_base::clock;
 use frs_base::figures::{bytes, grouped};
+use frs_cluster::PLUG;
 use frs_conf::{Conf, Group, active};
 use frs_engine::inspect::{self, MovePlan};
 use frs_store::{self as store, CheckpointFacts, Runtime};
@@ -46,9 +47,9 @@ pub fn forecast(conf: &Conf) -> Forecast {
         make(&mut forecast, conf, group, &bytes(group.geometry.group_bytes()));
     }
     // If the live files cannot be read, the moves below report it.
-    let fresh = inspect::fresh_records(conf, clock::now()).unwrap_or_default();
+    let fresh = inspect::fresh_records(conf, clock::now(), PLUG).unwrap_or_default();
     forecast.warnings.extend(fresh.iter().map(ToString::to_string));
-    match inspect::plan_moves(conf, clock::now()) {
+    match inspect::plan_moves(conf, clock::now(), PLUG) {
         Ok(plans) => {
             for plan in &plans {
                 let is_restored = new.iter().any(|group| group.name == plan.name);
@@ -83,13 +84,16 @@ pub fn restart_needs(data_dir: &Path, conf_dir: &Path) -> Vec<String> {
     let compared = || {
         let generation = Runtime::open_for_reading(data_dir).ok()?.generation();
         let in_force = active::read(data_dir, generation).ok()?;
-        Some(match active::reread(data_dir, generation, conf_dir).ok()? {
+        match active::reread(data_dir, generation, conf_dir) {
             Ok(reread) => {
                 let needs = refused_changes::refused(&in_force, &reread);
-                needs.iter().map(ToString::to_string).collect()
+                Some(needs.iter().map(ToString::to_string).collect())
             }
-            Err(faults) => faults.iter().map(ToString::to_string).collect(),
-        })
+            Err(ActiveError::Faults { source, .. }) => {
+                Some(source.iter().map(ToString::to_string).collect())
+            }
+            Err(_) => None,
+        }
     };
     // If nothing can be compared, a reload reports the reason.
     compared().unwrap_or_default()

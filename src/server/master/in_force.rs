@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::error::ReloadError;
 use crate::process::token_board::TokenBoard;
 use frs_base::clock;
+use frs_cluster::PLUG;
 use frs_conf::active::{self, ActiveError};
 use frs_conf::{Conf, Overlay, RespTokens, Settings, Texts};
 use frs_engine::note_former_limits;
@@ -84,7 +85,7 @@ impl InForce {
         mut overlay: Overlay,
     ) -> Result<u64, ReloadError> {
         let next = self.generation + 1;
-        note_former_limits(&mut overlay, &self.conf, &conf);
+        note_former_limits(&mut overlay, &self.conf, &conf, PLUG);
         if overlay != self.overlay {
             // On disk first: a group must not continue without the nodes that have not moved yet,
             // and a restart must not forget lifted bans or former limits.
@@ -123,7 +124,7 @@ impl InForce {
         let next = newer.saturating_add(1);
         let mut overlay = self.overlay.clone();
         if let Ok(newer) = active::read(self.data_dir(), newer) {
-            note_former_limits(&mut overlay, &newer, &self.conf);
+            note_former_limits(&mut overlay, &newer, &self.conf, PLUG);
         }
         active::write_overlaid(self.data_dir(), next, &self.texts, &overlay)?;
         self.overlay = overlay;

@@ -10,7 +10,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::time::Duration;
 
 use super::notify::Notifier;
-use crate::net::listeners::Given;
+use crate::net::listeners::InheritedSocket;
 use crate::process::bells::Bells;
 use frs_base::clock;
 use frs_base::sys::process::{self, Channel, Pid};
@@ -38,7 +38,7 @@ const VARIABLES: [&str; 7] = [
 /// Everything that this process inherited.
 pub(super) struct Inherited {
     /// Listening sockets that were open before.
-    pub sockets: Vec<Given>,
+    pub sockets: Vec<InheritedSocket>,
     /// The older master that this one takes over from.
     pub predecessor: Option<Predecessor>,
     /// Sends messages to systemd.
@@ -120,7 +120,7 @@ fn named_watchdog(values: &[(&'static str, OsString)]) -> bool {
 
 /// The named descriptors, by their purpose.
 struct Adopted {
-    sockets: Vec<Given>,
+    sockets: Vec<InheritedSocket>,
     predecessor: Option<Predecessor>,
 }
 
@@ -148,7 +148,7 @@ impl Named {
             None => None,
         };
         let kinds = std::iter::repeat_n(false, own.len()).chain(std::iter::repeat(true));
-        let given = adopted.zip(kinds).map(|(socket, lent)| Given { socket, lent });
+        let given = adopted.zip(kinds).map(|(socket, lent)| InheritedSocket { socket, lent });
         Ok(Adopted { sockets: given.collect(), predecessor })
     }
 }

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use super::room::lacking_room;
 use crate::account::Account;
-use crate::process::message::Loss;
-use crate::process::result_files::Cause;
+use crate::process::control::{Cause, Loss};
 use frs_base::clock;
 use frs_base::sys::EXIT_SIGBUS;
 use frs_base::sys::process::{self, Exit, Forked, Pid, PollFd, PollFlags, Signal, Signals};
+use frs_cluster::PLUG;
 use frs_conf::{Conf, MoveMode, Overlay};
 use frs_engine::inspect::{MovePlan, MoveRefusal, fresh_records, plan_moves};
 use frs_store::{self as store, Moves, Prepared, Preparing, Unserved};
@@ -84,7 +84,7 @@ impl Work {
         let lossy = self.loss != Loss::Refused;
         let mut moves = Moves { in_force, lossy, ..Moves::default() };
         if self.how != How::AfterFault {
-            let plans = plan_moves(conf, clock::now()).map_err(Refused::fault)?;
+            let plans = plan_moves(conf, clock::now(), PLUG).map_err(Refused::fault)?;
             let faults: Vec<Refused> =
                 plans.iter().filter_map(|plan| refusal(plan, self)).collect();
             if !faults.is_empty() {
@@ -165,7 +165,7 @@ fn fresh_lines(conf: &Conf, work: Work) -> String {
     if work.how == How::AfterFault {
         return String::new();
     }
-    let fresh = fresh_records(conf, clock::now()).unwrap_or_else(|error| {
+    let fresh = fresh_records(conf, clock::now(), PLUG).unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot tell which records begin anew");
         Vec::new()
     });

@@ -148,8 +148,8 @@ fn settings_of_a_server(old: &Conf, new: &Conf) -> impl Iterator<Item = (bool, &
     settings.into_iter().chain(cluster_changes(was, is))
 }
 
-/// Another name or secret voids the host's leases, and serving processes know only the cluster of
-/// their start. The addresses of the nodes and the time limits may change.
+/// Another name or secret makes this machine another host, and serving processes know only the
+/// cluster of their start. The addresses of the nodes and the time limits may change.
 fn cluster_changes(was: &Srv, is: &Srv) -> Vec<(bool, &'static str)> {
     match (&was.cluster, &is.cluster) {
         (Some(was), Some(is)) => vec![

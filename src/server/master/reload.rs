@@ -1,8 +1,9 @@
-//! Reloads: requests, preparation, and the processes that have yet to acknowledge a published
-//! generation.
+//! Waiting requests, the reload in preparation, and the processes that have yet to acknowledge a
+//! published generation.
 //!
-//! Invariant: one configuration is prepared at a time, and a request that arrives meanwhile begins
-//! after it. Each report is answered once.
+//! Invariant: one reload is under way at a time, from its preparation to its answer. A request that
+//! arrives meanwhile begins after it, so each reload reads the files after its request. A waiting
+//! request counts while its sender waits, too.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -10,15 +11,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use super::children::ChildRequests;
 use super::conf_trust;
+use super::control_socket::{Asker, Request};
 use super::error::ReloadError;
 use super::in_force::InForce;
 use super::preparing_child::{How, Preparation, Work};
 use super::refused_changes;
 use crate::account::Account;
-use crate::process::message::{NumberedAsk, ReloadOptions};
-use crate::process::result_files::{ReloadOutcome, Reloaded};
+use crate::process::control::{Ask, Loss, ReloadOptions, Reloaded};
 use frs_base::clock;
 use frs_base::sys::process::{Exit, Pid};
 use frs_conf::{Cluster, ClusterSecrets, Conf, EpochRaise, Group, LoadedConf, RespTokens};
@@ -29,74 +29,45 @@ const ACKNOWLEDGE: Duration = Duration::from_secs(2);
 /// Interval between looks at the acknowledgements.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// The recipients of the result of a reload or of an admin request.
-#[derive(Clone, Copy)]
-pub(super) struct ReportTo {
-    /// The commands that wait for a reload begun no earlier than this.
-    pub begun_ns: Option<u64>,
-    /// The keeper, which sent the request under this number.
-    pub asked: Option<u64>,
+/// The recipients of an answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Report {
+    /// The senders of the requests. A signal and a reset of another machine have none.
+    pub askers: Vec<Asker>,
+    /// The answer is that of a reload: systemd gets it as well.
+    pub is_reload: bool,
 }
 
-/// A reload that the keeper has requested.
-#[derive(Clone, Copy)]
-pub(super) struct AskedReload {
-    /// The number of the request.
-    pub number: u64,
-    /// What it may lose, and what it does in addition.
-    pub options: ReloadOptions,
-}
-
-/// The result to report.
-pub(super) struct ReloadAnswer {
-    pub report: ReportTo,
-    pub result: Reloaded,
-}
-
-impl ReloadAnswer {
-    /// The answer to a refused request.
-    pub fn refusal(report: ReportTo, error: &ReloadError) -> ReloadAnswer {
-        let faults = error.to_string().lines().map(str::to_owned).collect();
-        ReloadAnswer { report, result: Reloaded::Refused { cause: error.cause(), faults } }
-    }
-
-    /// Writes the result down for the processes that wait for it.
-    pub fn write_down(&self, data_dir: &Path) -> io::Result<()> {
-        let master = Pid::this().as_raw();
-        let outcome = |begun_ns| ReloadOutcome { master, begun_ns, result: self.result.clone() };
-        let ReportTo { begun_ns, asked } = self.report;
-        let told = begun_ns.map_or(Ok(()), |at| outcome(at).write(data_dir));
-        let asked = asked.map_or(Ok(()), |number| outcome(number).write_asked(data_dir));
-        told.and(asked)
+impl Report {
+    /// Whether the admin plane has sent the request.
+    pub fn is_of_plane(&self) -> bool {
+        self.askers.iter().any(|asker| asker.is_plane)
     }
 }
 
-/// A configuration and its preparation.
-pub(super) struct PreparedConf {
-    pub prepared: Prepared,
+/// The answer to a refused request.
+pub(super) fn refusal(error: &ReloadError) -> Reloaded {
+    let faults = error.to_string().lines().map(str::to_owned).collect();
+    Reloaded::Refused { cause: error.cause(), faults }
+}
+
+/// A configuration that has passed the checks.
+pub(super) struct CheckedConf {
     pub loaded: LoadedConf,
     /// The contents of its cluster's secret files.
     pub secrets: Option<ClusterSecrets>,
     /// The contents of the token files of its `<resp>`.
     pub tokens: RespTokens,
-    /// The biz whose bans end with it.
-    pub lift_bans: Option<u32>,
+    pub options: ReloadOptions,
 }
 
 /// A reload that is not published yet. A child makes new groups and checks the others.
 pub(super) struct ReloadCandidate {
-    pub report: ReportTo,
+    pub report: Report,
     preparation: Preparation,
-    checked: Box<LoadedConf>,
-    secrets: Option<ClusterSecrets>,
-    tokens: RespTokens,
-    lift_bans: Option<u32>,
-    /// map.xml is put back if it is refused.
-    pub is_edit: bool,
+    pub checked: Box<CheckedConf>,
     /// The files before it.
     pub files: FilesBefore,
-    /// Another reload was requested while this one was prepared.
-    pub again: bool,
 }
 
 impl ReloadCandidate {
@@ -107,16 +78,14 @@ impl ReloadCandidate {
 
     /// The result of the preparation. A group of `groups`, which are in force already, may fail: it
     /// stays unserved. A new group that fails refuses the reload.
-    pub fn answer(self, groups: &[Group]) -> Result<PreparedConf, ReloadError> {
+    pub fn answer(self, groups: &[Group]) -> Result<(Prepared, CheckedConf), ReloadError> {
         let prepared = self.preparation.answer()?;
         let is_old = |name: &str| groups.iter().any(|group| group.name == name);
         let unserved = prepared.unserved.iter().filter(|unserved| !is_old(&unserved.group));
         let unserved: Vec<Unserved> = unserved.cloned().collect();
-        if unserved.is_empty() {
-            let ReloadCandidate { checked, secrets, tokens, lift_bans, .. } = self;
-            Ok(PreparedConf { prepared, loaded: *checked, secrets, tokens, lift_bans })
-        } else {
-            Err(ReloadError::Unserved(unserved))
+        match unserved.is_empty() {
+            true => Ok((prepared, *self.checked)),
+            false => Err(ReloadError::Unserved(unserved)),
         }
     }
 }
@@ -130,35 +99,36 @@ pub(super) fn take_back(files: &FilesBefore, runtime: &Runtime) {
 
 /// A published generation that processes take in turn.
 struct Acknowledging {
-    report: ReportTo,
+    report: Report,
     generation: u64,
     published_ns: u64,
     /// Which records begin anew, a line each.
     fresh: Vec<String>,
 }
 
-/// All reloads that are wanted or in progress.
+/// All requests, and the reloads in progress.
 #[derive(Default)]
 pub(super) struct Reloads {
     candidate: Option<ReloadCandidate>,
-    /// A reload was requested when it could not begin.
-    wanted: bool,
     acknowledging: Vec<Acknowledging>,
-    /// Requests of the keeper that have not begun.
-    asks: VecDeque<NumberedAsk>,
+    /// Requests that have not begun.
+    waiting: VecDeque<Request>,
+    /// The faults of the last refused reload.
+    pub faults: Vec<String>,
     /// Resets of other machines that are not followed yet, by their biz. The latest one counts.
     raises: BTreeMap<u32, EpochRaise>,
 }
 
 impl Reloads {
-    /// No reload; `wanted` if one was requested before the master could begin it.
-    pub fn new(wanted: bool) -> Reloads {
-        Reloads { wanted, ..Reloads::default() }
-    }
-
     /// Whether a new configuration is being prepared.
     pub fn is_preparing(&self) -> bool {
         self.candidate.is_some()
+    }
+
+    /// Whether a reload is prepared or waits for its beginning.
+    pub fn is_busy(&self) -> bool {
+        let is_reload = |request: &Request| matches!(request.ask, Ask::Reload(_));
+        self.is_preparing() || self.waiting.iter().any(is_reload)
     }
 
     /// The descriptor to wait on.
@@ -178,32 +148,49 @@ impl Reloads {
         }
     }
 
-    /// Requests another reload after the one being prepared; false if there is none.
-    pub fn begin_after(&mut self) -> bool {
-        self.candidate.as_mut().map(|candidate| candidate.again = true).is_some()
+    /// Keeps the request of a signal, unless one is waiting.
+    pub fn note_signal(&mut self) {
+        let request = Request { by: None, ask: Ask::Reload(Loss::Refused.into()) };
+        if !self.waiting.contains(&request) {
+            self.waiting.push_back(request);
+        }
     }
 
-    /// Keeps a reload for later: it cannot begin yet.
-    pub fn want(&mut self) {
-        self.wanted = true;
+    /// Keeps a request.
+    pub fn note_request(&mut self, request: Request) {
+        self.waiting.push_back(request);
     }
 
-    /// Whether a reload was kept for later; clears that.
-    pub fn take_wanted(&mut self) -> bool {
-        std::mem::take(&mut self.wanted)
-    }
-
-    /// Keeps the requests of children.
-    pub fn note_requests(&mut self, requests: ChildRequests) {
-        let ChildRequests { asks, raises, moved: _ } = requests;
-        self.asks.extend(asks);
+    /// Keeps resets of other machines.
+    pub fn note_raises(&mut self, raises: Vec<EpochRaise>) {
         self.raises.extend(raises.into_iter().map(|raise| (raise.biz, raise)));
     }
 
-    /// The keeper's next request. There is none while a reload is prepared, since that reload would
-    /// be published over it.
-    pub fn next_ask(&mut self) -> Option<NumberedAsk> {
-        if self.is_preparing() { None } else { self.asks.pop_front() }
+    /// Drops the waiting requests of senders that are gone. The permission of a killed command to
+    /// lose records must not reach a later reload.
+    pub fn forget_gone(&mut self, is_there: impl Fn(&Asker) -> bool) {
+        self.waiting.retain(|request| request.by.as_ref().is_none_or(&is_there));
+    }
+
+    /// The next request that can begin, and the recipients of its answer. No request begins while a
+    /// reload is prepared, because the reload would be published over it. Commands and signals that
+    /// wait for the same reload share it.
+    pub fn take_next(&mut self) -> Option<(Ask, Report)> {
+        let is_reload = matches!(self.waiting.front()?.ask, Ask::Reload(_));
+        let is_reloading = self.acknowledging.iter().any(|before| before.report.is_reload);
+        if self.is_preparing() || is_reload && is_reloading {
+            return None;
+        }
+        let Request { by, ask } = self.waiting.pop_front()?;
+        let mut report = Report { askers: by.into_iter().collect(), is_reload };
+        if is_reload && !report.is_of_plane() {
+            self.waiting.retain(|request| {
+                let is_same = request.ask == ask && !request.by.is_some_and(|by| by.is_plane);
+                report.askers.extend(request.by.filter(|_| is_same));
+                !is_same
+            });
+        }
+        Some((ask, report))
     }
 
     /// The resets of other machines that are to be followed now: as with requests, none while a
@@ -219,54 +206,41 @@ impl Reloads {
     /// configuration if it may follow the one in force.
     pub fn prepare(
         &mut self,
-        report: ReportTo,
+        report: Report,
         conf_dir: &Path,
         in_force: &InForce,
         account: Option<&Account>,
         options: ReloadOptions,
     ) -> Result<(), ReloadError> {
-        let (checked, secrets) = Account::as_root(account, || {
+        let (loaded, secrets) = Account::as_root(account, || {
             conf_trust::look(conf_dir)?;
-            let checked = Conf::load_texts(conf_dir, in_force.settings())?;
-            let checked = store::settled(checked, &in_force.conf().map.groups)?;
-            let secrets = checked.conf.srv.cluster.as_ref().map(Cluster::secrets).transpose()?;
-            Ok::<_, ReloadError>((checked, secrets))
+            let loaded = Conf::load_texts(conf_dir, in_force.settings())?;
+            let loaded = store::settled(loaded, &in_force.conf().map.groups)?;
+            let secrets = loaded.conf.srv.cluster.as_ref().map(Cluster::secrets).transpose()?;
+            Ok::<_, ReloadError>((loaded, secrets))
         })?;
+        let (old, new) = (in_force.conf(), &loaded.conf);
         // Read as the user of the workers.
-        let tokens = checked.conf.srv.read_tokens()?;
-        let mut refused = refused_changes::refused(in_force.conf(), &checked.conf);
+        let tokens = new.srv.read_tokens()?;
+        let mut refused = refused_changes::refused(old, new);
         let is_moving = |name: &str| in_force.overlay().moving().contains_key(name);
-        refused.extend(refused_changes::second_changes(in_force.conf(), &checked.conf, is_moving));
+        refused.extend(refused_changes::second_changes(old, new, is_moving));
         if !refused.is_empty() {
             return Err(ReloadError::Changes(refused));
         }
-        let ReloadOptions { loss, lift_bans, is_edit } = options;
-        let work = Work { how: How::Beside, loss, accepts_loss: false };
-        let files = FilesBefore::look(&checked.conf, in_force.conf());
-        let preparation = Preparation::start(&checked.conf, work, account)?;
-        let checked = Box::new(checked);
-        self.candidate = Some(ReloadCandidate {
-            report,
-            preparation,
-            checked,
-            secrets,
-            tokens,
-            lift_bans,
-            is_edit,
-            files,
-            again: false,
-        });
+        let work = Work { how: How::Beside, loss: options.loss, accepts_loss: false };
+        let files = FilesBefore::look(new, old);
+        let preparation = Preparation::start(new, work, account)?;
+        let checked = Box::new(CheckedConf { loaded, secrets, tokens, options });
+        self.candidate = Some(ReloadCandidate { report, preparation, checked, files });
         Ok(())
     }
 
     /// The reload whose preparation has finished or failed.
     pub fn take_prepared(&mut self) -> io::Result<Option<ReloadCandidate>> {
-        let Some(mut candidate) = self.candidate.take() else { return Ok(None) };
-        if candidate.preparation.is_done()? {
-            return Ok(Some(candidate));
-        }
-        self.candidate = Some(candidate);
-        Ok(None)
+        let done = self.candidate.as_mut().map(|candidate| candidate.preparation.is_done());
+        let is_done = done.transpose()?.unwrap_or(false);
+        Ok(self.candidate.take_if(|_| is_done))
     }
 
     /// Breaks off the reload being prepared, as the server ends. Removes the files it has made,
@@ -284,7 +258,7 @@ impl Reloads {
     pub fn forget(&mut self) {
         self.candidate = None;
         self.forget_acknowledging();
-        self.asks.clear();
+        self.waiting.clear();
         self.raises.clear();
     }
 
@@ -293,49 +267,131 @@ impl Reloads {
         self.acknowledging.clear();
     }
 
-    /// Begins to wait until all processes have taken a published generation, and answers its report
+    /// Begins to wait until all processes have taken a published generation. The report is answered
     /// then. `fresh`: the records that begin anew by it.
-    pub fn wait_for(&mut self, report: ReportTo, generation: u64, fresh: Vec<String>) {
+    pub fn wait_for(&mut self, report: Report, generation: u64, fresh: Vec<String>) {
         let published_ns = clock::monotonic_ns();
         self.acknowledging.push(Acknowledging { report, generation, published_ns, fresh });
     }
 
-    /// Answers commands that wait for an earlier reload early, so that they do not mistake the
-    /// answer to the next reload for theirs.
-    pub fn answer_early(&mut self, laggards: impl Fn(u64) -> Vec<String>) -> Vec<ReloadAnswer> {
-        let mut answers = Vec::new();
-        for Acknowledging { report, generation, fresh, .. } in &mut self.acknowledging {
-            let (begun_ns, generation) = (report.begun_ns.take(), *generation);
-            if begun_ns.is_some() {
-                let (laggards, fresh) = (laggards(generation), fresh.clone());
-                let result = Reloaded::Taken { generation, laggards, fresh };
-                answers.push(ReloadAnswer { report: ReportTo { begun_ns, asked: None }, result });
-            }
-        }
-        answers
-    }
-
-    /// Answers reloads that all processes have taken, or whose time limit has passed.
-    pub fn answer_acknowledged(
+    /// The answers to requests whose generation all processes have taken, or whose time limit has
+    /// passed.
+    pub fn take_acknowledged(
         &mut self,
         laggards: impl Fn(u64) -> Vec<String>,
-    ) -> Vec<ReloadAnswer> {
+    ) -> Vec<(Report, Reloaded)> {
         let mut answers = Vec::new();
-        self.acknowledging.retain(|Acknowledging { report, generation, published_ns, fresh }| {
-            let (generation, laggards) = (*generation, laggards(*generation));
-            let waited_ns = clock::monotonic_ns().saturating_sub(*published_ns);
-            if !laggards.is_empty() && u128::from(waited_ns) < ACKNOWLEDGE.as_nanos() {
-                return true;
-            }
-            let waited_ms = waited_ns / 1_000_000;
-            tracing::info!(generation, waited_ms, "the new configuration is in force");
-            for laggard in &laggards {
-                tracing::warn!(generation, "{laggard} has not acknowledged the new configuration");
-            }
-            let result = Reloaded::Taken { generation, laggards, fresh: fresh.clone() };
-            answers.push(ReloadAnswer { report: *report, result });
-            false
-        });
+        self.acknowledging.retain_mut(
+            |Acknowledging { report, generation, published_ns, fresh }| {
+                let (generation, laggards) = (*generation, laggards(*generation));
+                let waited_ns = clock::monotonic_ns().saturating_sub(*published_ns);
+                if !laggards.is_empty() && u128::from(waited_ns) < ACKNOWLEDGE.as_nanos() {
+                    return true;
+                }
+                let waited_ms = waited_ns / 1_000_000;
+                tracing::info!(generation, waited_ms, "the new configuration is in force");
+                for laggard in &laggards {
+                    tracing::warn!(
+                        generation,
+                        "{laggard} has not acknowledged the new configuration"
+                    );
+                }
+                let fresh = std::mem::take(fresh);
+                answers.push((
+                    std::mem::take(report),
+                    Reloaded::Taken { generation, laggards, fresh },
+                ));
+                false
+            },
+        );
         answers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::master::control_socket::asker;
+
+    const PLAIN: Ask =
+        Ask::Reload(ReloadOptions { loss: Loss::Refused, lift_bans: None, is_edit: false });
+    const LOSSY: Ask =
+        Ask::Reload(ReloadOptions { loss: Loss::Allowed, lift_bans: None, is_edit: false });
+
+    fn of_command(number: u64) -> Option<Asker> {
+        Some(asker(number, false))
+    }
+
+    fn of_plane(number: u64) -> Option<Asker> {
+        Some(asker(number, true))
+    }
+
+    fn waiting(requests: &[(Option<Asker>, Ask)]) -> Reloads {
+        let mut reloads = Reloads::default();
+        for &(by, ask) in requests {
+            match by {
+                None => reloads.note_signal(),
+                by => reloads.note_request(Request { by, ask }),
+            }
+        }
+        reloads
+    }
+
+    fn next(reloads: &mut Reloads) -> Option<(Ask, Vec<Asker>)> {
+        reloads.take_next().map(|(ask, report)| (ask, report.askers))
+    }
+
+    // Shows: one-answer-each.
+    #[test]
+    fn those_who_wait_for_the_same_reload_share_it_and_nobody_shares_a_lossy_one() {
+        let mut reloads = waiting(&[
+            (of_command(1), PLAIN),
+            (None, PLAIN),
+            (of_plane(2), PLAIN),
+            (of_command(3), LOSSY),
+            (None, PLAIN),
+            (of_command(4), PLAIN),
+        ]);
+        let commands = vec![asker(1, false), asker(4, false)];
+        assert_eq!(next(&mut reloads), Some((PLAIN, commands)));
+        assert_eq!(next(&mut reloads), Some((PLAIN, vec![asker(2, true)])), "it has its own log");
+        assert_eq!(next(&mut reloads), Some((LOSSY, vec![asker(3, false)])));
+        assert_eq!(next(&mut reloads), None);
+        // A signal gets no answer.
+        let mut reloads = waiting(&[(None, PLAIN), (None, PLAIN)]);
+        assert_eq!(next(&mut reloads), Some((PLAIN, vec![])));
+        assert!(!reloads.is_busy());
+    }
+
+    // Shows: one-answer-each.
+    #[test]
+    fn a_reload_begins_after_the_answer_to_the_one_before_and_a_switch_at_once() {
+        let switch = Ask::Degrade(true);
+        let mut reloads = waiting(&[(of_command(1), PLAIN)]);
+        let (_, report) = reloads.take_next().expect("it begins");
+        assert!(report.is_reload && !reloads.is_busy());
+        reloads.wait_for(report, 2, vec!["a note".to_owned()]);
+        reloads.note_request(Request { by: of_plane(2), ask: switch });
+        reloads.note_request(Request { by: of_command(3), ask: PLAIN });
+        let (ask, report) = reloads.take_next().expect("a switch");
+        assert!(ask == switch && !report.is_reload && report.is_of_plane());
+        assert_eq!(next(&mut reloads), None);
+        assert!(reloads.is_busy(), "an upgrade waits for it");
+        let behind = |_| vec!["worker 1".to_owned()];
+        assert!(reloads.take_acknowledged(behind).is_empty());
+        let answers = reloads.take_acknowledged(|_| Vec::new());
+        let fresh = vec!["a note".to_owned()];
+        let taken = Reloaded::Taken { generation: 2, laggards: Vec::new(), fresh };
+        assert_eq!(answers, [(Report { askers: vec![asker(1, false)], is_reload: true }, taken)]);
+        assert_eq!(next(&mut reloads), Some((PLAIN, vec![asker(3, false)])));
+    }
+
+    // Shows: one-answer-each.
+    #[test]
+    fn a_request_counts_while_its_sender_waits() {
+        let mut reloads = waiting(&[(of_command(1), LOSSY), (None, PLAIN), (of_command(2), PLAIN)]);
+        reloads.forget_gone(|asker| Some(*asker) == of_command(2));
+        assert_eq!(next(&mut reloads), Some((PLAIN, vec![asker(2, false)])));
+        assert_eq!(next(&mut reloads), None);
     }
 }

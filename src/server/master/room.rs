@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use frs_base::figures::bytes;
-use frs_conf::memory_bound::places_bytes;
+use frs_conf::memory_bound::runtime_bytes;
 use frs_conf::{Conf, Group};
 use frs_engine::inspect::MovePlan;
 use frs_store::{self as store, Runtime};
@@ -81,7 +81,7 @@ pub(super) fn lacking_checkpoint_room(conf: &Conf, plans: &[MovePlan]) -> Option
 /// Bytes of the places of processes that are not allocated yet.
 fn lacking_places_bytes(conf: &Conf) -> u64 {
     let there = std::fs::metadata(Runtime::path_in(&conf.srv.data.dir));
-    places_bytes(conf).saturating_sub(there.map_or(0, |there| there.blocks() * 512))
+    runtime_bytes(conf).saturating_sub(there.map_or(0, |there| there.blocks() * 512))
 }
 
 /// The device of a directory, or of the one in which it would be made.

@@ -13,10 +13,10 @@ use frs_base::sys::process::{Pid, PollFd, PollFlags, Signal, pidfd_open, pidfd_s
 use frs_engine::Role;
 use frs_store::{LINGERING, Runtime, SlotStatus};
 
-/// Kills every stopped worker, keeper, courier and frs-envoy of an earlier master. Call it only
-/// while the directory's lock is held and there is no older master to take over from.
+/// Kills every stopped child of an earlier master. Call it only while the directory's lock is held
+/// and there is no older master to take over from.
 pub(super) fn end_stopped(runtime: &Runtime) {
-    const OURS: [Role; 5] = [Role::Worker, Role::Keeper, Role::Admin, Role::Courier, Role::Envoy];
+    const OURS: [Role; 5] = [Role::Worker, Role::Keeper, Role::Admin, Role::Cluster, Role::Envoy];
     let is_ours =
         |slot: &SlotStatus| slot.alive && OURS.map(|role| role as u32).contains(&slot.role);
     for slot in runtime.slots().into_iter().filter(is_ours) {

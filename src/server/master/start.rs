@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::conf_trust;
+use super::control_socket::ControlSocket;
 use super::data_directory;
 use super::error::MasterError;
 use super::in_force::InForce;
@@ -20,18 +21,20 @@ use super::take_over::OlderMaster;
 use super::upgrade::Program;
 use crate::account::Account;
 use crate::buffer_sizes::BUFFER_SIZES;
-use crate::net::listeners::{Given, ListenError, ListeningSockets, OtherAddresses, ServedAddress};
+use crate::net::listeners::{
+    InheritedSocket, ListenError, ListeningSockets, OtherAddresses, ServedAddress,
+};
 use crate::process::bells::Bells;
-use crate::process::conf_guard::Guard;
+use crate::process::conf_guard::ConfGuard;
+use crate::process::control::Loss;
 use crate::process::data_lock::{self, DataLock};
 use crate::process::live_lock::LiveLock;
 use crate::process::log;
-use crate::process::message::Loss;
 use crate::process::pending_edit;
-use crate::process::result_files::ReloadOutcome;
 use crate::process::token_board::TokenBoard;
 use frs_base::clock;
 use frs_base::sys::process::{self, Channel, Signal, Signals};
+use frs_cluster::PLUG;
 use frs_conf::Machine;
 use frs_conf::active;
 use frs_conf::memory_bound::Memory;
@@ -122,14 +125,19 @@ fn start(
             secrets.as_ref().map(|secrets| secrets.secret.keys()),
         )?,
         None => {
-            let runtime = open_runtime(&data_dir)?;
+            let runtime = Runtime::create_or_open(&data_dir)?;
             lock.hold_runtime()?;
             runtime
         }
     };
+    let mut control = ControlSocket::default();
     if predecessor.is_none() {
-        // Before any process of this start can use a lease.
-        runtime.doubt_leases();
+        // Commands wait there until the master serves, which tells why there is no socket.
+        let _ = control.look(&data_dir);
+    }
+    if predecessor.is_none() {
+        // Before any process of this start can attach.
+        frs_cluster::starts::begin(&runtime);
         end_stopped(&runtime, account.as_ref());
     }
     let listeners = listen(&conf, (&runtime, account.as_ref()), &sockets, predecessor.is_some())?;
@@ -154,6 +162,7 @@ fn start(
         tracing::info!("stopped while the store was being prepared");
         if predecessor.is_none() {
             listeners.remove_files(account.as_ref());
+            control.remove(&data_dir);
         }
         return Ok(Ended::Stopped);
     };
@@ -165,7 +174,7 @@ fn start(
     let found = Overlay::read(&data_dir)?;
     let mut overlay = found.clone();
     overlay.set_moving(prepared.moving.clone());
-    note_limits_in_force(&mut overlay, &data_dir, &conf);
+    note_limits_in_force(&mut overlay, &data_dir, &conf, PLUG);
     if overlay != found {
         overlay.write(&data_dir)?;
     }
@@ -189,6 +198,7 @@ fn start(
         lock,
         live_lock,
         listeners,
+        control,
         older,
         notifier,
         program: Program::this(environment),
@@ -233,9 +243,9 @@ fn load(conf_dir: &Path, settings: &Settings, is_in_use: bool) -> Result<LoadedC
 }
 
 /// Keeps changes away, as the server's user: root could be led out of the data directory.
-fn guard(conf_dir: &Path, data_dir: &Path) -> Result<Guard, MasterError> {
+fn guard(conf_dir: &Path, data_dir: &Path) -> Result<ConfGuard, MasterError> {
     let account = find_account(Conf::user(conf_dir)?.as_deref())?;
-    Account::as_user(account.as_ref(), || Guard::to_read(data_dir, CHANGES))
+    Account::as_user(account.as_ref(), || ConfGuard::to_read(data_dir, CHANGES))
         .map_err(MasterError::Change)
 }
 
@@ -291,12 +301,6 @@ fn take_lock(
             Ok(TakenLock { lock: DataLock::adopt(lock, data_dir)?, older: Some(channel) })
         }
     }
-}
-
-/// Creates or opens runtime.mmap.
-fn open_runtime(data_dir: &Path) -> Result<Runtime, MasterError> {
-    ReloadOutcome::forget(data_dir).map_err(MasterError::Outcome)?;
-    Ok(Runtime::create_or_open(data_dir)?)
 }
 
 /// Opens runtime.mmap while an older binary's processes use it. Refuses a configuration that
@@ -365,7 +369,7 @@ fn publish(
 fn listen(
     conf: &Conf,
     (runtime, account): (&Runtime, Option<&Account>),
-    given: &[Given],
+    given: &[InheritedSocket],
     is_in_use: bool,
 ) -> Result<ListeningSockets, ListenError> {
     // An orderly end leaves no generation and no process.

@@ -9,9 +9,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::process::child::ChildRole;
 use frs_base::sys::EXIT_SIGBUS;
 use frs_base::sys::process::{Exit, Pid, Signal};
-use frs_store::ChildRole;
 
 const SIGBUS: i32 = Signal::SIGBUS as i32;
 /// Wait before a dead process is replaced for the first time. It doubles with each death in a row.
@@ -21,12 +21,12 @@ const BACKOFF_MAX_MS: u64 = 10_000;
 /// A process that lived this long was healthy: its back-off is reset.
 const HEALTHY_MS: u64 = 10_000;
 /// Workers that were asked to finish are killed after this. They should end earlier by themselves.
-/// Courier and keeper get the rest of the five seconds.
+/// The cluster's child and the keeper get the rest of the five seconds.
 const FINISH_MS: u64 = 4_500;
 /// Workers that drain are killed after this. They end by themselves at 60 s.
 const DRAIN_MS: u64 = 62_000;
-/// The courier is killed this long after the request to end.
-const COURIER_END_MS: u64 = 150;
+/// The cluster's child is killed this long after the request to end.
+const CLUSTER_END_MS: u64 = 150;
 /// The keeper is killed this long after the request to end. During its last checkpoint it is killed
 /// this long after it was stopped by a signal.
 const KEEPER_END_MS: u64 = 300;
@@ -72,11 +72,11 @@ pub enum Event {
 /// How a new configuration changes the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterChange {
-    /// A cluster was added: there must be a courier, and workers with its doorbells.
+    /// A cluster was added: there must be a child for it, and workers with its doorbells.
     Added,
     /// The cluster was removed.
     Removed,
-    /// The user or password changed: there must be a courier with the new one.
+    /// The user or password changed: there must be a child with the new one.
     Login,
 }
 
@@ -142,7 +142,7 @@ struct Vacancy {
 #[derive(Debug)]
 pub struct Supervisor {
     workers: u16,
-    has_courier: bool,
+    has_cluster: bool,
     has_envoy: bool,
     /// The keeper makes a last checkpoint at the end, however long that takes.
     has_last_pass: bool,
@@ -163,7 +163,7 @@ impl Supervisor {
         let vacancy = |role| Vacancy { role, until_ms: 0 };
         Supervisor {
             workers,
-            has_courier: false,
+            has_cluster: false,
             has_envoy: false,
             has_last_pass: false,
             lost_last_pass: false,
@@ -177,10 +177,10 @@ impl Supervisor {
         }
     }
 
-    /// A courier as well, which is not started yet.
-    pub fn with_courier(mut self) -> Self {
-        self.has_courier = true;
-        self.vacancies.push(Vacancy { role: ChildRole::Courier, until_ms: 0 });
+    /// The cluster's child as well, which is not started yet.
+    pub fn with_cluster(mut self) -> Self {
+        self.has_cluster = true;
+        self.vacancies.push(Vacancy { role: ChildRole::Cluster, until_ms: 0 });
         self
     }
 
@@ -263,9 +263,10 @@ impl Supervisor {
         self.ending.is_some()
     }
 
-    /// Whether the keeper, all workers and, if there are to be any, courier and frs-envoy serve.
+    /// Whether the keeper, all workers and, if there are to be any, the cluster's child and
+    /// frs-envoy serve.
     pub fn is_complete(&self) -> bool {
-        needed_roles(self.workers, self.has_courier, self.has_envoy)
+        needed_roles(self.workers, self.has_cluster, self.has_envoy)
             .all(|role| self.find(role).is_some_and(|process| process.ready))
     }
 
@@ -358,13 +359,13 @@ impl Supervisor {
         if self.ending.is_some() {
             return;
         }
-        self.has_courier = change != ClusterChange::Removed;
-        self.vacancies.retain(|vacancy| vacancy.role != ChildRole::Courier);
-        self.deaths_in_a_row.remove(&ChildRole::Courier);
+        self.has_cluster = change != ClusterChange::Removed;
+        self.vacancies.retain(|vacancy| vacancy.role != ChildRole::Cluster);
+        self.deaths_in_a_row.remove(&ChildRole::Cluster);
         // Doorbells are made before the fork of the processes that use them, and another cluster
         // has other doorbells.
         let is_over = |role| match role {
-            ChildRole::Courier => true,
+            ChildRole::Cluster => true,
             ChildRole::Worker(_) => change == ClusterChange::Added,
             ChildRole::Keeper | ChildRole::Envoy => false,
         };
@@ -376,7 +377,7 @@ impl Supervisor {
         self.processes.iter_mut().filter(|process| is_over(process.role)).for_each(|process| {
             process.leaving = true;
         });
-        for role in needed_roles(self.workers, self.has_courier, self.has_envoy) {
+        for role in needed_roles(self.workers, self.has_cluster, self.has_envoy) {
             if self.find(role).is_none() && self.vacant_until_ms(role).is_none() {
                 self.vacancies.push(Vacancy { role, until_ms: now_ms });
             }
@@ -403,9 +404,9 @@ impl Supervisor {
             Ending::HandOver => (ChildRequest::Leave, DRAIN_MS),
         };
         if ending == Ending::HandOver {
-            // From now on the other master's keeper recovers and writes back, and its courier
-            // answers these workers as well.
-            self.finish(ChildRole::Courier, now_ms + COURIER_END_MS, orders);
+            // From now on the other master's keeper recovers and writes back, and its cluster's
+            // child answers these workers as well.
+            self.finish(ChildRole::Cluster, now_ms + CLUSTER_END_MS, orders);
             self.finish(ChildRole::Keeper, now_ms + KEEPER_END_MS, orders);
         }
         for process in self.processes.iter_mut().filter(|process| has_clients(process.role)) {
@@ -432,7 +433,7 @@ impl Supervisor {
             ChildRole::Worker(number) => {
                 (0..self.sets).filter(|&set| self.home(set) == number).collect()
             }
-            ChildRole::Keeper | ChildRole::Courier | ChildRole::Envoy => BTreeSet::new(),
+            ChildRole::Keeper | ChildRole::Cluster | ChildRole::Envoy => BTreeSet::new(),
         }
     }
 
@@ -480,9 +481,9 @@ impl Supervisor {
         }
         let asked = |process: &&mut Process| process.leaving && process.kill_at_ms.is_none();
         for process in self.processes.iter_mut().filter(asked) {
-            // The courier has no client to wait for.
+            // The cluster's child has no client to wait for.
             let bound_ms =
-                if process.role == ChildRole::Courier { COURIER_END_MS } else { DRAIN_MS };
+                if process.role == ChildRole::Cluster { CLUSTER_END_MS } else { DRAIN_MS };
             process.kill_at_ms = Some(now_ms + bound_ms);
             orders.push(Order::Ask(process.pid, ChildRequest::Leave));
         }
@@ -507,9 +508,9 @@ impl Supervisor {
             self.ended = true;
             orders.push(Order::End);
         } else if is_left(has_clients) {
-            // Requests of their clients may still need the courier.
-        } else if is_left(|role| role == ChildRole::Courier) {
-            self.finish(ChildRole::Courier, now_ms + COURIER_END_MS, orders);
+            // Requests of their clients may still need the cluster.
+        } else if is_left(|role| role == ChildRole::Cluster) {
+            self.finish(ChildRole::Cluster, now_ms + CLUSTER_END_MS, orders);
         } else if self.has_last_pass && self.ending != Some(Ending::HandOver) {
             // The keeper has unlimited time, unless it is stopped by a signal. A second request to
             // end skips the checkpoint.
@@ -551,12 +552,12 @@ impl Supervisor {
 /// The processes that a server needs.
 fn needed_roles(
     workers: u16,
-    has_courier: bool,
+    has_cluster: bool,
     has_envoy: bool,
 ) -> impl Iterator<Item = ChildRole> {
-    let courier = has_courier.then_some(ChildRole::Courier);
+    let cluster = has_cluster.then_some(ChildRole::Cluster);
     let envoy = has_envoy.then_some(ChildRole::Envoy);
-    let others = std::iter::once(ChildRole::Keeper).chain(courier).chain(envoy);
+    let others = std::iter::once(ChildRole::Keeper).chain(cluster).chain(envoy);
     others.chain((0..workers).map(ChildRole::Worker))
 }
 

@@ -1,12 +1,12 @@
-//! What is spoken on a listener.
+//! The protocol of a listener.
 //!
-//! Invariant: a client speaks what its listener does from its first byte to its last.
+//! Invariant: a client speaks the protocol of its listener from its first byte to its last.
 
-/// What is spoken on a listener; of RESP the nth `<resp>` of srv.xml.
+/// The protocol of a listener, with its `<resp>` of srv.xml for RESP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Face {
     /// HTTP: a `<listen>`.
     Http,
-    /// RESP: the `<resp>` with this number, from 0.
+    /// RESP: the `<resp>` with this index, from 0.
     Resp(u16),
 }

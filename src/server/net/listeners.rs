@@ -1,10 +1,11 @@
 //! The listening sockets: listener sets, each with one listener for each TCP address, and one
 //! listener for each unix socket.
 //!
-//! Invariant: an open set stays open until the master ends, or until another master has it too.
-//! Closing the last copy of a listener would reset the connections in its queue. The server's user
-//! opens what it may; root opens only what that user is denied, such as a port below 1024. A
-//! socket's mode is set before its file exists, never by its path.
+//! Invariant: an open set stays open until the master ends, or until another master has it too,
+//! because closing the last copy of a listener would reset the connections in its queue. The
+//! server's user opens all addresses that it may. Root opens only those that the user may not, such
+//! as a port below 1024. The mode of a socket is set before its file exists, never through its
+//! path.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,16 +20,18 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use super::face::Face;
 use super::port_holder::holder_of;
 use crate::account::Account;
-use crate::account::roots_way::is_roots_alone;
+use crate::account::root_path::only_root_can_change;
 use frs_base::sys::process::DESCRIPTORS_MAX;
 use frs_conf::{Listen, Srv};
 
-/// The most connections that wait to be accepted. If net.core.somaxconn is less, the kernel uses
-/// that.
+/// The most connections that wait to be accepted. The kernel uses net.core.somaxconn if that is
+/// less.
 const BACKLOG: i32 = 4096;
-/// As open as a TCP port of the loopback interface. The directory's mode can narrow it.
+/// The mode of served sockets: as open as a TCP port of the loopback interface. The mode of the
+/// directory can narrow it.
 const OPEN_MODE: u32 = 0o666;
-/// Only for the user that started the server, until an operator widens it.
+/// The mode of the admin plane's socket: only the user that started the server, until an operator
+/// widens it.
 const ADMIN_MODE: u32 = 0o600;
 
 /// An address that cannot be listened on.
@@ -60,12 +63,12 @@ impl ListenError {
     }
 }
 
-/// An address to serve, and what is spoken there.
+/// An address to serve, and its protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct ServedAddress<'c> {
     /// The address.
     pub listen: &'c Listen,
-    /// What is spoken there.
+    /// The protocol of the address.
     pub face: Face,
 }
 
@@ -78,19 +81,19 @@ impl ServedAddress<'_> {
     }
 }
 
-/// Addresses that one process each serves.
+/// Addresses that a single process serves.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OtherAddresses<'c> {
-    /// The admin plane's.
+    /// The address of the admin plane.
     pub admin: Option<&'c Listen>,
-    /// Those of metrics, which the admin plane's thread serves.
+    /// The addresses of metrics, which the thread of the admin plane serves.
     pub metrics: &'c [Listen],
-    /// That of frs-envoy.
+    /// The address of frs-envoy.
     pub envoy: Option<&'c Listen>,
 }
 
 impl<'c> OtherAddresses<'c> {
-    /// Those of a configuration.
+    /// The addresses of a configuration.
     pub fn of(srv: &'c Srv) -> OtherAddresses<'c> {
         OtherAddresses {
             admin: srv.admin.as_ref().map(|admin| &admin.listen),
@@ -106,10 +109,10 @@ impl<'c> OtherAddresses<'c> {
 
 /// A listening socket that this process inherited at its start.
 #[derive(Debug)]
-pub struct Given<S = OwnedFd> {
+pub struct InheritedSocket<S = OwnedFd> {
     /// The socket.
     pub socket: S,
-    /// Whether its opener, systemd, keeps it. If not, it is frs's own, from an older master.
+    /// Whether the socket belongs to systemd. If not, it is frs's own, from an older master.
     pub lent: bool,
 }
 
@@ -122,33 +125,33 @@ pub struct AllSockets<'l> {
     pub lent: Vec<BorrowedFd<'l>>,
 }
 
-/// A listener set: the listeners of one worker's own queues, one for each address.
+/// A listener set: one listener for each address, all with queues of their own, for one worker.
 #[derive(Debug)]
 pub struct ListenerSet {
-    /// Its number.
+    /// The number of the set.
     pub number: u16,
-    /// In the order of the addresses.
+    /// The listeners, in the order of the addresses.
     pub listeners: Vec<TcpListener>,
 }
 
-/// What one worker listens on.
+/// The listeners of one process.
 #[derive(Debug, Default)]
-pub struct Share {
+pub struct ListenerShare {
     /// The listener sets of this worker, by number.
     pub sets: Vec<ListenerSet>,
-    /// What is spoken on the listeners of every set, in their order.
+    /// The protocols of the listeners of each set, in their order.
     pub faces: Vec<Face>,
-    /// Unix sockets, which all workers share.
+    /// The unix sockets, which all workers share.
     pub shared: Vec<SharedListener>,
     /// The admin plane's listener, which belongs to the keeper.
     pub admin: Option<PlainListener>,
-    /// The listeners of metrics, which do, too.
+    /// The listeners of metrics, which also belong to the keeper.
     pub metrics: Vec<PlainListener>,
-    /// Where frs-envoy serves Envoy.
+    /// The listener of frs-envoy.
     pub envoy: Option<PlainListener>,
 }
 
-/// A unix socket, and what is spoken there.
+/// A unix socket, and its protocol.
 #[derive(Debug)]
 #[expect(missing_docs)]
 pub struct SharedListener {
@@ -156,7 +159,7 @@ pub struct SharedListener {
     pub face: Face,
 }
 
-/// A listener that one process has: that of the admin plane, of metrics, or of frs-envoy.
+/// A listener of a single process: that of the admin plane, of metrics or of frs-envoy.
 #[derive(Debug)]
 pub enum PlainListener {
     /// On a TCP address.
@@ -178,7 +181,7 @@ impl AsFd for PlainListener {
 #[derive(Debug, Default)]
 pub struct ListeningSockets {
     addresses: Vec<SocketAddr>,
-    /// What is spoken at each of them.
+    /// The protocol of each address.
     faces: Vec<Face>,
     sets: Vec<Vec<TcpListener>>,
     unix: Vec<UnixSocket>,
@@ -191,7 +194,7 @@ pub struct ListeningSockets {
 struct UnixSocket {
     path: PathBuf,
     shared: SharedListener,
-    /// Its file belongs to systemd.
+    /// Whether the socket's file belongs to systemd.
     lent: bool,
 }
 
@@ -199,21 +202,21 @@ struct UnixSocket {
 struct PlainSocket {
     listen: Listen,
     listener: PlainListener,
-    /// It belongs to systemd.
+    /// Whether the socket belongs to systemd.
     lent: bool,
 }
 
 impl ListeningSockets {
-    /// Opens at least this many sets on all addresses, and the listeners of `others`. `given`
-    /// sockets of an address go into its first sets. An address without any is opened. A given
-    /// socket that no address names is an error, because its clients would never be served.
-    /// The caller acts as the user of `account`, if there is one.
+    /// Opens at least `sets` listener sets on all addresses, and the listeners of `others`. The
+    /// `given` sockets of an address go into its first sets. An address without given sockets is
+    /// opened. A given socket whose address is not configured is an error, because its clients
+    /// would never be served. The caller acts as the user of `account`, if there is one.
     pub fn open(
         account: Option<&Account>,
         served: &[ServedAddress<'_>],
         others: OtherAddresses<'_>,
         sets: u16,
-        given: &[Given],
+        given: &[InheritedSocket],
     ) -> Result<ListeningSockets, ListenError> {
         let mut listeners = ListeningSockets::default();
         let tcp = served.iter().filter(|served| matches!(served.listen, Listen::Tcp(_))).count();
@@ -221,7 +224,7 @@ impl ListeningSockets {
             let found = format!("found {tcp} TCP addresses, expected at most {DESCRIPTORS_MAX}");
             return Err(at(&"all addresses")(invalid(found)));
         }
-        let mut sorted = Sorted::new(given, served, others)?;
+        let mut sorted = SocketsByAddress::new(given, served, others)?;
         let mut columns = Vec::new();
         for &ServedAddress { listen, face } in served {
             match listen {
@@ -239,7 +242,7 @@ impl ListeningSockets {
                 }
                 Listen::Unix(path) => {
                     let (listener, lent) = match sorted.unix.remove(path) {
-                        Some(Given { socket, lent }) => (socket, lent),
+                        Some(InheritedSocket { socket, lent }) => (socket, lent),
                         None => (open_file(account, path, OPEN_MODE)?, false),
                     };
                     let shared = SharedListener { listener, face };
@@ -258,12 +261,13 @@ impl ListeningSockets {
         Ok(listeners)
     }
 
-    /// The sockets that one process each has.
+    /// The sockets of single processes.
     fn plain(&self) -> impl Iterator<Item = &PlainSocket> {
         self.admin.iter().chain(&self.metrics).chain(&self.envoy)
     }
 
-    /// Makes listener sets from the listeners of each address, as many as the longest column has.
+    /// Makes listener sets from the listeners of each address: `sets`, or as many as the longest
+    /// column has.
     fn make_sets(
         &mut self,
         account: Option<&Account>,
@@ -282,7 +286,7 @@ impl ListeningSockets {
         Ok(())
     }
 
-    /// Opens listener sets until there are this many. Never closes one.
+    /// Opens listener sets until there are `sets` of them. Never closes one.
     pub fn grow(&mut self, account: Option<&Account>, sets: u16) -> Result<(), ListenError> {
         while self.sets.len() < usize::from(sets) {
             let first = self.sets.first().into_iter().flatten();
@@ -305,7 +309,7 @@ impl ListeningSockets {
         AllSockets { own, lent: lent.into_iter().map(|(_, fd)| fd).collect() }
     }
 
-    /// The addresses that workers serve, as text, those of RESP with `resp:` before them.
+    /// The addresses that workers serve, as text. Those of RESP begin with `resp:`.
     pub fn addresses(&self) -> Vec<String> {
         let tcp = self.addresses.iter().map(SocketAddr::to_string).zip(&self.faces);
         let unix = self
@@ -319,44 +323,48 @@ impl ListeningSockets {
         tcp.chain(unix).map(shown).collect()
     }
 
-    /// How many listener sets there are.
+    /// The number of listener sets.
     pub fn sets(&self) -> u16 {
         self.sets.len() as u16
     }
 
-    /// Descriptors of a listener set, to be sent to a worker.
+    /// The descriptors of a listener set, to be sent to a worker.
     pub fn set_fds(&self, set: u16) -> Vec<RawFd> {
         let listeners = self.sets.get(usize::from(set)).into_iter().flatten();
         listeners.map(AsRawFd::as_raw_fd).collect()
     }
 
-    /// Keeps only a worker's share and closes all else. For the worker's process, after the fork.
-    pub fn into_share(self, sets: &BTreeSet<u16>) -> Share {
+    /// Keeps the share of a worker and closes all other sockets. The worker's process calls this
+    /// after the fork.
+    pub fn into_share(self, sets: &BTreeSet<u16>) -> ListenerShare {
         let numbered = (0..).zip(self.sets);
         let numbered = numbered.map(|(number, listeners)| ListenerSet { number, listeners });
-        Share {
+        ListenerShare {
             sets: numbered.filter(|set| sets.contains(&set.number)).collect(),
             faces: self.faces,
             shared: self.unix.into_iter().map(|socket| socket.shared).collect(),
-            ..Share::default()
+            ..ListenerShare::default()
         }
     }
 
-    /// Keeps only the share of frs-envoy.
-    pub fn into_envoy_share(self) -> Share {
-        Share { envoy: self.envoy.map(|socket| socket.listener), ..Share::default() }
+    /// Keeps the share of frs-envoy and closes all other sockets.
+    pub fn into_envoy_share(self) -> ListenerShare {
+        ListenerShare {
+            envoy: self.envoy.map(|socket| socket.listener),
+            ..ListenerShare::default()
+        }
     }
 
-    /// Keeps only the share of the keeper.
-    pub fn into_admin_share(self) -> Share {
-        Share {
+    /// Keeps the share of the keeper and closes all other sockets.
+    pub fn into_admin_share(self) -> ListenerShare {
+        ListenerShare {
             admin: self.admin.map(|socket| socket.listener),
             metrics: self.metrics.into_iter().map(|socket| socket.listener).collect(),
-            ..Share::default()
+            ..ListenerShare::default()
         }
     }
 
-    /// Removes the files of the server's own unix sockets, at its end.
+    /// Removes the files of the server's own unix sockets when it ends.
     pub fn remove_files(&self, account: Option<&Account>) {
         let plain = self.plain().filter_map(|socket| match &socket.listen {
             Listen::Unix(path) if !socket.lent => Some(path),
@@ -373,25 +381,27 @@ impl ListeningSockets {
 
 /// Given sockets by the address that they listen on.
 #[derive(Default)]
-struct Sorted {
+struct SocketsByAddress {
     tcp: BTreeMap<SocketAddr, Vec<TcpListener>>,
-    unix: BTreeMap<PathBuf, Given<UnixListener>>,
-    /// Those that one process each has.
-    plain: Vec<(Listen, Given<Socket>)>,
+    unix: BTreeMap<PathBuf, InheritedSocket<UnixListener>>,
+    /// The sockets of single processes.
+    plain: Vec<(Listen, InheritedSocket<Socket>)>,
 }
 
-impl Sorted {
+impl SocketsByAddress {
     fn new(
-        given: &[Given],
+        given: &[InheritedSocket],
         served: &[ServedAddress<'_>],
         others: OtherAddresses<'_>,
-    ) -> Result<Sorted, ListenError> {
-        let mut sorted = Sorted::default();
+    ) -> Result<SocketsByAddress, ListenError> {
+        let mut sorted = SocketsByAddress::default();
         for given in given {
             // A copy, because the caller may have to try again.
             let socket = given.socket.try_clone().map(Socket::from);
             socket
-                .and_then(|socket| sorted.add(Given { socket, lent: given.lent }, served, others))
+                .and_then(|socket| {
+                    sorted.add(InheritedSocket { socket, lent: given.lent }, served, others)
+                })
                 .map_err(at(&"a socket this process was started with"))?;
         }
         Ok(sorted)
@@ -399,7 +409,7 @@ impl Sorted {
 
     fn add(
         &mut self,
-        Given { socket, lent }: Given<Socket>,
+        InheritedSocket { socket, lent }: InheritedSocket<Socket>,
         served: &[ServedAddress<'_>],
         others: OtherAddresses<'_>,
     ) -> io::Result<()> {
@@ -426,7 +436,7 @@ impl Sorted {
             }
             Some(Listen::Unix(named)) => {
                 let socket = OwnedFd::from(socket).into();
-                match self.unix.insert(named.clone(), Given { socket, lent }) {
+                match self.unix.insert(named.clone(), InheritedSocket { socket, lent }) {
                     Some(_) => Err(invalid(format!("{shown}: given twice"))),
                     None => Ok(()),
                 }
@@ -440,13 +450,13 @@ impl Sorted {
                 if self.plain.iter().any(|(taken, _)| taken == named) {
                     return Err(invalid(format!("{shown}: given twice")));
                 }
-                self.plain.push((named.clone(), Given { socket, lent }));
+                self.plain.push((named.clone(), InheritedSocket { socket, lent }));
                 Ok(())
             }
         }
     }
 
-    fn take_plain(&mut self, listen: &Listen) -> Option<Given<Socket>> {
+    fn take_plain(&mut self, listen: &Listen) -> Option<InheritedSocket<Socket>> {
         let at = self.plain.iter().position(|(named, _)| named == listen)?;
         Some(self.plain.swap_remove(at).1)
     }
@@ -470,11 +480,11 @@ fn at<A: std::fmt::Display>(address: &A) -> impl FnOnce(io::Error) -> ListenErro
     move |source| ListenError { address, source }
 }
 
-/// The given socket, or a new one.
+/// The given socket as a listener, or a new listener.
 fn open_plain(
     account: Option<&Account>,
     listen: &Listen,
-    given: Option<Given<Socket>>,
+    given: Option<InheritedSocket<Socket>>,
     mode: u32,
 ) -> Result<PlainSocket, ListenError> {
     let lent = given.as_ref().is_some_and(|given| given.lent);
@@ -489,8 +499,9 @@ fn open_plain(
     Ok(PlainSocket { listen: listen.clone(), listener, lent })
 }
 
-/// The first listener of an address. The probe is needed because SO_REUSEPORT alone would let two
-/// servers of one user share an address silently, each with half of the connections.
+/// Opens the first listener of an address. The probe without SO_REUSEPORT is needed because that
+/// option would let two servers of one user share an address silently, each with half of the
+/// connections.
 fn open_first(address: SocketAddr) -> io::Result<TcpListener> {
     let probe = tcp_socket(address)?;
     probe.bind(&address.into())?;
@@ -498,7 +509,7 @@ fn open_first(address: SocketAddr) -> io::Result<TcpListener> {
     open_tcp(address)
 }
 
-/// Does something as the user of the account, and as root only if that user may not.
+/// Acts as the user of the account, and as root only if that user lacks the permission.
 fn as_needed<T>(account: Option<&Account>, act: impl Fn() -> io::Result<T>) -> io::Result<T> {
     match act() {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && account.is_some() => {
@@ -508,20 +519,20 @@ fn as_needed<T>(account: Option<&Account>, act: impl Fn() -> io::Result<T>) -> i
     }
 }
 
-/// The same with a file: as root only where its directory is root's alone, so that this user cannot
-/// lead root elsewhere.
+/// Like [`as_needed`], for a file. Acts as root only if nobody but root can change the file's
+/// directory, so that the user cannot lead root elsewhere.
 fn as_needed_at<T>(
     path: &Path,
     account: Option<&Account>,
     act: impl Fn() -> io::Result<T>,
 ) -> io::Result<T> {
-    let is_safe = || path.parent().is_none_or(is_roots_alone);
+    let is_safe = || path.parent().is_none_or(only_root_can_change);
     as_needed(account.filter(|_| is_safe()), act)
 }
 
-/// One more listener of an address. It has its own queue if `first` allows others beside it;
-/// otherwise it is a copy of `first`. systemd's sockets usually do not allow it, nor do those of
-/// another user.
+/// Opens one more listener of an address. It has its own queue if `first` allows other listeners on
+/// its address. Otherwise it is a copy of `first`. Sockets of systemd or of another user usually do
+/// not allow others.
 fn open_beside(
     account: Option<&Account>,
     first: &TcpListener,
@@ -532,7 +543,7 @@ fn open_beside(
             matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied)
         };
         match open_tcp(address) {
-            // Only root opens a listener beside one that root has opened.
+            // Only root can open a listener beside one that root has opened.
             Err(error) if is_refused(&error) && account.is_some() => {
                 match Account::as_root(account, || open_tcp(address)) {
                     Err(error) if is_refused(&error) => {}
@@ -585,9 +596,9 @@ fn open_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     Ok(OwnedFd::from(socket).into())
 }
 
-/// Binds a socket whose file has this mode from its first moment on: Linux gives the file that of
-/// the descriptor, less the mask.
-fn bind_unix(path: &Path, mode: u32) -> io::Result<Socket> {
+/// Binds a socket whose file has this mode from its creation. Linux gives the file the mode of the
+/// descriptor, less the umask.
+pub(crate) fn bind_unix(path: &Path, mode: u32) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     let address = SockAddr::unix(path)?;
     fchmod(&socket, Mode::from_bits_retain(mode))?;
@@ -608,7 +619,8 @@ fn remove_stale(path: &Path) -> io::Result<()> {
             }
             std::fs::remove_file(path)
         }
-        // It may be stale and root's: whoever may ask tells.
+        // Only a user that may connect can tell whether the socket is stale. The caller tries again
+        // as root.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
         _ => Err(io::ErrorKind::AddrInUse.into()),
     }

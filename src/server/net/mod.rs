@@ -1,4 +1,4 @@
-//! Sockets, as workers and the admin plane use them.
+//! Sockets of the workers and of the admin plane.
 
 pub mod face;
 pub mod listeners;

@@ -1,11 +1,12 @@
-//! Finds the process that has a TCP port, for messages.
+//! Finds the process that uses a TCP port, for error messages.
 //!
-//! Invariant: it only reads /proc. What this process may not see is not guessed.
+//! Invariant: it only reads /proc. If this process may not see the owner of a socket, no owner is
+//! named.
 
 use std::fmt;
 use std::fs;
 
-/// A process that has a port.
+/// A process that uses a port.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PortHolder {
     pid: u32,
@@ -23,7 +24,7 @@ impl fmt::Display for PortHolder {
     }
 }
 
-/// The process that listens on a port, or else has a connection from it.
+/// The process that listens on a port, or else one that has a connection from it.
 pub fn holder_of(port: u16) -> Option<PortHolder> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).ok());
     let mut sockets: Vec<PortSocket> =
@@ -42,7 +43,8 @@ struct PortSocket {
     listens: bool,
 }
 
-/// Sockets of a port in the text of /proc/net/tcp:
+/// Sockets of a port in the text of /proc/net/tcp. Its lines have the form
+///
 /// `SLOT: ADDRESS:PORT REMOTE STATE QUEUES TIMER RETRIES USER TIMEOUT INODE …`
 fn sockets_of(table: &str, port: u16) -> impl Iterator<Item = PortSocket> {
     const LISTENS: &str = "0A";
@@ -55,7 +57,7 @@ fn sockets_of(table: &str, port: u16) -> impl Iterator<Item = PortSocket> {
     })
 }
 
-/// A process that has a socket.
+/// The process that has the socket with this inode.
 fn owner_of(inode: &str) -> Option<u32> {
     let socket = format!("socket:[{inode}]");
     let pids = fs::read_dir("/proc").ok()?.flatten();

@@ -1,4 +1,4 @@
-//! A client's socket, TCP or unix.
+//! The socket of a client, TCP or unix.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -7,17 +7,17 @@ use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
-/// A client's socket.
+/// The socket of a client.
 #[derive(Debug)]
 pub enum Stream {
-    /// Over TCP.
+    /// A TCP socket.
     Tcp(TcpStream),
-    /// On a unix socket.
+    /// A unix socket.
     Unix(UnixStream),
 }
 
 impl Stream {
-    /// Registers it for both directions, edge-triggered, until it is closed.
+    /// Registers the socket for both directions, edge-triggered, until it is closed.
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         let both = Interest::READABLE | Interest::WRITABLE;
         match self {
@@ -26,7 +26,7 @@ impl Stream {
         }
     }
 
-    /// Reads once. Repeats a call that was interrupted.
+    /// Reads once. Repeats an interrupted call.
     pub fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         again(|| match self {
             Stream::Tcp(stream) => stream.read(room),
@@ -34,7 +34,7 @@ impl Stream {
         })
     }
 
-    /// Writes once. Repeats a call that was interrupted.
+    /// Writes once. Repeats an interrupted call.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         again(|| match self {
             Stream::Tcp(stream) => stream.write(bytes),
@@ -42,7 +42,7 @@ impl Stream {
         })
     }
 
-    /// Tells the client that nothing more follows.
+    /// Shuts down writing, which tells the client that nothing more follows.
     pub fn end_writing(&self) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),

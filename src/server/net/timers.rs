@@ -1,20 +1,20 @@
-//! Timeouts of a worker's clients: a list for each kind, in the order they were armed.
+//! Timeouts of a worker's clients: one list for each kind, in the order of arming.
 //!
 //! All timeouts of a kind have the same length, so the first of a list is due next. Arming,
-//! disarming and looking take constant time, and only room for new clients is allocated.
+//! disarming and looking up take constant time. Only room for new clients is allocated.
 //!
 //! Invariant: a list is ordered by `armed_ms`, and a client is in at most one list.
 
-/// What a client has time for.
+/// The task that a timeout bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimerKind {
-    /// To send another request, or to take its answers.
+    /// Send another request, or take the answers.
     Idle,
-    /// To send the rest of a request.
+    /// Send the rest of a request.
     Request,
-    /// To take the last answer and close.
+    /// Take the last answer and close.
     Linger,
-    /// The same, for a client that is not served.
+    /// The same, for a refused client.
     Refused,
 }
 
@@ -23,16 +23,16 @@ const KINDS: [TimerKind; 4] =
 
 /// The length of each kind, in milliseconds.
 #[derive(Debug, Clone, Copy)]
-pub struct Lengths {
-    /// Of [`TimerKind::Idle`].
+pub struct TimeoutLengths {
+    /// The length of [`TimerKind::Idle`].
     pub idle_ms: u64,
-    /// Of [`TimerKind::Request`].
+    /// The length of [`TimerKind::Request`].
     pub request_ms: u64,
-    /// Of [`TimerKind::Linger`] and [`TimerKind::Refused`].
+    /// The length of [`TimerKind::Linger`] and [`TimerKind::Refused`].
     pub linger_ms: u64,
 }
 
-impl Lengths {
+impl TimeoutLengths {
     fn of(&self, kind: TimerKind) -> u64 {
         match kind {
             TimerKind::Idle => self.idle_ms,
@@ -45,17 +45,17 @@ impl Lengths {
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
-struct Link {
+struct TimerLink {
     kind: Option<TimerKind>,
     armed_ms: u64,
     before: u32,
     after: u32,
 }
 
-const UNLINKED: Link = Link { kind: None, armed_ms: 0, before: NONE, after: NONE };
+const UNLINKED: TimerLink = TimerLink { kind: None, armed_ms: 0, before: NONE, after: NONE };
 
 #[derive(Debug, Clone, Copy)]
-struct Ends {
+struct TimerList {
     first: u32,
     last: u32,
 }
@@ -65,33 +65,33 @@ struct Ends {
 pub struct Expired {
     /// The client.
     pub client: u32,
-    /// What its time was for.
+    /// The kind of the timeout.
     pub kind: TimerKind,
 }
 
 /// A client with an armed timeout.
 #[derive(Debug, Clone, Copy)]
-struct Due {
+struct DueTimer {
     at_ms: u64,
     client: u32,
     kind: TimerKind,
 }
 
-/// The timeouts of all clients. Numbers identify the clients.
+/// The timeouts of all clients, by the index of each client.
 #[derive(Debug)]
 pub struct Timers {
-    links: Vec<Link>,
-    lists: [Ends; KINDS.len()],
+    links: Vec<TimerLink>,
+    lists: [TimerList; KINDS.len()],
 }
 
 impl Default for Timers {
     fn default() -> Self {
-        Timers { links: Vec::new(), lists: [Ends { first: NONE, last: NONE }; KINDS.len()] }
+        Timers { links: Vec::new(), lists: [TimerList { first: NONE, last: NONE }; KINDS.len()] }
     }
 }
 
 impl Timers {
-    /// Gives a client its full time from now on, in place of any other.
+    /// Gives a client its full time from now on, in place of any earlier timeout.
     pub fn arm(&mut self, client: u32, kind: TimerKind, now_ms: u64) {
         self.disarm(client);
         if self.links.len() <= client as usize {
@@ -105,13 +105,14 @@ impl Timers {
             self.links[before as usize].after = client;
         }
         self.links[client as usize] =
-            Link { kind: Some(kind), armed_ms: now_ms, before, after: NONE };
+            TimerLink { kind: Some(kind), armed_ms: now_ms, before, after: NONE };
     }
 
     /// Removes a client's timeout.
     pub fn disarm(&mut self, client: u32) {
         let Some(link) = self.links.get_mut(client as usize) else { return };
-        let Link { kind: Some(kind), before, after, .. } = std::mem::replace(link, UNLINKED) else {
+        let TimerLink { kind: Some(kind), before, after, .. } = std::mem::replace(link, UNLINKED)
+        else {
             return;
         };
         let ends = &mut self.lists[kind as usize];
@@ -125,7 +126,7 @@ impl Timers {
         }
     }
 
-    /// What a client has time for at present.
+    /// The kind of a client's timeout, if one is armed.
     pub fn kind(&self, client: u32) -> Option<TimerKind> {
         self.links.get(client as usize).and_then(|link| link.kind)
     }
@@ -136,9 +137,9 @@ impl Timers {
         (first != NONE).then_some(first)
     }
 
-    /// Removes a client whose time has expired, and returns it.
-    pub fn expire(&mut self, lengths: &Lengths, now_ms: u64) -> Option<Expired> {
-        let Due { at_ms, client, kind } = self.earliest(lengths)?;
+    /// Removes and returns a client whose time has expired.
+    pub fn expire(&mut self, lengths: &TimeoutLengths, now_ms: u64) -> Option<Expired> {
+        let DueTimer { at_ms, client, kind } = self.earliest(lengths)?;
         if at_ms > now_ms {
             return None;
         }
@@ -147,15 +148,15 @@ impl Timers {
     }
 
     /// When the next timeout expires.
-    pub fn due_ms(&self, lengths: &Lengths) -> Option<u64> {
+    pub fn due_ms(&self, lengths: &TimeoutLengths) -> Option<u64> {
         self.earliest(lengths).map(|due| due.at_ms)
     }
 
-    fn earliest(&self, lengths: &Lengths) -> Option<Due> {
+    fn earliest(&self, lengths: &TimeoutLengths) -> Option<DueTimer> {
         let heads = KINDS.iter().filter_map(|&kind| {
             let client = self.lists[kind as usize].first;
             let link = self.links.get(client as usize)?;
-            Some(Due { at_ms: link.armed_ms.saturating_add(lengths.of(kind)), client, kind })
+            Some(DueTimer { at_ms: link.armed_ms.saturating_add(lengths.of(kind)), client, kind })
         });
         heads.min_by_key(|due| due.at_ms)
     }
@@ -167,7 +168,7 @@ mod tests {
     use proptest::prelude::*;
 
     const KINDS_LEN: usize = KINDS.len();
-    const LENGTHS: Lengths = Lengths { idle_ms: 60, request_ms: 10, linger_ms: 2 };
+    const LENGTHS: TimeoutLengths = TimeoutLengths { idle_ms: 60, request_ms: 10, linger_ms: 2 };
 
     #[test]
     fn times_are_over_in_order_whatever_their_kind() {

@@ -1,8 +1,8 @@
-//! The doorbells between workers and the courier.
+//! The doorbells between workers and the reader of the mailboxes.
 //!
-//! Invariant: all processes of a server, the couriers and workers of both binaries of an upgrade
-//! included, have the same bells. A worker's is that of its slot, so no two living processes sleep
-//! by one, and whoever answers a want knows the bell from the slot that the want stands in.
+//! Invariant: all processes of a server have the same bells, including the readers and workers of
+//! both binaries of an upgrade. Each slot has a bell for its worker. So no two living processes
+//! sleep by the same bell, and the reader finds the bell from the slot of a letter.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,8 +12,8 @@ use frs_store::{EventBell, Runtime};
 /// The bells of a server that has a cluster.
 #[derive(Debug)]
 pub struct Bells {
-    /// Wakes the courier.
-    pub courier: EventBell,
+    /// Wakes the reader.
+    pub reader: EventBell,
     /// Wakes the owner of a slot.
     slots: Vec<EventBell>,
 }
@@ -21,46 +21,46 @@ pub struct Bells {
 /// The bells that a worker needs.
 #[derive(Debug)]
 pub struct WorkerBells {
-    /// Wakes the courier.
-    pub courier: EventBell,
+    /// Wakes the reader.
+    pub reader: EventBell,
     /// Wakes this worker.
     pub own: EventBell,
 }
 
 impl Bells {
-    /// New ones. The master makes them before its first fork.
+    /// Makes new bells. The master calls this before its first fork.
     pub fn new() -> io::Result<Bells> {
         let slots = (0..Runtime::SLOTS).map(|_| EventBell::new()).collect::<io::Result<_>>()?;
-        Ok(Bells { courier: EventBell::new()?, slots })
+        Ok(Bells { reader: EventBell::new()?, slots })
     }
 
-    /// Those that an older master has handed over, in the order of [`Bells::fds`]. None: it had
-    /// none.
+    /// Takes the bells that an older master handed over, in the order of [`Bells::fds`]. Returns
+    /// `None` if it handed over none.
     pub fn adopt(events: Vec<OwnedFd>) -> io::Result<Option<Bells>> {
         let mut bells = events.into_iter().map(EventBell::from);
-        let Some(courier) = bells.next() else { return Ok(None) };
+        let Some(reader) = bells.next() else { return Ok(None) };
         let slots: Vec<EventBell> = bells.collect();
         if slots.len() != Runtime::SLOTS {
             return Err(io::Error::other(format!("{} doorbells of slots", slots.len())));
         }
-        Ok(Some(Bells { courier, slots }))
+        Ok(Some(Bells { reader, slots }))
     }
 
-    /// All descriptors, to hand over.
+    /// All descriptors, in order, to be handed over.
     pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        std::iter::once(&self.courier).chain(&self.slots).map(AsFd::as_fd).collect()
+        std::iter::once(&self.reader).chain(&self.slots).map(AsFd::as_fd).collect()
     }
 
-    /// The bell of the worker that has a slot.
+    /// The bell of the worker in this slot.
     pub fn of_slot(&self, slot: u32) -> Option<&EventBell> {
         self.slots.get(slot as usize)
     }
 
-    /// What the worker in a slot keeps of them; closes the others.
+    /// Keeps the bells that the worker in this slot needs, and closes the others.
     pub fn into_worker_bells(mut self, slot: u32) -> Option<WorkerBells> {
         let own =
             ((slot as usize) < self.slots.len()).then(|| self.slots.swap_remove(slot as usize));
-        Some(WorkerBells { courier: self.courier, own: own? })
+        Some(WorkerBells { reader: self.reader, own: own? })
     }
 }
 
@@ -77,8 +77,8 @@ mod tests {
         ring(adopted.of_slot(7).expect("a slot"));
         let is_rung = |bell: Option<&EventBell>| bell.expect("a slot").drain().expect("read");
         assert!(!is_rung(bells.of_slot(6)) && is_rung(bells.of_slot(7)));
-        ring(&adopted.courier);
-        assert!(bells.courier.drain().expect("read"));
+        ring(&adopted.reader);
+        assert!(bells.reader.drain().expect("read"));
         let worker = adopted.into_worker_bells(9).expect("a slot");
         ring(&worker.own);
         assert!(is_rung(bells.of_slot(9)) && !is_rung(bells.of_slot(255)));
@@ -94,7 +94,7 @@ mod tests {
         assert!(bells.of_slot(256).is_none() && bells.into_worker_bells(256).is_none());
     }
 
-    /// As the other side does where it sleeps.
+    /// Rings the bell as a peer does when the owner sleeps.
     fn ring(bell: &EventBell) {
         let file = std::fs::File::from(bell.as_fd().try_clone_to_owned().expect("copied"));
         io::Write::write_all(&mut &file, &1u64.to_ne_bytes()).expect("written");

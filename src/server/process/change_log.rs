@@ -1,9 +1,10 @@
-//! data/changes.log: who has changed what, and when. The admin plane and the master append to it.
+//! data/changes.log: the author, the time and the content of each change. The admin plane and the
+//! master append to it.
 //!
 //! Invariant: a line is on disk when the call that appends it returns. A change that may fail has a
-//! line before it begins and another one with its outcome, so no death hides it. Ids grow, also
-//! after a death or a full disk in the middle of a line. Two files hold all of it: one that is full
-//! becomes `changes.log.1`, in place of the one before.
+//! line before it begins and another one with its outcome, so no death hides it. Ids grow, even
+//! after a death or a full disk in the middle of a line. There are at most two files: a full file
+//! becomes `changes.log.1`, and replaces the previous one.
 //!
 //! ```text
 //! {"id":17,"time":"2026-11-22T12:00:00.123Z","who":"alice","peer":"…","what":"biz",
@@ -11,8 +12,9 @@
 //! {"id":17,"outcome":"done"}
 //! ```
 //!
-//! Each is one line. Without `begun` the change was made before its line. An outcome is `done`,
-//! `failed`, or `unknown` if the server died in between; it may hold `old` and `new`, too.
+//! Each entry is one line. Without `begun` the change was made before its line was written. An
+//! outcome is `done`, `failed`, or `unknown` if the server died in between. An outcome may also
+//! have `old` and `new`.
 
 mod read;
 
@@ -35,21 +37,21 @@ pub use read::{LoggedChange, find, list};
 
 /// The most bytes of a file.
 pub const MAX_FILE_BYTES: u64 = 4 << 20;
-/// The most bytes of a text that is kept. Two of them, escaped, are less than half of a file.
+/// The most bytes of a text in the log. Two such texts, escaped, take less than half of a file.
 pub const MAX_TEXT_BYTES: usize = 256 << 10;
-/// The memory to read it: a file, and what is shown of it.
+/// The memory to read the log: one file, and the entries that are shown of it.
 pub const HELD_BYTES: usize = 2 * MAX_FILE_BYTES as usize;
 /// The most bytes of outcomes that wait for room on the disk.
 const MAX_PENDING_BYTES: usize = 1 << 20;
-/// The pause between two looks whether another process has finished its line.
+/// The pause between two attempts to lock the file while another process writes a line.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// How often a file is opened again because it became full meanwhile.
+/// The most times that an append opens the file, because another process may fill it meanwhile.
 const ATTEMPTS: usize = 8;
 
 /// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs)]
-pub enum What {
+pub enum ChangeKind {
     Biz,
     Node,
     Reset,
@@ -59,152 +61,154 @@ pub enum What {
     Undo,
 }
 
-impl What {
+impl ChangeKind {
     /// All kinds.
-    pub const ALL: [What; 7] = [
-        What::Biz,
-        What::Node,
-        What::Reset,
-        What::Reload,
-        What::Degrade,
-        What::LiftBans,
-        What::Undo,
+    pub const ALL: [ChangeKind; 7] = [
+        ChangeKind::Biz,
+        ChangeKind::Node,
+        ChangeKind::Reset,
+        ChangeKind::Reload,
+        ChangeKind::Degrade,
+        ChangeKind::LiftBans,
+        ChangeKind::Undo,
     ];
 
-    /// Its word.
+    /// The word of the kind in the log.
     pub const fn word(self) -> &'static str {
         match self {
-            What::Biz => "biz",
-            What::Node => "node",
-            What::Reset => "reset",
-            What::Reload => "reload",
-            What::Degrade => "degrade",
-            What::LiftBans => "lift-bans",
-            What::Undo => "undo",
+            ChangeKind::Biz => "biz",
+            ChangeKind::Node => "node",
+            ChangeKind::Reset => "reset",
+            ChangeKind::Reload => "reload",
+            ChangeKind::Degrade => "degrade",
+            ChangeKind::LiftBans => "lift-bans",
+            ChangeKind::Undo => "undo",
         }
     }
 
-    fn of(word: &str) -> Option<What> {
-        What::ALL.into_iter().find(|what| what.word() == word)
+    fn of(word: &str) -> Option<ChangeKind> {
+        ChangeKind::ALL.into_iter().find(|kind| kind.word() == word)
     }
 }
 
-/// The one that changes something.
+/// The author of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Author {
-    /// The name of its token, `uid:N`, or what of the server has made the change.
+    /// The name of the author's token, `uid:N`, or the part of the server that makes the change.
     pub who: Arc<str>,
-    /// Its address. None: it is no client.
+    /// The address of the author. `None` if the author is no client.
     pub peer: Option<Arc<str>>,
 }
 
 impl Author {
-    /// A part of the server, or somebody that is known to it by a signal alone.
+    /// A part of the server, or an author who is known only by a signal.
     pub fn named(who: &str) -> Author {
         Author { who: who.into(), peer: None }
     }
 }
 
-/// What changes.
+/// The content of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
     /// The kind.
-    pub what: What,
-    /// A biz, or `BIZ/KEY`. None: the whole server.
+    pub kind: ChangeKind,
+    /// A biz, or `BIZ/KEY`. `None` for the whole server.
     pub target: Option<String>,
-    /// What is there before.
+    /// The text before the change.
     pub old: Option<String>,
-    /// What is there after.
+    /// The text after the change.
     pub new: Option<String>,
 }
 
 impl Subject {
     /// A change without texts.
-    pub fn of(what: What, target: Option<String>) -> Subject {
-        Subject { what, target, old: None, new: None }
+    pub fn of(kind: ChangeKind, target: Option<String>) -> Subject {
+        Subject { kind, target, old: None, new: None }
     }
 }
 
-/// How a change ended.
+/// The outcome of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is in force.
+pub enum ChangeOutcome {
+    /// The change is in force.
     Done,
     /// Nothing was changed.
     Failed,
-    /// Nobody can tell.
+    /// It is unknown whether the change is in force.
     Unknown,
 }
 
-impl Outcome {
-    /// Whether nobody can tell.
+impl ChangeOutcome {
+    /// Whether it is unknown if the change is in force.
     pub const fn is_unknown(self) -> bool {
-        matches!(self, Outcome::Unknown)
+        matches!(self, ChangeOutcome::Unknown)
     }
 
     const fn word(self) -> &'static str {
         match self {
-            Outcome::Done => "done",
-            Outcome::Failed => "failed",
-            Outcome::Unknown => "unknown",
+            ChangeOutcome::Done => "done",
+            ChangeOutcome::Failed => "failed",
+            ChangeOutcome::Unknown => "unknown",
         }
     }
 
-    fn of(word: &str) -> Option<Outcome> {
-        [Outcome::Done, Outcome::Failed, Outcome::Unknown]
+    fn of(word: &str) -> Option<ChangeOutcome> {
+        [ChangeOutcome::Done, ChangeOutcome::Failed, ChangeOutcome::Unknown]
             .into_iter()
             .find(|outcome| outcome.word() == word)
     }
 }
 
-/// The end of a change, with the texts that were not known before.
+/// The outcome of a change, with the texts that were unknown when it began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conclusion {
     /// The outcome.
-    pub outcome: Outcome,
-    /// What was there before.
+    pub outcome: ChangeOutcome,
+    /// The text before the change.
     pub old: Option<String>,
-    /// What is there after.
+    /// The text after the change.
     pub new: Option<String>,
 }
 
-impl From<Outcome> for Conclusion {
-    fn from(outcome: Outcome) -> Conclusion {
+impl From<ChangeOutcome> for Conclusion {
+    fn from(outcome: ChangeOutcome) -> Conclusion {
         Conclusion { outcome, old: None, new: None }
     }
 }
 
-/// A process's end of the log.
+/// The access of one process to the log.
 #[derive(Debug)]
 pub struct ChangeLog {
     data_dir: PathBuf,
     patience: Duration,
     last_id: u64,
-    /// The file as this process has left it. If it is another one, its last id is read again.
-    seen: Option<Extent>,
+    /// The state of the file after the last append of this process. If it differs, the last id is
+    /// read again.
+    seen: Option<ContentStamp>,
     /// Outcomes that could not be written yet.
     pending: String,
 }
 
-/// A file, its length and when it was written. The inode of a file that is gone may be that of a
-/// new one, which soon has the same length.
+/// The identity of a file's content: inode, length and time of the last write. The inode and length
+/// alone do not suffice, because a new file may get the inode of a removed one and soon have the
+/// same length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Extent {
+struct ContentStamp {
     inode: u64,
     bytes: u64,
     written: SystemTime,
 }
 
 impl ChangeLog {
-    /// The log of a data directory. Nothing is read or written yet. `patience`: how long to wait
+    /// The log of a data directory. Nothing is read or written yet. `patience` is the longest wait
     /// for another process that writes a line.
     pub fn new(data_dir: &Path, patience: Duration) -> ChangeLog {
         let data_dir = data_dir.to_owned();
         ChangeLog { data_dir, patience, last_id: 0, seen: None, pending: String::new() }
     }
 
-    /// What a reload has put in force: the new generation, and what differs from the old one, as
-    /// long as both can be read.
+    /// Describes a reload: the new generation, and its differences from the old one if both can be
+    /// read.
     pub fn tell_generation(&self, old: u64, new: u64) -> String {
         match active::differences(&self.data_dir, old, new) {
             Some(differences) => format!("{new}: {differences}"),
@@ -212,10 +216,10 @@ impl ChangeLog {
         }
     }
 
-    /// Notes that changes begin; returns their ids.
+    /// Notes that changes begin, and returns their ids.
     ///
     /// # Errors
-    /// They are not on disk, and must not begin.
+    /// The changes are not on disk, and must not begin.
     pub fn begin(&mut self, author: &Author, subjects: &[Subject]) -> io::Result<Vec<u64>> {
         self.note(author, subjects, true)
     }
@@ -223,7 +227,7 @@ impl ChangeLog {
     /// Notes a change that was made.
     ///
     /// # Errors
-    /// It is not on disk. `WouldBlock`: another process writes a line.
+    /// The change is not on disk. `WouldBlock` if another process writes a line.
     pub fn note_made(&mut self, author: &Author, subject: &Subject) -> io::Result<()> {
         self.note(author, std::slice::from_ref(subject), false).map(drop)
     }
@@ -240,8 +244,8 @@ impl ChangeLog {
         Ok(ids)
     }
 
-    /// Notes how changes have ended. What cannot be written now is written with the next line, or
-    /// by [`Self::write_pending`].
+    /// Notes the outcome of changes. An outcome that cannot be written now is written with the next
+    /// line, or by [`Self::write_pending`].
     pub fn conclude(&mut self, ids: &[u64], conclusion: &Conclusion) {
         let lines: String = ids.iter().map(|&id| outcome_line(id, conclusion)).collect();
         if self.pending.len() + lines.len() > MAX_PENDING_BYTES {
@@ -254,21 +258,21 @@ impl ChangeLog {
         }
     }
 
-    /// Whether outcomes wait for room.
+    /// Whether outcomes wait to be written.
     pub fn has_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Writes the outcomes that wait.
+    /// Writes the waiting outcomes.
     ///
     /// # Errors
-    /// They wait on.
+    /// The outcomes stay pending.
     pub fn write_pending(&mut self) -> io::Result<()> {
         if self.has_pending() { self.append(|_| String::new()) } else { Ok(()) }
     }
 
-    /// Gives an outcome to the changes that a dead process has begun. `is_made` tells which are in
-    /// force; of the others nobody can tell.
+    /// Gives an outcome to the changes that a dead process began. `is_made` tells whether a change
+    /// is in force. If not, its outcome is unknown.
     ///
     /// # Errors
     /// The log cannot be read or written.
@@ -279,7 +283,8 @@ impl ChangeLog {
     ) -> io::Result<()> {
         let unfinished = read::unfinished(&self.data_dir)?;
         for orphan in unfinished.into_iter().filter(|orphan| !pending.contains(&orphan.id)) {
-            let outcome = if is_made(&orphan) { Outcome::Done } else { Outcome::Unknown };
+            let outcome =
+                if is_made(&orphan) { ChangeOutcome::Done } else { ChangeOutcome::Unknown };
             let (id, word) = (orphan.id, outcome.word());
             tracing::warn!(
                 id,
@@ -291,12 +296,12 @@ impl ChangeLog {
         self.write_pending()
     }
 
-    /// Appends the pending outcomes and these lines, for which it tells the last id. All of it is
-    /// on disk, or nothing is there.
+    /// Appends the pending outcomes and the lines that `lines` makes from the last id. Either all
+    /// of them are on disk, or none is in the file.
     fn append(&mut self, mut lines: impl FnMut(u64) -> String) -> io::Result<()> {
         let (mut log, before, text) = loop {
             let log = self.open()?;
-            let here = extent(&log)?;
+            let here = content_stamp(&log)?;
             if self.seen != Some(here) {
                 self.last_id = read::last_id(&self.data_dir)?.max(self.last_id);
             }
@@ -304,11 +309,12 @@ impl ChangeLog {
             if here.bytes == 0 || here.bytes + text.len() as u64 <= MAX_FILE_BYTES {
                 break (log, here.bytes, text);
             }
-            // Another process may write in the next file first, and take these ids.
+            // Another process may write to the new file first and take these ids, so the loop opens
+            // it anew.
             fs::rename(path_in(&self.data_dir), former_in(&self.data_dir))?;
         };
         if let Err(error) = write(&mut log, before, &text) {
-            // A line that is cut off here is ended by the next one.
+            // If this fails, the next append ends the line that is cut off here.
             let _ = log.set_len(before);
             return Err(error);
         }
@@ -316,11 +322,11 @@ impl ChangeLog {
             File::open(&self.data_dir)?.sync_all()?;
         }
         self.pending.clear();
-        self.seen = Some(extent(&log)?);
+        self.seen = Some(content_stamp(&log)?);
         Ok(())
     }
 
-    /// Opens and locks the file that has the name.
+    /// Opens and locks the file that has the name of the log.
     fn open(&self) -> io::Result<Flock<File>> {
         let path = path_in(&self.data_dir);
         for _ in 0..ATTEMPTS {
@@ -330,7 +336,7 @@ impl ChangeLog {
             match fs::metadata(&path) {
                 Ok(named) if named.ino() == log.metadata()?.ino() => return Ok(log),
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                // It became full, or was removed.
+                // The file became full, or was removed.
                 _ => {}
             }
         }
@@ -365,9 +371,9 @@ fn write(log: &mut File, at: u64, text: &str) -> io::Result<()> {
     log.sync_data()
 }
 
-fn extent(log: &File) -> io::Result<Extent> {
+fn content_stamp(log: &File) -> io::Result<ContentStamp> {
     let metadata = log.metadata()?;
-    Ok(Extent { inode: metadata.ino(), bytes: metadata.len(), written: metadata.modified()? })
+    Ok(ContentStamp { inode: metadata.ino(), bytes: metadata.len(), written: metadata.modified()? })
 }
 
 fn line(id: u64, now: Millis, author: &Author, subject: &Subject, begun: bool) -> String {
@@ -380,7 +386,7 @@ fn line(id: u64, now: Millis, author: &Author, subject: &Subject, begun: bool) -
     member("time", Some(&figures::time(now, 3)));
     member("who", Some(&author.who));
     member("peer", author.peer.as_deref());
-    member("what", Some(subject.what.word()));
+    member("what", Some(subject.kind.word()));
     member("target", subject.target.as_deref());
     member("old", kept(subject.old.as_ref()));
     member("new", kept(subject.new.as_ref()));
@@ -397,7 +403,7 @@ fn outcome_line(id: u64, conclusion: &Conclusion) -> String {
     line + "}\n"
 }
 
-/// In place of a text that is too long: nothing equals it, and it is no element.
+/// Replaces a text that is too long. No other text equals it, and it is no element.
 const TOO_LONG: &str = "(too long)";
 
 fn kept(text: Option<&String>) -> Option<&str> {

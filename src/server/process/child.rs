@@ -1,25 +1,64 @@
-//! What a forked child gets from the master.
+//! The state that a forked child gets from the master.
 //!
 //! Invariant: of the master's descriptors, a child keeps only its own listeners, its end of the
-//! channel, the board of tokens and, in workers and the courier, the doorbells.
+//! channel, the board of tokens, in the keeper a connection for requests and, in workers and the
+//! cluster's child, the doorbells.
 
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::bells::Bells;
 use super::token_board::TokenBoard;
 use crate::account::Account;
-use crate::net::listeners::Share;
+use crate::net::listeners::ListenerShare;
 use frs_base::sys::process::{self, Channel, Pid, Signal, Signals};
 use frs_conf::{ClusterSecrets, Conf};
-use frs_store::ChildRole;
+use frs_store::ChildPlace;
+
+/// The role of a child of the master.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChildRole {
+    /// The worker of this number, from 0.
+    Worker(u16),
+    /// The keeper.
+    Keeper,
+    /// The process that talks to the cluster, if there is one.
+    Cluster,
+    /// frs-envoy, if there is `<rls>`.
+    Envoy,
+}
+
+impl std::fmt::Display for ChildRole {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ChildRole::Worker(number) => write!(f, "worker {number}"),
+            ChildRole::Keeper => write!(f, "keeper"),
+            ChildRole::Cluster => write!(f, "courier"),
+            ChildRole::Envoy => write!(f, "envoy"),
+        }
+    }
+}
+
+impl ChildRole {
+    /// Its place in runtime.mmap.
+    pub fn place(self) -> ChildPlace {
+        match self {
+            ChildRole::Worker(number) => ChildPlace::Worker(number),
+            ChildRole::Keeper => ChildPlace::Keeper,
+            ChildRole::Cluster => ChildPlace::Extension,
+            ChildRole::Envoy => ChildPlace::Envoy,
+        }
+    }
+}
 
 /// A child before [`ForkedChild::init`].
 pub struct ForkedChild {
     pub(crate) role: ChildRole,
     pub(crate) channel: Channel,
-    pub(crate) share: Share,
+    pub(crate) control: Option<UnixStream>,
+    pub(crate) share: ListenerShare,
     pub(crate) conf: Arc<Conf>,
     pub(crate) conf_dir: PathBuf,
     pub(crate) account: Option<Account>,
@@ -29,42 +68,45 @@ pub struct ForkedChild {
     pub(crate) tokens: TokenBoard,
 }
 
-/// A child with its own user, signals and ties to the master.
+/// A child with its own user and signals, tied to the master's life.
 pub struct ChildContext {
     /// The channel to the master.
     pub channel: Channel,
-    /// Its listeners.
-    pub share: Share,
-    /// SIGTERM: finish; SIGQUIT: drain.
+    /// In the keeper: the connection for requests of the admin plane.
+    pub control: Option<UnixStream>,
+    /// The listeners of this child.
+    pub share: ListenerShare,
+    /// The signals: SIGTERM finishes, SIGQUIT drains.
     pub signals: Signals,
-    /// Where the configuration is.
+    /// The directory of the configuration.
     pub conf_dir: PathBuf,
-    /// The master.
+    /// The process id of the master.
     pub master: Pid,
-    /// Where the store is.
+    /// The directory of the store.
     pub data_dir: PathBuf,
-    /// How many descriptors this process may open.
+    /// The most descriptors that this process may open.
     pub files_max: u64,
-    /// The doorbells, in workers and the courier of a server that has a cluster.
+    /// The doorbells, in workers and the cluster's child.
     pub bells: Option<Bells>,
-    /// What the cluster's files hold, in its courier, which cannot read them.
+    /// The contents of the cluster's secret files, in its child, which may not read these files
+    /// itself.
     pub secrets: Option<Box<ClusterSecrets>>,
     /// The tokens of `<resp>`.
     pub tokens: TokenBoard,
 }
 
 impl ForkedChild {
-    /// Its future role.
+    /// The future role of the child.
     pub fn role(&self) -> ChildRole {
         self.role
     }
 
-    /// Becomes an independent process. `None` if the master died meanwhile.
+    /// Becomes an independent process. Returns `None` if the master died meanwhile.
     pub fn init(self) -> io::Result<Option<ChildContext>> {
         if let Some(account) = &self.account {
             account.become_for_good()?;
         }
-        // A terminal sends these to all processes at once. Only the master acts on them.
+        // A terminal sends these signals to all processes at once. Only the master acts on them.
         let ignored = [Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
         let signals = Signals::take(&[Signal::SIGTERM, Signal::SIGQUIT], &ignored)?;
         if !process::follow_parent(self.master, Signal::SIGTERM)? {
@@ -72,6 +114,7 @@ impl ForkedChild {
         }
         Ok(Some(ChildContext {
             channel: self.channel,
+            control: self.control,
             share: self.share,
             signals,
             conf_dir: self.conf_dir,

@@ -1,12 +1,13 @@
 //! data/change: keeps the files of a configuration from being read in the middle of a change.
 //!
-//! A change is written before it is known whether the master accepts it, and undone if not. A new
-//! binary reads the files to put them in force; in the middle of a change it would put a rejected
-//! configuration in force. So it waits until no change is in progress, and while it reads, none
-//! begins.
+//! A change is written before the master accepts or rejects it, and undone if rejected. A new
+//! binary reads the files to put them in force. In the middle of a change it could put a rejected
+//! configuration in force. So it waits until no change is in progress, and no change begins while
+//! it reads.
 //!
-//! Invariant: the guard ends with the process that holds it. It is a write lock on a file that only
-//! the server's user opens: a lock on the directory of the configuration could be any reader's.
+//! Invariant: the guard ends with the process that holds it. The guard is a write lock on a file
+//! that only the server's user may open. A lock on the directory of the configuration would not do,
+//! because any reader could hold it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -21,25 +22,25 @@ const NAME: &str = "change";
 
 /// The guard of the files of a configuration.
 #[derive(Debug)]
-pub struct Guard {
+pub struct ConfGuard {
     _locked: File,
 }
 
-impl Guard {
-    /// For a change. `None` while another process reads or changes.
+impl ConfGuard {
+    /// Guards a change. Returns `None` while another process reads or changes the files.
     ///
     /// # Errors
     /// The file cannot be made or locked.
-    pub fn to_change(data_dir: &Path) -> io::Result<Option<Guard>> {
+    pub fn to_change(data_dir: &Path) -> io::Result<Option<ConfGuard>> {
         let file = open(data_dir)?;
-        Ok(sys::try_lock_range(&file, 0, 1)?.then_some(Guard { _locked: file }))
+        Ok(sys::try_lock_range(&file, 0, 1)?.then_some(ConfGuard { _locked: file }))
     }
 
-    /// For reading. Waits at most `patience` for a change in progress.
+    /// Guards a reading. Waits at most `patience` for a change in progress.
     ///
     /// # Errors
     /// `TimedOut` if the change does not end, and those of the file system.
-    pub fn to_read(data_dir: &Path, patience: Duration) -> io::Result<Guard> {
+    pub fn to_read(data_dir: &Path, patience: Duration) -> io::Result<ConfGuard> {
         let until = clock::instant() + patience;
         loop {
             if let Some(guard) = Self::to_change(data_dir)? {
@@ -53,7 +54,8 @@ impl Guard {
     }
 }
 
-/// Opens the file. The caller acts as the server's user, who is led nowhere and owns what is made.
+/// Opens the file. The caller acts as the server's user, so that user owns a new file, and a link
+/// leads nowhere.
 fn open(data_dir: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -71,16 +73,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
         let soon = Duration::from_millis(20);
-        let change = Guard::to_change(dir).unwrap().expect("nobody reads");
-        assert!(Guard::to_change(dir).unwrap().is_none());
-        let error = Guard::to_read(dir, soon).unwrap_err();
+        let change = ConfGuard::to_change(dir).unwrap().expect("nobody reads");
+        assert!(ConfGuard::to_change(dir).unwrap().is_none());
+        let error = ConfGuard::to_read(dir, soon).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(change);
-        let reader = Guard::to_read(dir, soon).unwrap();
-        assert!(Guard::to_change(dir).unwrap().is_none());
+        let reader = ConfGuard::to_read(dir, soon).unwrap();
+        assert!(ConfGuard::to_change(dir).unwrap().is_none());
         drop(reader);
-        assert!(Guard::to_change(dir).unwrap().is_some());
-        assert!(Guard::to_change(&dir.join("none")).is_err());
+        assert!(ConfGuard::to_change(dir).unwrap().is_some());
+        assert!(ConfGuard::to_change(&dir.join("none")).is_err());
     }
 
     // Shows: readers-stop-nothing.
@@ -89,7 +91,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let reader = File::open(dir.path()).unwrap();
         assert!(sys::try_flock(&reader).unwrap());
-        assert!(Guard::to_change(dir.path()).unwrap().is_some());
+        assert!(ConfGuard::to_change(dir.path()).unwrap().is_some());
         let mode = std::fs::metadata(dir.path().join(NAME)).unwrap().mode();
         assert_eq!(mode & 0o7777, 0o600, "no reader opens it");
     }

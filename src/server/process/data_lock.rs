@@ -2,18 +2,16 @@
 //!
 //! Invariant: the process that holds a [`DataLock`] is the only master of the directory. The lock
 //! is a write lock on a file that only the server's user may open, so that no reader of the
-//! directory keeps a server from it. A second lock, on runtime.mmap, shows that a master lives
-//! whose data/lock was removed; the file is then written again. The kernel's locks live as long as
-//! the open file's description, so they end with the process in every case. They are never unlocked
-//! explicitly, because a forked child shares the description and must only close it. A newly
-//! started binary inherits the description over its exec, so that no other process can take the
-//! lock in between.
+//! directory keeps a server out. If data/lock is removed, a second lock, on runtime.mmap, still
+//! shows that a master lives. The master then writes data/lock again. The kernel keeps these locks
+//! as long as the open file description, so they end with the process in every case. No code
+//! unlocks them, because a forked child shares the description and must only close it. A new binary
+//! inherits the description over its exec, so that no other process can take the lock in between.
 //!
-//! The kernel also says which process the master is, by a third lock, which belongs to the process
-//! alone. A file's text names whomever its writer likes, so it alone never decides who is
-//! signalled.
+//! A third lock belongs to the master's process alone, and lets the kernel name the master. The
+//! text of a file can name any process, so root never signals a process for that text alone.
 //!
-//! Earlier versions also locked the directory, and hand over that lock.
+//! Earlier versions also lock the directory, and hand over that lock.
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read};
@@ -32,19 +30,19 @@ use frs_base::sys::process::{self, Pid};
 use frs_store::{self as store, LINGERING, MasterLock, Runtime};
 
 const NAME: &str = "lock";
-/// How long to wait for a lock that a dead master's processes hold: they end within five seconds.
+/// How long to wait for a lock that the processes of a dead master hold. They end within five
+/// seconds.
 const ORPHANS: Duration = Duration::from_secs(6);
-/// A master has written its id within this time after it took the lock, or after its file went
-/// missing.
+/// A master writes its id within this time after it took the lock, or after its file was removed.
 const SIGNED: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// The byte of data/lock that keeps other masters away. Earlier versions lock it, too.
+/// The byte of data/lock that keeps other masters out. Earlier versions lock it, too.
 const LOCK_BYTE: u64 = 0;
 /// The byte by which the kernel names the master.
 const MASTER_BYTE: u64 = 1;
-/// Only writers may open the file: whoever can read a file can lock it against writers.
+/// The mode of data/lock. Only its writers may open it, because any reader of a file could lock it.
 const FILE_MODE: u32 = 0o600;
-/// Longer than any text of the file.
+/// A bound on the length of the file's text.
 const TEXT_BYTES: u64 = 32;
 
 /// The held lock.
@@ -53,13 +51,13 @@ pub struct DataLock {
     data_dir: PathBuf,
     /// data/lock, locked.
     file: File,
-    /// The lock on runtime.mmap, once there is that file and the older master has let go.
+    /// The lock on runtime.mmap, once the file exists and the older master has released it.
     runtime: Option<MasterLock>,
     /// The lock of an earlier version, until data/lock is locked.
     directory: Option<File>,
 }
 
-/// Why the lock could not be taken or examined.
+/// The reason why the lock could not be taken or examined.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another master has the directory.
@@ -76,7 +74,7 @@ pub enum LockError {
         /// The lock file.
         path: PathBuf,
     },
-    /// The handed-over lock is not this directory's, or is not held.
+    /// The handed-over lock belongs to another directory, or is not held.
     #[error(
         "{}: the inherited lock is another directory's: a changed <data> needs a restart",
         path.display()
@@ -93,7 +91,7 @@ pub enum LockError {
     Io {
         /// The lock file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -103,9 +101,9 @@ fn named(pid: i32) -> String {
 }
 
 impl DataLock {
-    /// Takes the lock of a data directory and writes this process's id into its file. After a
-    /// master was killed, it and its children hold the lock until the kernel has ended them; this
-    /// call waits for that.
+    /// Takes the lock of a data directory and writes the id of this process into its file. A killed
+    /// master and its children hold the lock until the kernel has ended them, and this call waits
+    /// for that.
     ///
     /// # Errors
     /// Another master has the directory, or it cannot be locked.
@@ -113,7 +111,7 @@ impl DataLock {
         Self::take_within(data_dir, LINGERING, ORPHANS)
     }
 
-    /// Waits for `living` while the master that the file names seems to live, else for `dead`.
+    /// Waits for `living` while the master that the file names seems alive, else for `dead`.
     fn take_within(
         data_dir: &Path,
         living: Duration,
@@ -130,7 +128,7 @@ impl DataLock {
             }
             let named = claimant(&path).or_else(|| read_pid(&path));
             let pid = named.or_else(|| proven_holder(data_dir));
-            // A process with a pending SIGKILL looks alive until it receives the signal.
+            // A process with a pending SIGKILL seems alive until it receives the signal.
             let bound = if pid.is_none_or(process::is_ending) { dead } else { living };
             if frs_base::clock::since(begun) > bound {
                 return Err(LockError::Held { pid: pid.map_or(0, Pid::as_raw), path });
@@ -142,7 +140,7 @@ impl DataLock {
     fn try_take(data_dir: &Path) -> io::Result<Option<DataLock>> {
         let path = path_in(data_dir);
         let file = open_file(&path)?;
-        // A file that was removed or replaced meanwhile keeps nobody away.
+        // A file that was removed or replaced meanwhile keeps no other master out.
         let is_taken = sys::try_lock_range(&file, LOCK_BYTE, 1)? && is_at(&file, &path)?;
         if !is_taken || MasterLock::is_held(data_dir)? {
             return Ok(None);
@@ -153,14 +151,14 @@ impl DataLock {
         Ok(Some(lock))
     }
 
-    /// Takes the lock on runtime.mmap as well, now that there is one. After this the removal of
+    /// Takes the lock on runtime.mmap as well, once the file exists. From then on, removing
     /// data/lock lets no second master in.
     ///
     /// # Errors
     /// Another master has it, or it cannot be locked.
     pub fn hold_runtime(&mut self) -> Result<(), LockError> {
         let begun = frs_base::clock::instant();
-        // The start may have made the file anew.
+        // The start may have created the file anew.
         self.runtime = None;
         while self.runtime.is_none() {
             self.runtime = MasterLock::try_take(&self.data_dir)?;
@@ -176,12 +174,12 @@ impl DataLock {
         Ok(())
     }
 
-    /// Takes the lock of a data directory over from the master that holds it. Both share the lock
-    /// until that master closes its copy. The file names that master until the new one has
-    /// [signed](DataLock::sign) it.
+    /// Takes over the lock of a data directory from the master that holds it. Both share the lock
+    /// until that master closes its copy. The file names that master until the new one
+    /// [signs](DataLock::sign) it.
     ///
     /// # Errors
-    /// The handed-over lock is not this directory's, or is not held.
+    /// The handed-over lock belongs to another directory, or is not held.
     pub fn adopt(fd: OwnedFd, data_dir: &Path) -> Result<DataLock, LockError> {
         let path = path_in(data_dir);
         match Self::try_adopt(File::from(fd), data_dir) {
@@ -201,61 +199,71 @@ impl DataLock {
             if !there.is_some_and(|there| is_same(&ours, &there)) || !sys::try_flock(&handed)? {
                 return Ok(None);
             }
-            // The older master holds the lock on it until it lets go.
+            // The older master holds the lock on this file until it ends.
             let file = open_file(&path)?;
             return Ok(Some(DataLock { data_dir, file, runtime: None, directory: Some(handed) }));
         }
-        // A lock through another description would conflict. The inherited one does not.
+        // A lock through another description would conflict. A lock through the inherited one does
+        // not.
         if !is_at(&handed, &path)? || !sys::try_lock_range(&handed, LOCK_BYTE, 1)? {
             return Ok(None);
         }
         Ok(Some(DataLock { data_dir, file: handed, runtime: None, directory: None }))
     }
 
-    /// Writes a process's id into the file without ever leaving it empty: this process's, or that
-    /// of the master that takes over. If the file is missing or is another one, makes a new one.
+    /// Writes a process id into the file without ever leaving it empty: that of this process, or of
+    /// the master that takes over. If the file is missing or was replaced, creates it anew.
     ///
     /// # Errors
-    /// The file cannot be made or written.
+    /// The file cannot be created or written.
     pub fn sign(&mut self, master: Pid) -> io::Result<()> {
         let path = path_in(&self.data_dir);
         if !is_at(&self.file, &path)? {
             self.file = open_file(&path)?;
         }
-        self.hold(master == Pid::this())?;
+        self.take_lock_byte()?;
+        if master == Pid::this() {
+            self.claim_master_byte()?;
+        }
         let line = line_of(master);
         self.file.write_all_at(line.as_bytes(), 0)?;
         self.file.set_len(line.len() as u64)
     }
 
-    /// Takes what an older master may have held until now.
-    fn hold(&mut self, is_master: bool) -> io::Result<()> {
+    /// Takes the lock that an older master may have held until now.
+    fn take_lock_byte(&mut self) -> io::Result<()> {
         if sys::try_lock_range(&self.file, LOCK_BYTE, 1)? {
             self.directory = None;
-        }
-        if is_master {
-            sys::claim_range(&self.file, MASTER_BYTE, 1)?;
         }
         Ok(())
     }
 
-    /// Writes this process's id into the file if it is not there. Returns whether it had to.
+    /// Takes the lock by which the kernel names this process as the master.
+    fn claim_master_byte(&self) -> io::Result<()> {
+        sys::claim_range(&self.file, MASTER_BYTE, 1).map(drop)
+    }
+
+    /// Writes the id of this process into the file if the file does not name it. Returns whether it
+    /// had to.
     ///
     /// # Errors
-    /// The file cannot be made or written.
+    /// The file cannot be created or written.
     pub fn keep_signed(&mut self) -> io::Result<bool> {
         let is_ours = is_at(&self.file, &path_in(&self.data_dir)).unwrap_or(false);
-        // Read by this descriptor: to close another one would give up the lock that names the
-        // process.
+        // The file is read through this descriptor, because closing another one would release the
+        // lock that names the process.
         let was_signed = is_ours && signed(&self.file) == Some(Pid::this());
-        match was_signed {
-            true => self.hold(true)?,
-            false => self.sign(Pid::this())?,
+        if was_signed {
+            self.take_lock_byte()?;
+            self.claim_master_byte()?;
+        } else {
+            self.sign(Pid::this())?;
         }
-        // Not before the start has looked at runtime.mmap: on a full disk it may have to make the
-        // file anew, and the one before keeps its blocks while it is open.
+        // The lock on runtime.mmap is not taken earlier, because the start must examine the file
+        // first. On a full disk, the start may have to create the file anew, and the old file keeps
+        // its blocks while it is open.
         if self.runtime.is_none() {
-            // The check of that file says what is wrong with it.
+            // The check of that file reports its faults.
             self.runtime = MasterLock::try_take(&self.data_dir).unwrap_or(None);
         }
         Ok(!was_signed)
@@ -269,29 +277,29 @@ impl DataLock {
     /// Empties the file, because this master ends in order.
     ///
     /// # Errors
-    /// It cannot be emptied.
+    /// The file cannot be emptied.
     pub fn give_back(self) -> io::Result<()> {
         self.file.set_len(0)
     }
 }
 
-/// Makes data/lock the account's. An earlier version made it as root. Only a file that can be such
-/// a lock is given away.
+/// Gives data/lock to the account. Earlier versions created it as root. Gives away only a file that
+/// can be such a lock.
 ///
 /// # Errors
-/// The file cannot be examined or given.
+/// The file cannot be examined or given away.
 pub fn give_file(data_dir: &Path, account: &Account) -> Result<(), LockError> {
     give(data_dir, account).map_err(|source| LockError::Io { path: path_in(data_dir), source })
 }
 
 fn give(data_dir: &Path, account: &Account) -> io::Result<()> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-    // What is missing or a link is refused where it is opened to be locked.
+    // A missing file or a link is refused when it is opened to be locked.
     let Ok(directory) = open(data_dir, flags | OFlag::O_DIRECTORY, Mode::empty()) else {
         return Ok(());
     };
     let directory = File::from(directory);
-    // The account may lead this path to another directory, but owns only its own.
+    // The account may make this path lead to another directory, but it owns only its own.
     if directory.metadata()?.uid() != account.uid() {
         return Ok(());
     }
@@ -309,7 +317,7 @@ fn give(data_dir: &Path, account: &Account) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a master, of any version, holds the directory.
+/// Whether a master of any version holds the directory.
 fn is_held(data_dir: &Path) -> io::Result<bool> {
     let is_locked = match open_to_read(&path_in(data_dir))? {
         Some(file) => sys::is_range_locked(&file, LOCK_BYTE, 1)?,
@@ -318,7 +326,7 @@ fn is_held(data_dir: &Path) -> io::Result<bool> {
     Ok(is_locked || MasterLock::is_held(data_dir)?)
 }
 
-/// Opens the file to lock and write it. Its mode becomes that of a file that only writers open.
+/// Opens the file to lock and write it. Sets a mode that lets only writers open it.
 fn open_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
@@ -329,8 +337,8 @@ fn open_file(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens the file for reading, without blocking on anything that is in its place. `None`: it is
-/// missing, or a link, which could lead to what another program locks.
+/// Opens the file for reading, without blocking on another kind of file in its place. Returns
+/// `None` if the file is missing or a link, which could lead to a file that another program locks.
 fn open_to_read(path: &Path) -> io::Result<Option<File>> {
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -348,7 +356,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     Ok(there.is_some_and(|there| is_same(&ours, &there)))
 }
 
-/// `None`: nothing exists there.
+/// `None` if nothing exists there.
 fn or_none<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -360,10 +368,10 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// The master that holds the lock of a data directory, as the kernel names it.
+/// The master that holds the lock of a data directory, as named by the kernel.
 ///
 /// # Errors
-/// No master holds it, or it cannot be found.
+/// No master holds the lock, or the master cannot be found.
 pub fn holder(data_dir: &Path) -> Result<Pid, LockError> {
     let path = path_in(data_dir);
     match look(data_dir) {
@@ -388,14 +396,14 @@ fn look(data_dir: &Path) -> io::Result<Option<Pid>> {
     Ok(None)
 }
 
-/// The process that holds the lock. What the file's text says is believed only where a wrong one
-/// can do no harm: a process that is not root's signals its own user's processes alone.
+/// The process that holds the lock. The text of the file alone counts only if this process is not
+/// root's: then it can signal only processes of its own user.
 fn proven_holder(data_dir: &Path) -> Option<Pid> {
     let path = path_in(data_dir);
     if let Some(pid) = claimant(&path) {
         return Some(pid);
     }
-    // The master of an earlier version, or one whose file was removed.
+    // The master is of an earlier version, or its file was removed.
     let locks = [(path.clone(), LOCK_BYTE), (Runtime::path_in(data_dir), MasterLock::BYTE)];
     let locks: Vec<LockPlace> = locks.iter().filter_map(LockPlace::of).collect();
     let named = read_pid(&path);
@@ -406,7 +414,7 @@ fn proven_holder(data_dir: &Path) -> Option<Pid> {
         .or_else(|| named.filter(|_| !Uid::effective().is_root()))
 }
 
-/// The master, as the kernel names it by data/lock.
+/// The master that the kernel names by data/lock.
 fn claimant(path: &Path) -> Option<Pid> {
     sys::range_claimant(&open_to_read(path).ok()??, MASTER_BYTE, 1).ok()?
 }
@@ -423,8 +431,8 @@ fn read_pid(path: &Path) -> Option<Pid> {
     signed(&open_to_read(path).ok()??)
 }
 
-/// The holder of one of these locks. Searches the processes that this one may examine. Of a master
-/// and its children, it is the master.
+/// The holder of one of these locks. Searches the processes that this process may examine. Prefers
+/// the master to its children.
 fn owner(locks: &[LockPlace]) -> Option<Pid> {
     let numbers = std::fs::read_dir("/proc").ok()?.flatten();
     let pids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -447,7 +455,7 @@ impl LockPlace {
         Some(LockPlace { file, byte: *byte })
     }
 
-    /// Whether a process holds the lock, by one of its descriptors.
+    /// Whether a descriptor of a process holds the lock.
     fn is_held_by(&self, pid: i32) -> bool {
         let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
         entries.flatten().any(|entry| {

@@ -1,8 +1,7 @@
-//! frs-envoy as a child of the master: a program of its own, with a listener and a channel that it
-//! inherits.
+//! frs-envoy as a child of the master: a separate program that inherits a listener and a channel.
 //!
-//! Invariant: the process that executes it is the master's child, and stays it. So it is supervised
-//! as every child is, and ends with the master.
+//! Invariant: the process that executes frs-envoy is and stays the master's child. So the master
+//! supervises it as any child, and it ends with the master.
 
 use std::convert::Infallible;
 use std::io;
@@ -16,16 +15,16 @@ pub use crate::net::listeners::PlainListener;
 use frs_base::sys::process::{self, Channel};
 use frs_conf::{Log, envoy_program};
 
-/// Names the descriptors that frs-envoy inherits.
-const TIES: &str = "FRS_ENVOY";
+/// The variable that names the descriptors that frs-envoy inherits.
+const DESCRIPTORS_VARIABLE: &str = "FRS_ENVOY";
 
-/// Why a child did not become frs-envoy.
+/// The reason why a child did not become frs-envoy.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvoyError {
     /// There is no listener to inherit.
     #[error("there is no <rls> in the configuration that this server started with")]
     NoListener,
-    /// It cannot be executed.
+    /// The program cannot be executed.
     #[error("cannot execute {path}: {source}")]
     Exec {
         /// The program.
@@ -35,10 +34,10 @@ pub enum EnvoyError {
     },
 }
 
-/// Becomes frs-envoy; returns only on failure.
+/// Becomes frs-envoy. Returns only on failure.
 ///
 /// # Errors
-/// The master replaces this child with another.
+/// The child did not become frs-envoy, and the master replaces it.
 pub fn become_program(child: ChildContext) -> Result<Infallible, EnvoyError> {
     let program = envoy_program();
     let listener = child.share.envoy.as_ref().ok_or(EnvoyError::NoListener)?;
@@ -54,33 +53,35 @@ pub fn become_program(child: ChildContext) -> Result<Infallible, EnvoyError> {
             .arg("serve")
             .arg("--data")
             .arg(&child.data_dir)
-            .env(TIES, format!("channel={channel} {kind}={listener}"))
+            .env(DESCRIPTORS_VARIABLE, format!("channel={channel} {kind}={listener}"))
             .exec()
     });
     Err(EnvoyError::Exec { path: program.display().to_string(), source })
 }
 
-/// What frs-envoy inherits.
-pub struct Ties {
+/// The descriptors that frs-envoy inherits.
+pub struct InheritedDescriptors {
     /// The channel to the master.
     pub channel: Channel,
-    /// Where Envoy calls.
+    /// The listener that Envoy connects to.
     pub listener: PlainListener,
 }
 
-impl Ties {
-    /// Takes what this process inherited, before it opens anything. None: frs has not started it.
+impl InheritedDescriptors {
+    /// Takes the inherited descriptors, before this process opens any. Returns `None` if frs has
+    /// not started this process.
     ///
     /// # Errors
-    /// The variable or a descriptor is not what frs leaves.
-    pub fn take() -> io::Result<Option<Ties>> {
-        let Some(value) = process::take_variable(TIES)? else { return Ok(None) };
-        let wrong = || io::Error::other(format!("{TIES}={value:?}: not understood"));
+    /// The variable or a descriptor does not have the form that frs leaves.
+    pub fn take() -> io::Result<Option<InheritedDescriptors>> {
+        let Some(value) = process::take_variable(DESCRIPTORS_VARIABLE)? else { return Ok(None) };
+        let wrong =
+            || io::Error::other(format!("{DESCRIPTORS_VARIABLE}={value:?}: not understood"));
         let numbers = value.to_str().and_then(read).ok_or_else(wrong)?;
         let mut fds = process::adopt(&[numbers.channel, numbers.listener])?.into_iter();
         let (Some(channel), Some(listener)) = (fds.next(), fds.next()) else { return Err(wrong()) };
         let listener = listener_of(listener, numbers.is_tcp);
-        Ok(Some(Ties { channel: Channel::from_inherited(channel), listener }))
+        Ok(Some(InheritedDescriptors { channel: Channel::from_inherited(channel), listener }))
     }
 }
 
@@ -88,13 +89,13 @@ fn listener_of(fd: OwnedFd, is_tcp: bool) -> PlainListener {
     if is_tcp { PlainListener::Tcp(fd.into()) } else { PlainListener::Unix(fd.into()) }
 }
 
-struct Numbers {
+struct DescriptorNumbers {
     channel: i32,
     listener: i32,
     is_tcp: bool,
 }
 
-fn read(text: &str) -> Option<Numbers> {
+fn read(text: &str) -> Option<DescriptorNumbers> {
     let (channel, listener) = text.split_once(' ')?;
     let (kind, listener) = listener.split_once('=')?;
     let is_tcp = match kind {
@@ -103,7 +104,7 @@ fn read(text: &str) -> Option<Numbers> {
         _ => return None,
     };
     let channel = channel.strip_prefix("channel=")?.parse().ok()?;
-    Some(Numbers { channel, listener: listener.parse().ok()?, is_tcp })
+    Some(DescriptorNumbers { channel, listener: listener.parse().ok()?, is_tcp })
 }
 
 /// Starts the log of frs-envoy. If its file cannot be opened, lines go to standard error.
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ties_are_read_as_they_are_written() {
+    fn descriptors_are_read_as_they_are_written() {
         let is_tcp = |text| read(text).map(|it| (it.channel, it.listener, it.is_tcp));
         assert_eq!(is_tcp("channel=5 tcp=6"), Some((5, 6, true)));
         assert_eq!(is_tcp("channel=5 unix=6"), Some((5, 6, false)));

@@ -1,19 +1,19 @@
-//! One data directory for each directory of live files: LIVE/owner names the data directory that
-//! the files in LIVE belong to, and the master of that directory holds a lock on it.
+//! One data directory for each directory of live files. LIVE/owner names the data directory that
+//! the files in LIVE belong to, and the master of that directory holds a lock on LIVE/owner.
 //!
-//! Invariant: no file of LIVE is opened by a server whose data directory it does not name. The name
-//! decides, also while no server runs: the live files go on to belong to who made them. The lock
-//! tells a running server from one that has ended, and one machine's directory of that name from
-//! another's. It is a write lock in a file that only the server's user can open, so a reader of the
-//! directory stops nobody.
+//! Invariant: a server opens no file of LIVE unless LIVE/owner names its data directory. The name
+//! decides even while no server runs, so live files keep their owner. The lock tells a running
+//! server from one that has ended, and tells the directory of one machine from a directory with the
+//! same name on another. It is a write lock on a file that only the server's user may open, so a
+//! reader of the directory blocks no server.
 //!
 //! ```text
 //! LIVE/owner   the path of the data directory
 //!              its inode, and when it was made (ns), and its device
 //! ```
 //!
-//! A directory is the same if its inode and its birth are, and its path or its device: it may have
-//! been moved, and devices change their numbers when the machine starts again.
+//! Two names mean the same directory if inode and birth are equal, and also path or device. A
+//! directory may have moved, and the numbers of devices change when the machine restarts.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -29,24 +29,24 @@ use frs_conf::Conf;
 use frs_store::Runtime;
 
 const NAME: &str = "owner";
-/// A new file has its owner's name within this time.
+/// The creator of the file writes the owner's name within this time.
 const SIGNED: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// Longer than any path.
+/// A bound on the length of the file, longer than any path.
 const MAX_BYTES: u64 = 8192;
 
 /// The lock on a directory of live files.
 #[derive(Debug)]
 pub struct LiveLock {
     file: File,
-    /// Not yet if processes of an earlier master of the same data directory share it still.
+    /// False while processes of an earlier master of the same data directory still hold the lock.
     is_held: bool,
 }
 
-/// Why live files cannot be used.
+/// The reason why live files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveLockError {
-    /// They belong to another data directory.
+    /// The files belong to another data directory.
     #[error(
         "{}: the live files here belong to the data directory {}{}, not to {}: give each data \
          directory a live= of its own; if {1} is gone or has become {3}, and no server runs there, \
@@ -60,7 +60,7 @@ pub enum LiveLockError {
         live: PathBuf,
         /// The data directory that they belong to.
         owner: PathBuf,
-        /// Whether its server runs.
+        /// Whether the server of that data directory runs.
         is_running: bool,
         /// This server's data directory.
         data: PathBuf,
@@ -79,7 +79,7 @@ pub enum LiveLockError {
         /// This server's data directory.
         data: PathBuf,
     },
-    /// The file that names the owner has no such content.
+    /// The file that names the owner has another content.
     #[error(
         "{}: found no name of a data directory: if no other server uses the directory, remove it",
         path.display()
@@ -93,45 +93,45 @@ pub enum LiveLockError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// A data directory, as LIVE/owner names it.
+/// A data directory as LIVE/owner names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Owner {
+struct LiveOwner {
     path: PathBuf,
     inode: u64,
-    /// 0: the file system does not say.
+    /// The time of creation. 0 if the file system does not tell it.
     birth_ns: u64,
     device: u64,
 }
 
-impl Owner {
-    fn of(data_dir: &Path) -> io::Result<Owner> {
+impl LiveOwner {
+    fn of(data_dir: &Path) -> io::Result<LiveOwner> {
         let path = fs::canonicalize(data_dir)?;
         let found = fs::metadata(&path)?;
         let birth = found.created().ok().and_then(|birth| birth.duration_since(UNIX_EPOCH).ok());
         let birth_ns = birth.map_or(0, |since| since.as_nanos() as u64);
-        Ok(Owner { path, inode: found.ino(), birth_ns, device: found.dev() })
+        Ok(LiveOwner { path, inode: found.ino(), birth_ns, device: found.dev() })
     }
 
-    fn is_same(&self, other: &Owner) -> bool {
+    fn is_same(&self, other: &LiveOwner) -> bool {
         self.inode == other.inode
             && self.birth_ns == other.birth_ns
             && (self.path == other.path || self.device == other.device)
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let Owner { path, inode, birth_ns, device } = self;
+        let LiveOwner { path, inode, birth_ns, device } = self;
         let mut bytes = path.as_os_str().as_bytes().to_vec();
         bytes.extend(format!("\n{inode} {birth_ns} {device}\n").bytes());
         bytes
     }
 
-    /// None: it is no name. The path may have line feeds.
-    fn from_bytes(bytes: &[u8]) -> Option<Owner> {
+    /// Returns `None` if the bytes name no directory. The path may contain line feeds.
+    fn from_bytes(bytes: &[u8]) -> Option<LiveOwner> {
         let text = bytes.strip_suffix(b"\n")?;
         let end = text.iter().rposition(|&byte| byte == b'\n')?;
         let numbers = std::str::from_utf8(&text[end + 1..]).ok()?;
@@ -139,16 +139,16 @@ impl Owner {
         let mut next = || numbers.next().flatten();
         let (inode, birth_ns, device) = (next()?, next()?, next()?);
         let path = PathBuf::from(OsString::from_vec(text[..end].to_vec()));
-        Some(Owner { path, inode, birth_ns, device })
+        Some(LiveOwner { path, inode, birth_ns, device })
     }
 }
 
 impl LiveLock {
     /// Takes the live files of a configuration for its data directory, whose lock the caller holds.
-    /// None: they are in the data directory itself.
+    /// Returns `None` if the live files are in the data directory itself.
     ///
     /// # Errors
-    /// They belong to another data directory, or that cannot be found out.
+    /// The files belong to another data directory, or their owner cannot be determined.
     pub fn take(conf: &Conf) -> Result<Option<LiveLock>, LiveLockError> {
         let data = &conf.srv.data.dir;
         let live = conf.srv.data.live.as_deref().unwrap_or(data);
@@ -156,8 +156,8 @@ impl LiveLock {
             let path = path.to_owned();
             move |source| LiveLockError::Io { path, source }
         };
-        let own = Owner::of(data).map_err(failed(data))?;
-        let is_own = Owner::of(live).map_err(failed(live))?.is_same(&own);
+        let own = LiveOwner::of(data).map_err(failed(data))?;
+        let is_own = LiveOwner::of(live).map_err(failed(live))?.is_same(&own);
         let path = live.join(NAME);
         if is_own && !path.exists() {
             return Ok(None);
@@ -170,7 +170,7 @@ impl LiveLock {
         loop {
             let is_held = sys::try_lock_range(&file, 0, 1).map_err(failed(&path))?;
             let bytes = read(&file).map_err(failed(&path))?;
-            match Owner::from_bytes(&bytes) {
+            match LiveOwner::from_bytes(&bytes) {
                 Some(owner) if owner == own => {}
                 Some(owner) if owner.is_same(&own) && is_held => {
                     write(&path, &file, &own).map_err(failed(&path))?;
@@ -187,7 +187,7 @@ impl LiveLock {
                 None if is_held && bytes.is_empty() => {
                     write(&path, &file, &own).map_err(failed(&path))?;
                 }
-                // Another server may just write it.
+                // Another server may be writing the file.
                 None if !is_held && clock::since(begun) < SIGNED => {
                     std::thread::sleep(LOOK_AGAIN);
                     continue;
@@ -198,21 +198,21 @@ impl LiveLock {
         }
     }
 
-    /// Why the live files of a configuration cannot be taken, as far as a reader sees it. It
-    /// changes nothing and stops nobody.
+    /// The reason why the live files of a configuration cannot be taken, as far as a reader can
+    /// see. Changes nothing and blocks no server.
     #[must_use]
     pub fn refusal(conf: &Conf) -> Option<LiveLockError> {
         let data = &conf.srv.data.dir;
         let live = conf.srv.data.live.as_deref().unwrap_or(data);
         let path = live.join(NAME);
-        let own = Owner::of(data).ok();
-        let is_own = |other: &Owner| own.as_ref().is_some_and(|own| other.is_same(own));
-        if !Owner::of(live).is_ok_and(|live| is_own(&live)) && Runtime::path_in(live).exists() {
+        let own = LiveOwner::of(data).ok();
+        let is_own = |other: &LiveOwner| own.as_ref().is_some_and(|own| other.is_same(own));
+        if !LiveOwner::of(live).is_ok_and(|live| is_own(&live)) && Runtime::path_in(live).exists() {
             return Some(LiveLockError::DataDirectory { live: live.into(), data: data.clone() });
         }
         let file = sys::open_to_read(&path).ok()?;
         let bytes = read(&file).ok().filter(|bytes| !bytes.is_empty())?;
-        let Some(owner) = Owner::from_bytes(&bytes) else {
+        let Some(owner) = LiveOwner::from_bytes(&bytes) else {
             return Some(LiveLockError::Damaged { path });
         };
         if is_own(&owner) {
@@ -227,11 +227,11 @@ impl LiveLock {
         })
     }
 
-    /// Takes the lock if it was not to be had: processes of an earlier master of the same data
-    /// directory had it.
+    /// Takes the lock if [`LiveLock::take`] could not, because processes of an earlier master of
+    /// the same data directory held it.
     ///
     /// # Errors
-    /// The call fails.
+    /// The system call fails.
     pub fn hold(&mut self) -> io::Result<()> {
         if !self.is_held {
             self.is_held = sys::try_lock_range(&self.file, 0, 1)?;
@@ -253,15 +253,15 @@ fn read(file: &File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn write(path: &Path, file: &File, owner: &Owner) -> io::Result<()> {
+fn write(path: &Path, file: &File, owner: &LiveOwner) -> io::Result<()> {
     let bytes = owner.to_bytes();
-    // Whoever made it: a reader of it could lock it, too.
+    // The mode is set whoever created the file, because any reader could lock it.
     file.set_permissions(fs::Permissions::from_mode(0o600))?;
-    // Never empty in between: an empty file is taken for one without an owner.
+    // The file is never empty in between, because an empty file counts as one without an owner.
     file.write_all_at(&bytes, 0)?;
     file.set_len(bytes.len() as u64)?;
     file.sync_all()?;
-    // Its name must outlive the machine where its directory does.
+    // The name of the file must survive a crash of the machine if its directory does.
     path.parent().map_or(Ok(()), |live| File::open(live)?.sync_all())
 }
 
@@ -269,7 +269,7 @@ fn write(path: &Path, file: &File, owner: &Owner) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A configuration with these directories, which are made.
+    /// A configuration with these directories, which it creates.
     fn conf(dir: &Path, data: &str, live: Option<&str>) -> Conf {
         let live = live.map_or(String::new(), |live| {
             fs::create_dir_all(dir.join(live)).expect("made");
@@ -297,7 +297,7 @@ mod tests {
             |words: &str| names.iter().all(|name| words.contains(&*name.to_string_lossy()));
         let words = refused(&two);
         assert!(names_all(&words) && words.contains("whose server is running"), "{words}");
-        // Its own next master, while processes of the last one end.
+        // The next master of the same data directory, while processes of the last one end.
         let mut next = LiveLock::take(&one).expect("taken").expect("of another directory");
         assert!(!next.is_held);
         drop(held);
@@ -308,7 +308,7 @@ mod tests {
         assert!(names_all(&words) && !words.contains("is running"), "{words}");
         let seen = LiveLock::refusal(&two).map(|refusal| refusal.to_string());
         assert_eq!((seen, LiveLock::refusal(&one).is_some()), (Some(words), false));
-        // As the message says.
+        // The remedy that the message names.
         fs::remove_file(dir.join("live/owner")).expect("removed");
         assert!(LiveLock::take(&two).expect("taken").is_some());
         assert!(refused(&one).contains("two"));
@@ -336,7 +336,7 @@ mod tests {
         fs::write(dir.path().join("one/runtime.mmap"), "").expect("written");
         let words = refused(&conf(dir.path(), "two", Some("one")));
         assert!(words.contains("a data directory itself"), "{words}");
-        // And the other way round.
+        // The same in the other order.
         fs::remove_file(dir.path().join("one/runtime.mmap")).expect("removed");
         let _two = LiveLock::take(&conf(dir.path(), "two", Some("one"))).expect("taken");
         assert!(refused(&own).contains("whose server is running"));
@@ -353,7 +353,7 @@ mod tests {
             let words = refused(&one);
             assert!(words.contains("live/owner") && words.contains("remove it"), "{words}");
         }
-        // Its maker died before it wrote.
+        // The creator of the file died before it wrote the name.
         fs::write(&path, "").expect("written");
         assert!(LiveLock::take(&one).expect("taken").is_some());
         assert_eq!(fs::metadata(&path).expect("there").mode() & 0o777, 0o600);
@@ -362,8 +362,8 @@ mod tests {
     #[test]
     fn any_path_is_read_as_it_was_written() {
         for path in ["/data", "/with\nline feeds\n1 2 3", "/\u{e4} \u{1f980}"] {
-            let owner = Owner { path: path.into(), inode: 1, birth_ns: u64::MAX, device: 0 };
-            assert_eq!(Owner::from_bytes(&owner.to_bytes()), Some(owner));
+            let owner = LiveOwner { path: path.into(), inode: 1, birth_ns: u64::MAX, device: 0 };
+            assert_eq!(LiveOwner::from_bytes(&owner.to_bytes()), Some(owner));
         }
     }
 }

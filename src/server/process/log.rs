@@ -1,8 +1,8 @@
-//! The log: lines on standard error or in a file that say what, where and which process.
+//! The log: lines on standard error or in a file, each with its place and process.
 //!
 //! Invariant: a serving process writes no line in its steady state, and an unwritable log harms no
 //! process. One call appends a line, so that lines of several processes stay whole in one file. The
-//! file is opened with the rights of the server's user only, and never through a link.
+//! file is opened only with the rights of the server's user, and never through a link.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -10,7 +10,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
 
 use nix::libc::{ELOOP, O_NOCTTY, O_NOFOLLOW};
 use tracing::level_filters::LevelFilter;
@@ -20,39 +19,40 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Registry, fmt, reload};
 
 use crate::protocol::visible;
+pub use frs_base::log_throttle::LogThrottle;
 use frs_conf::{Log, LogFormat, LogLevel};
 
 static LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
-/// Where lines go. `None`: to standard error.
-static OUTPUT: Mutex<Option<Output>> = Mutex::new(None);
+/// The destination of lines. `None` for standard error.
+static OUTPUT: Mutex<Option<LogOutput>> = Mutex::new(None);
 
-/// The server's user reads and writes it, its group reads it.
+/// The mode of the file: the server's user reads and writes it, and its group reads it.
 const FILE_MODE: u32 = 0o640;
 
-struct Output {
+struct LogOutput {
     path: PathBuf,
     file: File,
 }
 
-/// Starts the log of this process and of those it forks. Only the first call has an effect. The
-/// caller acts as the server's user, whose processes will reopen the file.
+/// Starts the log of this process and of the processes that it forks. Only the first call has an
+/// effect. The caller acts as the server's user, because processes of that user reopen the file.
 ///
 /// # Errors
 /// The log's file cannot be opened.
 pub(crate) fn start(log: &Log) -> io::Result<()> {
     if let Some(path) = &log.file {
-        *output() = Some(Output { path: path.clone(), file: open(path)? });
+        *output() = Some(LogOutput { path: path.clone(), file: open(path)? });
     }
     install(log);
     Ok(())
 }
 
-/// Reopens the log's file by its name: after a rename, lines go to a new file. If that cannot be
-/// opened, the old one says so.
+/// Reopens the log by its name, so that lines go to a new file after a rename. If the new file
+/// cannot be opened, a line in the old one says so.
 pub fn reopen() {
     let Some(path) = file_path() else { return };
     match open(&path) {
-        Ok(file) => *output() = Some(Output { path, file }),
+        Ok(file) => *output() = Some(LogOutput { path, file }),
         Err(error) => {
             let path = path.display();
             tracing::error!(%path, %error, "cannot reopen the log; it continues in the old file");
@@ -60,12 +60,12 @@ pub fn reopen() {
     }
 }
 
-/// The log's file, if it goes to one.
+/// The file of the log, if the log has one.
 pub fn file_path() -> Option<PathBuf> {
     output().as_ref().map(|output| output.path.clone())
 }
 
-/// Why a start could not open the log's file, as far as a reader sees it.
+/// The reason why a start could not open the log, as far as a reader can see.
 #[must_use]
 pub fn refusal(log: &Log) -> Option<String> {
     let path = log.file.as_deref()?;
@@ -80,7 +80,7 @@ pub fn refusal(log: &Log) -> Option<String> {
     Some(format!("{}: {words}", path.display()))
 }
 
-/// /dev/stdout and /dev/stderr are links.
+/// The remedy is part of the message because /dev/stdout and /dev/stderr are links.
 const LINK: &str =
     "found a link, expected a plain file (leave file= out: lines go to standard error)";
 
@@ -94,16 +94,16 @@ fn open(path: &Path) -> io::Result<File> {
     })
 }
 
-fn output() -> MutexGuard<'static, Option<Output>> {
-    // A panicked thread leaves a usable file.
+fn output() -> MutexGuard<'static, Option<LogOutput>> {
+    // A thread that panicked has left a usable file.
     OUTPUT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes where lines go at present. A line may contain text that a client chose: characters that
-/// are invisible, or that a terminal would act on, are shown by number.
-struct Sink(LogFormat);
+/// Writes to the current destination. A line may contain text that a client chose, so characters
+/// that are invisible or that a terminal would act on are shown by number.
+struct LogSink(LogFormat);
 
-impl Sink {
+impl LogSink {
     fn shown<'a>(&self, line: &'a str) -> Cow<'a, str> {
         match self.0 {
             LogFormat::Text => visible::in_text(line),
@@ -112,7 +112,7 @@ impl Sink {
     }
 }
 
-impl Write for Sink {
+impl Write for LogSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Ok(Cow::Owned(line)) = std::str::from_utf8(bytes).map(|line| self.shown(line)) {
             put(line.as_bytes(), |out, line| out.write_all(line))?;
@@ -139,8 +139,8 @@ fn install(log: &Log) {
         return;
     }
     let format = log.format;
-    let layer = fmt::layer().with_writer(move || Sink(format)).with_target(false);
-    // Lines that cannot be written are lost: the default would panic on a closed standard error.
+    let layer = fmt::layer().with_writer(move || LogSink(format)).with_target(false);
+    // Lines that cannot be written are lost. The default would panic on a closed standard error.
     let layer = layer.with_ansi(false).log_internal_errors(false);
     let registry = Registry::default().with(level);
     let set = match log.format {
@@ -153,41 +153,19 @@ fn install(log: &Log) {
 /// Sets the level of this process.
 pub fn set_level(level: LogLevel) {
     if let Some(handle) = LEVEL.get() {
-        // It fails only if the subscriber is gone, which is never dropped.
+        // The call fails only if the subscriber was dropped, which never happens.
         let _ = handle.modify(|current| *current = filter(level));
     }
 }
 
 /// Names this process in each of its lines while the returned span lives.
 pub fn name_process(role: &str) -> EnteredSpan {
-    // An error span is enabled at every level. No parent: a child is in its master's span, too.
+    // An error span is enabled at every level. The span has no parent, because a child would
+    // inherit the span of the master.
     tracing::error_span!(parent: None, "frs", role, pid = std::process::id()).entered()
 }
 
-/// Limits a line that could repeat at each tick to one in a time.
-#[derive(Debug)]
-pub struct LogThrottle {
-    every: Duration,
-    quiet_until: Option<Instant>,
-}
-
-impl LogThrottle {
-    /// At most one line in this time.
-    pub const fn new(every: Duration) -> LogThrottle {
-        LogThrottle { every, quiet_until: None }
-    }
-
-    /// Whether to write a line now. If so, the next is not due until that time has passed.
-    pub fn is_due(&mut self, now: Instant) -> bool {
-        let due = self.quiet_until.is_none_or(|until| until <= now);
-        if due {
-            self.quiet_until = Some(now + self.every);
-        }
-        due
-    }
-}
-
-/// Lines of our own crates alone: what libraries say, a client can cause.
+/// Passes only lines of frs's own crates, because clients could cause lines of libraries.
 fn filter(level: LogLevel) -> Targets {
     let level = match level {
         LogLevel::Error => LevelFilter::ERROR,
@@ -207,8 +185,11 @@ mod tests {
     #[test]
     fn what_nobody_sees_is_shown_by_number_in_each_format() {
         let line = "{\"message\":\"\u{9B}31m \u{202E}\"}\n";
-        assert_eq!(Sink(LogFormat::Text).shown(line), "{\"message\":\"\\u{9b}31m \\u{202e}\"}\n");
-        let json = Sink(LogFormat::Json).shown(line).into_owned();
+        assert_eq!(
+            LogSink(LogFormat::Text).shown(line),
+            "{\"message\":\"\\u{9b}31m \\u{202e}\"}\n"
+        );
+        let json = LogSink(LogFormat::Json).shown(line).into_owned();
         assert!(json.is_ascii() && json.ends_with('\n'), "{json}");
         let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         assert_eq!(read(&json), read(line));
@@ -221,13 +202,5 @@ mod tests {
         std::os::unix::fs::symlink("/proc/self/fd/1", &path).expect("linked");
         let error = open(&path).expect_err("a link").to_string();
         assert!(error.contains("leave file= out: lines go to standard error"), "{error}");
-    }
-
-    #[test]
-    fn lines_that_repeat_are_few() {
-        let mut throttle = LogThrottle::new(Duration::from_secs(10));
-        let begun = frs_base::clock::instant();
-        let due = (0..25).filter(|&second| throttle.is_due(begun + Duration::from_secs(second)));
-        assert_eq!(due.collect::<Vec<u64>>(), [0, 10, 20]);
     }
 }

@@ -1,7 +1,7 @@
-//! Messages between master and children, over a channel for each child.
+//! Messages between master and children, over one channel for each child.
 //!
-//! Invariant: a message arrives whole or not at all (SOCK_SEQPACKET), and in the order sent. The
-//! channel's end means that the other side has ended.
+//! Invariant: a message arrives whole or not at all (SOCK_SEQPACKET), and in the order sent. If the
+//! channel ends, the other process has ended.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,26 +21,25 @@ pub enum ToChild {
     Yield(u16),
     /// Recover the slots of dead processes.
     Recover,
-    /// Drain: other workers serve in this one's place.
+    /// Drain, because other workers serve in place of this one.
     Leave,
-    /// Make a last checkpoint and end: nobody serves any more.
+    /// Make a last checkpoint and end, because no process serves any more.
     LastPass,
-    /// Reopen the log's file: its name may belong to another file by now.
+    /// Reopen the log by its name, which may belong to another file by now.
     ReopenLog,
 }
 
 /// From a child to the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToMaster {
-    /// It serves.
+    /// The child serves.
     Ready,
-    /// The keeper has a request.
-    Ask(NumberedAsk),
-    /// The courier has heard that another machine has reset a biz. Void records are cleared where
-    /// that is necessary. Nothing comes back: the courier sees the configuration.
+    /// Another machine has reset a biz, as the cluster's child has learned. It has cleared void
+    /// records where necessary. The master sends no answer, because the child sees the new
+    /// configuration.
     Follow(EpochRaise),
-    /// The keeper has moved all nodes of a group. It says so again until the master has ended the
-    /// move.
+    /// The keeper has moved all nodes of a group. It repeats this message until the master has
+    /// ended the move.
     Moved(MovedGroup),
 }
 
@@ -53,81 +52,10 @@ pub struct MovedGroup {
     pub group: u32,
 }
 
-/// Whether a reload may lose what does not fit a changed geometry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Loss {
-    /// A reload that would is refused.
-    #[default]
-    Refused,
-    /// The groups that begin to move by it may; those that move already go on as they began.
-    OfNewMoves,
-    /// All groups that move may.
-    Allowed,
-}
-
-impl Loss {
-    /// What has this number.
-    pub(crate) fn of_number(number: u32) -> Option<Loss> {
-        [Loss::Refused, Loss::OfNewMoves, Loss::Allowed]
-            .into_iter()
-            .find(|&loss| loss as u32 == number)
-    }
-}
-
-/// What a reload may do, and what it is to do besides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ReloadOptions {
-    /// Whether it may lose something.
-    pub loss: Loss,
-    /// The biz whose bans end with it.
-    pub lift_bans: Option<u32>,
-    /// The keeper has changed map.xml for it, and puts it back if it is refused.
-    pub is_edit: bool,
-}
-
-impl From<Loss> for ReloadOptions {
-    fn from(loss: Loss) -> ReloadOptions {
-        ReloadOptions { loss, ..ReloadOptions::default() }
-    }
-}
-
-/// A request of the keeper, under a number that comes back with the answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NumberedAsk {
-    /// The number.
-    pub number: u64,
-    /// The request.
-    pub ask: Ask,
-}
-
-/// What the admin plane requests from the master.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ask {
-    /// Take the files as they are now.
-    Reload(ReloadOptions),
-    /// Limit nothing, or limit again.
-    Degrade(bool),
-    /// Reset the counters of a biz.
-    Reset {
-        /// Its id.
-        biz: u32,
-        /// The epoch under which its void records were cleared. None: that was not necessary.
-        cleared: Option<u64>,
-    },
-}
-
 const READY: &[u8] = b"ready";
-/// A kind; a biz, a switch or what may be lost; and two numbers: that of the request, an epoch or a
-/// biz.
+/// The kind; then a biz or a group; then two numbers: epochs, or a generation.
 const MESSAGE_BYTES: usize = 1 + 4 + 8 + 8;
 const _: () = assert!(MESSAGE_BYTES <= MESSAGE_BYTES_MAX);
-/// In place of an epoch or a biz: none.
-const NONE: u64 = u64::MAX;
-
-/// Sends the master a request under a number that is used once.
-pub fn send_ask(channel: &Channel, number: u64, ask: Ask) -> io::Result<()> {
-    send(channel, ToMaster::Ask(NumberedAsk { number, ask }))
-}
 
 /// Tells the master that all nodes of a group have moved.
 pub fn send_moved(channel: &Channel, moved: MovedGroup) -> io::Result<()> {
@@ -151,14 +79,6 @@ impl ToMaster {
     fn encode(self) -> Vec<u8> {
         let (kind, value, [one, other]) = match self {
             ToMaster::Ready => return READY.to_vec(),
-            ToMaster::Ask(NumberedAsk { number, ask }) => match ask {
-                Ask::Reload(ReloadOptions { loss, lift_bans, is_edit }) => {
-                    let kind = if is_edit { b'p' } else { b'l' };
-                    (kind, loss as u32, [number, lift_bans.map_or(NONE, u64::from)])
-                }
-                Ask::Degrade(on) => (b'd', u32::from(on), [number, 0]),
-                Ask::Reset { biz, cleared } => (b'e', biz, [number, cleared.unwrap_or(NONE)]),
-            },
             ToMaster::Follow(EpochRaise { biz, from, to }) => (b'f', biz, [from, to]),
             ToMaster::Moved(MovedGroup { generation, group }) => (b'm', group, [generation, 0]),
         };
@@ -174,28 +94,15 @@ impl ToMaster {
         let value = u32::from_le_bytes(*bytes[1..].first_chunk()?);
         let one = u64::from_le_bytes(*bytes[5..].first_chunk()?);
         let other = u64::from_le_bytes(*bytes[13..].first_chunk()?);
-        let ask = match bytes[0] {
-            kind @ (b'l' | b'p') => Ask::Reload(ReloadOptions {
-                is_edit: kind == b'p',
-                loss: Loss::of_number(value)?,
-                lift_bans: match other {
-                    NONE => None,
-                    biz => Some(biz.try_into().ok()?),
-                },
-            }),
-            b'd' => Ask::Degrade(value != 0),
-            b'e' => Ask::Reset { biz: value, cleared: Some(other).filter(|&epoch| epoch != NONE) },
-            b'm' => return Some(ToMaster::Moved(MovedGroup { generation: one, group: value })),
-            b'f' => {
-                return Some(ToMaster::Follow(EpochRaise { biz: value, from: one, to: other }));
-            }
-            _ => return None,
-        };
-        Some(ToMaster::Ask(NumberedAsk { number: one, ask }))
+        match bytes[0] {
+            b'm' => Some(ToMaster::Moved(MovedGroup { generation: one, group: value })),
+            b'f' => Some(ToMaster::Follow(EpochRaise { biz: value, from: one, to: other })),
+            _ => None,
+        }
     }
 }
 
-/// Tells the master that this child serves. If the master has ended, the child notices later.
+/// Tells the master that this child serves. If the master has ended, the child notices that later.
 pub fn send_ready(channel: &Channel) -> io::Result<()> {
     match channel.send(READY, &[]) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
@@ -234,12 +141,12 @@ impl ToChild {
     }
 }
 
-/// What a child received from its master.
+/// The result of [`receive`] in a child.
 #[derive(Debug)]
 pub enum Received {
-    /// A message and the descriptors that came with it.
+    /// A message, and the descriptors that came with it.
     Message(ToChild, Vec<OwnedFd>),
-    /// Nothing more for now.
+    /// There is no further message for now.
     Nothing,
     /// The master is dead.
     MasterGone,
@@ -257,17 +164,17 @@ pub fn receive(channel: &Channel) -> io::Result<Received> {
     }
 }
 
-/// A message for which there was no room yet, and its descriptors.
-struct Waiting {
+/// A message that waits for room in the channel, and its descriptors.
+struct QueuedMessage {
     message: ToChild,
     descriptors: Vec<RawFd>,
 }
 
-/// The master's end of a channel, with the messages for which there was no room yet: a stopped
-/// child must neither block the master nor miss a listener set.
+/// The master's end of a channel, with the messages that wait for room. A stopped child must
+/// neither block the master nor miss a listener set.
 pub struct ChildChannel {
     channel: Channel,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedMessage>,
 }
 
 impl ChildChannel {
@@ -276,15 +183,15 @@ impl ChildChannel {
         ChildChannel { channel, waiting: VecDeque::new() }
     }
 
-    /// Sends a message now, or when there is room. The descriptors must stay open until it is sent.
+    /// Sends a message now, or once there is room. The descriptors must stay open until it is sent.
     pub fn send(&mut self, message: ToChild, descriptors: Vec<RawFd>) -> io::Result<()> {
-        self.waiting.push_back(Waiting { message, descriptors });
+        self.waiting.push_back(QueuedMessage { message, descriptors });
         self.flush()
     }
 
     /// Sends waiting messages as far as there is room.
     pub fn flush(&mut self) -> io::Result<()> {
-        while let Some(Waiting { message, descriptors }) = self.waiting.front() {
+        while let Some(QueuedMessage { message, descriptors }) = self.waiting.front() {
             if !self.channel.send(&message.encode(), descriptors)? {
                 break;
             }
@@ -303,7 +210,7 @@ impl ChildChannel {
         !self.waiting.is_empty()
     }
 
-    /// The child's next message.
+    /// The next message of the child.
     pub fn receive(&self) -> Option<ToMaster> {
         match self.channel.receive() {
             Ok(Delivery::Message(bytes, _)) => ToMaster::decode(&bytes),
@@ -344,31 +251,13 @@ mod tests {
         assert!(matches!(receive(&child), Ok(Received::Nothing)));
         assert_eq!(channel.receive(), None);
         send_ready(&child).expect("sent");
-        let reset = |cleared| Ask::Reset { biz: u32::MAX, cleared };
-        let asks = [
-            Ask::Reload(Loss::Refused.into()),
-            Ask::Degrade(true),
-            Ask::Degrade(false),
-            reset(None),
-            reset(Some(127)),
-            Ask::Reload(Loss::OfNewMoves.into()),
-            Ask::Reload(Loss::Allowed.into()),
-            Ask::Reload(ReloadOptions {
-                loss: Loss::Refused,
-                lift_bans: Some(u32::MAX),
-                is_edit: true,
-            }),
-        ];
-        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX, 1, 2, 3, 4]) {
-            send_ask(&child, number, ask).expect("sent");
-        }
         let raise = EpochRaise { biz: u32::MAX, from: 3, to: 1 << 50 };
         send_follow(&child, raise).expect("sent");
+        let moved = MovedGroup { generation: u64::MAX, group: 7 };
+        send_moved(&child, moved).expect("sent");
         assert_eq!(channel.receive(), Some(ToMaster::Ready));
-        for (ask, number) in asks.into_iter().zip([0, 7, 1 << 40, u64::MAX, 1, 2, 3, 4]) {
-            assert_eq!(channel.receive(), Some(ToMaster::Ask(NumberedAsk { number, ask })));
-        }
         assert_eq!(channel.receive(), Some(ToMaster::Follow(raise)));
+        assert_eq!(channel.receive(), Some(ToMaster::Moved(moved)));
         assert_eq!(channel.receive(), None);
         drop(channel);
         for _ in 0..2 {

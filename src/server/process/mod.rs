@@ -1,19 +1,18 @@
-//! What the master and its children share as processes: their messages, what a forked child gets,
-//! the tokens that are in force, the locks of a data directory, of live files and of a
-//! configuration, the user they run as, the log, how void records are cleared, and what the program
-//! frs-envoy inherits.
+//! The shared parts of the master and its children: their messages and doorbells, requests to the
+//! master and their answers, the state that a forked child or the program frs-envoy inherits, the
+//! tokens in force, the locks of a data directory, of live files and of a configuration, and the
+//! logs.
 
 pub mod bells;
 pub mod change_log;
 pub mod child;
 pub mod conf_guard;
+pub mod control;
+pub mod control_stream;
 pub mod data_lock;
 pub mod envoy;
 pub mod live_lock;
 pub mod log;
-pub mod lossy_request;
 pub mod message;
 pub mod pending_edit;
-pub mod result_files;
 pub mod token_board;
-pub mod void_records;

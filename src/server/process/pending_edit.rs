@@ -1,7 +1,8 @@
-//! data/map.pending: an edit of map.xml that is made, and whose fate is not known yet.
+//! data/map.pending: an edit of map.xml that is made, and whose outcome is not known yet.
 //!
-//! Invariant: it is on the disk before map.xml is replaced, and goes when the edit is in force or
-//! taken back. So a keeper that starts after the death of one knows whose edit map.xml holds.
+//! Invariant: the file is on disk before map.xml is replaced. It is removed when the edit is in
+//! force or reverted. So the keeper that starts after the death of another one knows whose edit
+//! map.xml contains.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -10,26 +11,26 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::process::message::{Loss, ReloadOptions};
+use crate::process::control::{Loss, ReloadOptions};
 
-/// Two texts of 16 MiB each, escaped.
+/// The bound of the file: two texts of 16 MiB each, escaped.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// An edit of map.xml.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingEdit {
-    /// What the master is asked for.
+    /// The options of the reload that the master is asked for.
     pub options: ReloadOptions,
-    /// Its ids in the log of changes.
+    /// The ids of the edit in the log of changes.
     pub ids: Vec<u64>,
-    /// map.xml before.
+    /// The text of map.xml before the edit.
     pub old: String,
-    /// map.xml with it.
+    /// The text of map.xml with the edit.
     pub new: String,
 }
 
 impl PendingEdit {
-    /// Writes it down, whole or not at all.
+    /// Writes the file, whole or not at all.
     pub fn write(&self, data_dir: &Path) -> io::Result<()> {
         let (path, draft) = (path_in(data_dir), data_dir.join("map.pending.new"));
         let ReloadOptions { loss, lift_bans, .. } = self.options;
@@ -47,13 +48,13 @@ impl PendingEdit {
             File::open(data_dir)?.sync_all()
         })();
         if written.is_err() {
-            // The disk may be full: free the room.
+            // The disk may be full, so the draft is removed.
             let _ = fs::remove_file(&draft);
         }
         written
     }
 
-    /// The one that a keeper left. A file that is none is removed.
+    /// Reads the edit that a keeper has left. A file that contains no edit is removed.
     pub fn read(data_dir: &Path) -> io::Result<Option<PendingEdit>> {
         let text = match frs_base::sys::open_to_read(&path_in(data_dir)) {
             Ok(file) => io::read_to_string(io::Read::take(file, MAX_BYTES))?,
@@ -83,7 +84,7 @@ impl PendingEdit {
         })
     }
 
-    /// Its fate is known.
+    /// Removes the file, because the outcome of the edit is known.
     pub fn remove(data_dir: &Path) -> io::Result<()> {
         remove_if_there(&path_in(data_dir))
     }
@@ -96,7 +97,7 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Its path.
+/// The path of the file.
 pub fn path_in(data_dir: &Path) -> PathBuf {
     data_dir.join("map.pending")
 }

@@ -1,8 +1,8 @@
-//! The tokens of `<resp>` that are in force, for all workers.
+//! The tokens of `<resp>` in force, for all workers.
 //!
-//! Invariant: only the master writes, when it takes a configuration. So all workers, those that are
-//! started later included, hold what it has read then, whatever the files hold since. The memory
-//! has no name: only the master's children can read it.
+//! Invariant: only the master writes, when it takes a configuration. So all workers, including
+//! those that start later, have the tokens that the master read then, even if the files have
+//! changed since. The memory has no name, so only the master's children can read it.
 
 use std::fs::File;
 use std::io;
@@ -13,10 +13,10 @@ use frs_conf::RespTokens;
 use nix::errno::Errno;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-/// How often a worker looks at tokens that are being written.
+/// The most times that a worker reads tokens that the master is writing.
 const LOOKS: usize = 1000;
 
-/// Of linux/memfd.h: neither libc nor nix has it.
+/// A flag of linux/memfd.h that neither libc nor nix defines.
 const MFD_NOEXEC_SEAL: u32 = 8;
 
 /// Memory that the master shares with its workers.
@@ -25,8 +25,8 @@ pub struct TokenBoard {
     memory: File,
 }
 
-/// Memory that nobody can execute: some systems give no other (vm.memfd_noexec), and kernels before
-/// 6.3 do not know the word.
+/// Creates memory that cannot be executed. Some systems permit no other memory (vm.memfd_noexec),
+/// and kernels before 6.3 do not know the flag.
 fn memory() -> io::Result<OwnedFd> {
     let create = |flags| memfd_create("frs-tokens", MFdFlags::MFD_CLOEXEC | flags);
     match create(MFdFlags::from_bits_retain(MFD_NOEXEC_SEAL)) {
@@ -49,7 +49,7 @@ impl TokenBoard {
         self.memory.write_all_at(&tokens.encode(), 0)
     }
 
-    /// The tokens in force. `None`: they cannot be read.
+    /// The tokens in force. `None` if they cannot be read.
     pub fn read(&self) -> Option<RespTokens> {
         (0..LOOKS).find_map(|_| {
             let mut bytes = vec![0; self.memory.metadata().ok()?.len() as usize];
@@ -69,7 +69,7 @@ mod tests {
     const MAP: &str =
         "<map><group name='g' files='1' key-nodes='8' chain='2' node-size='64'/></map>";
 
-    /// A server with two listeners of which the second one asks for a token.
+    /// A server with two RESP listeners, of which the second requires a token.
     fn srv(file: &Path) -> Srv {
         let text = format!(
             "<srv><resp listen='127.0.0.1:1'/><resp listen='127.0.0.1:2' token-file='{}'/></srv>",
@@ -111,7 +111,10 @@ mod tests {
         srv.set_tokens(board.read().expect("whole"));
         assert_eq!(srv.resps[0].token, None);
         assert!(
-            srv.resps[1].token.as_ref().is_some_and(|token| token.is("x".repeat(1024).as_bytes()))
+            srv.resps[1]
+                .token
+                .as_ref()
+                .is_some_and(|token| token.matches("x".repeat(1024).as_bytes()))
         );
     }
 }

@@ -1,7 +1,7 @@
-//! Which format a client prefers (RFC 9110, section 12.5.1).
+//! The format that a client prefers (RFC 9110, section 12.5.1).
 //!
-//! Invariant: Accept only ever chooses between the formats. A field that excludes both, or cannot
-//! be parsed, has no effect.
+//! Invariant: Accept only chooses between the formats. A field that excludes both, or cannot be
+//! parsed, has no effect.
 
 use super::format::Format;
 
@@ -20,7 +20,7 @@ struct Weight {
 }
 
 impl Weight {
-    /// The most specific matching range counts. Of equals, the one with the larger weight counts.
+    /// Takes a more specific range. Of two equally specific ranges, the larger weight counts.
     fn take(&mut self, other: Weight) {
         if (other.closeness, other.thousandths) > (self.closeness, self.thousandths) {
             *self = other;
@@ -36,7 +36,7 @@ impl Accept {
     /// Adds a field. Several fields are equivalent to one list.
     #[inline]
     pub fn add(&mut self, value: &[u8]) {
-        // Most clients send this, and it prefers neither format.
+        // Most clients send this value, which prefers neither format.
         if value == b"*/*" {
             let any = Weight { closeness: ANY, thousandths: 1000 };
             self.xml.take(any);
@@ -68,7 +68,7 @@ impl Accept {
         }
     }
 
-    /// The preferred format, or `own` if neither is.
+    /// The preferred format, or `own` if the client prefers neither.
     #[inline]
     pub fn choose(&self, own: Format) -> Format {
         match self.xml.thousandths.cmp(&self.json.thousandths) {
@@ -79,7 +79,7 @@ impl Accept {
     }
 }
 
-/// The weight among the parameters of a range: 1000 if there is none, `None` if it is invalid.
+/// The weight among the parameters of a range. 1000 if there is none, `None` if it is invalid.
 fn weight<'a>(parameters: impl Iterator<Item = &'a [u8]>) -> Option<u16> {
     for parameter in parameters {
         let parameter = parameter.trim_ascii();
@@ -90,7 +90,7 @@ fn weight<'a>(parameters: impl Iterator<Item = &'a [u8]>) -> Option<u16> {
     Some(1000)
 }
 
-/// `0` or `1`, then up to three decimals; at most 1.
+/// Parses `0` or `1` and up to three decimals, at most 1.
 fn thousandths(value: &[u8]) -> Option<u16> {
     let (whole, decimals) = match value {
         [whole @ (b'0' | b'1')] => (whole, &[][..]),

@@ -1,7 +1,7 @@
-//! /authz: which biz, which refusal, which key.
+//! /authz: the biz, the status of a refusal and the key.
 //!
 //! Invariant: the key comes from the source that srv.xml names, never from one that a client can
-//! choose. If it is missing or ambiguous, it is empty, and the item answers bad-key.
+//! choose. A missing or ambiguous key is empty, and its item answers bad-key.
 
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -12,7 +12,7 @@ use super::form::{self, Decoded};
 use super::{Error, Excerpt};
 use frs_conf::{AuthzKey, Cidr};
 
-/// What a gateway's target names.
+/// The content of a gateway's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gateway<'a> {
     /// The biz.
@@ -24,7 +24,7 @@ pub struct Gateway<'a> {
 /// Parses the segment after /authz/, which may be percent-encoded.
 pub fn gateway<'a>(segment: &str, decoded: &'a mut Decoded) -> Result<Gateway<'a>, Error> {
     let segment = form::segment(segment, decoded)?;
-    // A biz's name contains no colon.
+    // The name of a biz contains no colon.
     let Some((biz, status)) = segment.split_once(':') else {
         return Ok(Gateway { biz: segment, refusal: None });
     };
@@ -50,7 +50,8 @@ pub fn key(
         }
         AuthzKey::Header(name) => {
             let mut named = fields.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
-            // Of two, the gateway's and its client's cannot be distinguished.
+            // If there are two, one may be the gateway's and the other its client's. They cannot be
+            // told apart.
             if let (Some(field), None) = (named.next(), named.next()) {
                 key.push_str(std::str::from_utf8(field.value.trim_ascii()).unwrap_or_default());
             }
@@ -63,8 +64,8 @@ fn put(key: &mut String, address: IpAddr) {
     let _ = write!(key, "{}", address.to_canonical());
 }
 
-/// The last address of X-Forwarded-For that is not trusted, or the first if all are trusted. `None`
-/// if the deciding entry is no address.
+/// The last address of X-Forwarded-For that is not trusted, or the first address if all are
+/// trusted. `None` if the deciding entry is no address.
 fn forwarded(fields: &[Header<'_>], trusted: &[Cidr]) -> Option<IpAddr> {
     let lines = fields.iter().rev().filter(|f| f.name.eq_ignore_ascii_case("x-forwarded-for"));
     let mut first = None;
@@ -82,7 +83,7 @@ fn forwarded(fields: &[Header<'_>], trusted: &[Cidr]) -> Option<IpAddr> {
     first
 }
 
-/// Parses an address. Some proxies add a port, and brackets around a v6 address.
+/// Parses an address. Some proxies add a port, and brackets around an IPv6 address.
 fn address(entry: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(entry).ok()?;
     let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
@@ -148,7 +149,7 @@ mod tests {
             (&["::ffff:192.0.2.1"], "192.0.2.1"),
             (&["192.0.2.1, ::ffff:10.0.0.1"], "192.0.2.1"),
             (&["192.0.2.1,, "], "192.0.2.1"),
-            // All are trusted: the request came from the first of them.
+            // All are trusted, so the request came from the first of them.
             (&["10.9.9.9, 10.0.0.1"], "10.9.9.9"),
             // The deciding entry is no address.
             (&["192.0.2.1, unknown"], ""),

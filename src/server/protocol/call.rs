@@ -1,7 +1,7 @@
-//! The kinds by which requests and answers are counted: names for the numbers in the store's
+//! The kinds by which requests and answers are counted. They name the numbers in the store's
 //! counters.
 //!
-//! Invariant: a number's name never changes, because counts survive a new binary.
+//! Invariant: the name of a number never changes, because counts survive a new binary.
 
 use super::route::Route;
 use frs_engine::Command;
@@ -16,7 +16,7 @@ pub enum Call {
     Update = 1,
     /// Update for a gateway.
     Authz = 2,
-    /// Whether this worker is serving.
+    /// A check whether this worker serves.
     Health = 3,
     /// A request that could not be classified.
     Other = 4,
@@ -27,7 +27,7 @@ impl Call {
     pub const ALL: [Call; REQUEST_KINDS] =
         [Call::Query, Call::Update, Call::Authz, Call::Health, Call::Other];
 
-    /// Its name.
+    /// The name of the kind.
     pub const fn word(self) -> &'static str {
         match self {
             Call::Query => "query",
@@ -58,7 +58,8 @@ impl From<&Route<'_>> for Call {
     }
 }
 
-/// Statuses with a counter each. Another one, from a client's own `deny`, is counted by its class.
+/// The statuses that have a counter each. Any other status, from a client's own `deny`, is counted
+/// by its class.
 const STATUSES: [&str; RESPONSE_KINDS] = [
     "200", "400", "401", "403", "404", "405", "408", "413", "415", "429", "431", "501", "503",
     "505", "4xx", "5xx",
@@ -86,7 +87,7 @@ pub const fn status_kind(status: u16) -> usize {
     }
 }
 
-/// The name of a kind of status: three digits, or `4xx` and `5xx` for the rare ones.
+/// The name of a kind of status: three digits, or `4xx` or `5xx` for the rare ones.
 pub fn status_word(kind: usize) -> &'static str {
     STATUSES.get(kind).copied().unwrap_or("5xx")
 }

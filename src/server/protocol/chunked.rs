@@ -1,21 +1,21 @@
 //! The chunked transfer coding of a body (RFC 9112, section 7.1).
 //!
 //! Invariant: every byte is examined once. Consumed bytes are never needed again, however the input
-//! is cut. Extensions and trailers are checked for their form and dropped.
+//! is cut. The form of extensions and trailers is checked, and their content is dropped.
 
 use super::Error;
 
 /// The most bytes of a chunk's size and extensions.
 const MAX_SIZE_LINE: u32 = 256;
 
-/// A body being decoded.
+/// A body that is being decoded.
 #[derive(Debug, Clone)]
 pub struct Chunked {
     state: ChunkState,
-    /// How many bytes of data may still come.
+    /// The bytes of data that the body may still have.
     room: u32,
     max_body_bytes: u32,
-    /// How many bytes of the trailer section may still come.
+    /// The bytes that the trailer section may still have.
     trailer_room: u32,
     max_head_bytes: u32,
 }
@@ -36,28 +36,28 @@ enum ChunkState {
     Done,
 }
 
-/// A position in the extensions of a chunk: each is `;name`, `;name=token` or `;name="text"`. White
-/// space is allowed around `;` and `=`, but not at the end.
+/// A position in the extensions of a chunk. Each extension is `;name`, `;name=token` or
+/// `;name="text"`. White space is allowed around `;` and `=`, but not at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// In white space that an extension must follow.
+    /// In white space that only an extension may follow.
     Before,
-    /// Behind `;`.
+    /// After `;`.
     NameStart,
     Name,
-    /// In white space behind a name.
+    /// In white space after a name.
     NameEnd,
-    /// Behind `=`.
+    /// After `=`.
     ValueStart,
     Token,
     Quoted,
-    /// Behind `\` in a quoted text.
+    /// After `\` in a quoted text.
     Escaped,
     QuotedEnd,
 }
 
 impl Part {
-    /// The part after a byte that does not end the line.
+    /// The position after a byte that does not end the line. `None` if the byte is not allowed.
     fn after(self, byte: u8) -> Option<Part> {
         Some(match (self, byte) {
             (Part::Quoted, b'"') => Part::QuotedEnd,
@@ -100,8 +100,9 @@ impl Chunked {
         self.state == ChunkState::Done
     }
 
-    /// Decodes the next bytes and passes pieces of data to `keep`. Returns how many bytes were
-    /// consumed: all, or those up to the end of the body. Unusable after an error.
+    /// Decodes the next bytes and passes pieces of data to `keep`. Returns the number of consumed
+    /// bytes: all, or those up to the end of the body. After an error, the decoder must not be used
+    /// again.
     pub fn decode(&mut self, input: &[u8], mut keep: impl FnMut(&[u8])) -> Result<usize, Error> {
         let mut at = 0;
         while at < input.len() && self.state != ChunkState::Done {
@@ -205,7 +206,7 @@ fn expect(byte: u8, expected: u8, next: ChunkState, error: Error) -> Result<Chun
     if byte == expected { Ok(next) } else { Err(error) }
 }
 
-/// Whether it is a character of a token (RFC 9110, section 5.6.2).
+/// Whether the byte may occur in a token (RFC 9110, section 5.6.2).
 pub(super) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
@@ -271,7 +272,7 @@ mod tests {
             assert_eq!(decode(&[body.as_bytes()], 9), expected, "{extension:?}");
             assert_eq!(decode(&bytes, 9), expected, "{extension:?}");
         }
-        // At the bound of a size line, and beyond it.
+        // The longest size line that is allowed, and one byte more.
         for (bytes, fits) in [(255, true), (256, false)] {
             let body = format!("1;a={}\r\nx\r\n0\r\n\r\n", "b".repeat(bytes - 2));
             assert_eq!(decode(&[body.as_bytes()], 9).is_ok(), fits, "{bytes}");

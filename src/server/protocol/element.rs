@@ -1,8 +1,8 @@
 //! A tree of elements: one document, written as XML or as JSON.
 //!
-//! Invariant: both formats are written from one tree, so they say the same. In JSON an element's
-//! attributes are an object's members. Its children are in lists, except a child that always occurs
-//! exactly once. An element with text only is a string.
+//! Invariant: both formats are written from one tree, so they have the same content. In JSON an
+//! element is an object, and its attributes are members. Its children are in lists, except a child
+//! that always occurs exactly once. An element with text only is a string.
 
 use std::borrow::Cow;
 
@@ -25,9 +25,9 @@ pub enum Value {
     Text(String),
     Number(u64),
     Signed(i64),
-    /// Written with at most three decimals.
+    /// A number with at most three decimals.
     Decimal(f64),
-    /// Written with a space between two, in JSON as an array.
+    /// Numbers, separated by spaces in XML and in an array in JSON.
     Numbers(Vec<u32>),
     Flag(bool),
 }
@@ -41,19 +41,20 @@ enum Part {
     /// A list with a name of its own, present even if it is empty.
     List(&'static str, Vec<Element>),
     Numbers(&'static str, Vec<u64>),
-    /// Children with a name each, in JSON an object by these names.
+    /// Children with a name each. JSON has an object with these names.
     Named(&'static str, Vec<(String, Element)>),
-    /// A child that holds an element as text, which XML takes as it is.
+    /// A child that contains an element as text, which XML takes unchanged.
     Markup(&'static str, String),
 }
 
-/// How a document is laid out. Each call of the admin plane keeps its layout, because clients
-/// compare documents.
+/// The layout of a document. Each call of the admin plane keeps its layout, because clients compare
+/// documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// XML has a line for each child. JSON names the root, and sorts its members by name.
+    /// XML has a line for each child. JSON names the root, and sorts the members by name.
     Lines,
-    /// XML is one line. JSON is the root's object, with its members in the order of addition.
+    /// XML is one line. JSON is the object of the root, with members in the order of their
+    /// addition.
     Dense,
 }
 
@@ -164,7 +165,7 @@ impl Element {
         self
     }
 
-    /// Adds a child that holds an element, if there is one, as well-formed text.
+    /// Adds a child that contains an element as well-formed text, if there is a text.
     pub fn holding_markup(mut self, name: &'static str, text: Option<String>) -> Element {
         self.parts.extend(text.map(|text| Part::Markup(name, text)));
         self
@@ -176,8 +177,8 @@ impl Element {
         self
     }
 
-    /// Adds children that have the name of this part and a name of their own each. XML has that as
-    /// the attribute `name`, JSON as the member of an object.
+    /// Adds children that are named by `part` and have a name each. XML has the latter in the
+    /// attribute `name`, JSON as the member of an object.
     pub fn by_name(
         mut self,
         part: &'static str,
@@ -206,7 +207,7 @@ impl Element {
         self.write_named(out, layout, None);
     }
 
-    /// Writes it with the attribute `name`, if it has a name of its own.
+    /// Writes the element, with the attribute `name` if it has a name of its own.
     fn write_named(&self, out: &mut Vec<u8>, layout: Layout, name: Option<&str>) {
         out.push(b'<');
         out.extend_from_slice(self.name.as_bytes());
@@ -336,7 +337,7 @@ impl Part {
 }
 
 impl Value {
-    /// Appends the value as both formats write it: text without escapes.
+    /// Appends the value without escapes, in the form that both formats share.
     fn write_bare(&self, out: &mut Vec<u8>) {
         match self {
             Value::Text(text) => out.extend_from_slice(text.as_bytes()),
@@ -403,7 +404,8 @@ fn write_name(out: &mut Vec<u8>, before: u8, name: &str) {
     out.push(b':');
 }
 
-/// JSON allows characters that XML does not. They are written unchanged, unlike on the data plane.
+/// JSON allows characters that XML does not. This document contains them unchanged, unlike answers
+/// of the data plane.
 fn write_string(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(serde_json::Value::from(text).to_string().as_bytes());
 }
@@ -472,7 +474,7 @@ mod tests {
         assert_eq!(text(Format::Json), json);
     }
 
-    /// XML has no such characters. JSON has them all.
+    /// XML has no such characters. JSON has all of them.
     #[test]
     fn what_is_no_character_of_xml_is_shown_in_json() {
         let root = Element::new("node").with("key", "\u{1}\u{8}\u{C}\u{7F}\u{FFFE}/\\\t\r");

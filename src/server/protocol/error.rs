@@ -1,4 +1,4 @@
-//! What can be wrong with a whole request.
+//! The errors of a whole request.
 //!
 //! Invariant: each error knows its status, its code, its words, and whether the position in the
 //! byte stream is known after it. No error owns memory, so a flood of faulty requests costs almost
@@ -20,78 +20,78 @@ pub enum Error {
     /// The body is not well-formed, or is XML that frs rejects.
     #[error("{what}{found}")]
     BadXml {
-        /// What was expected.
+        /// The expected content.
         what: &'static str,
-        /// What was found.
+        /// The text that was found.
         found: Excerpt,
-        /// Where.
+        /// The position of the error.
         position: TextPosition,
     },
     /// The body is not JSON, or is JSON that frs rejects.
     #[error("{what}{found}")]
     BadJson {
-        /// What was expected.
+        /// The expected content.
         what: &'static str,
-        /// What was found.
+        /// The text that was found.
         found: Excerpt,
-        /// Where.
+        /// The position of the error.
         position: TextPosition,
     },
     /// A wrong root, element, attribute, member or value in a body.
     #[error("{what}{found}")]
     BadDocument {
-        /// What was expected.
+        /// The expected content.
         what: &'static str,
-        /// What was found.
+        /// The text that was found.
         found: Excerpt,
-        /// Where.
+        /// The position of the error.
         position: TextPosition,
     },
     /// A wrong parameter or path segment of a target.
     #[error("{what}{found}")]
     BadTarget {
-        /// What was expected.
+        /// The expected content.
         what: &'static str,
-        /// What was found.
+        /// The text that was found.
         found: Excerpt,
     },
     /// A request on a listener that speaks RESP.
     #[error("this listener speaks RESP: send requests in HTTP to a <listen> of srv.xml")]
     OnResp,
-    /// No such path.
+    /// The path does not exist.
     #[error("no such path: expected /query, /update, /health or /authz/BIZ")]
     NotFound,
-    /// A path that only the admin plane serves; [`Error::write_words`] names its address.
+    /// The path is served only by the admin plane. [`Error::write_words`] names its address.
     #[error("no such path: the admin plane serves it")]
     AdminPath,
     /// The path does not support this method.
     #[error("the path does not take this method: expected one of {allow}")]
     BadMethod {
-        /// The methods it supports.
+        /// The methods that the path supports.
         allow: &'static str,
     },
     /// The peer is in none of the allowed networks.
     #[error("this peer is in no <allow> network")]
     PeerForbidden,
-    /// A browser sent it from a page of another site.
+    /// A page of another site made a browser send the request.
     #[error("a page of another site sent this request: such requests are not served")]
     CrossSite,
-    /// A browser sent it from a page of a site that the configuration does not name.
+    /// A browser sent the request for a page whose site the configuration does not name.
     #[error("a web page sent this request: <http allow-origin> does not name its Origin")]
     OriginForbidden,
-    /// The host that it names is not one that the configuration names.
+    /// The request names a host that the configuration does not name.
     #[error("the request names a host that <http hosts> does not name")]
     HostForbidden,
     /// A request was not completed in time.
     #[error("the request was not complete in time")]
     Timeout,
-    /// A body over max-body.
+    /// The body is longer than max-body.
     #[error("the body is longer than {max_bytes} bytes")]
     TooLarge {
         /// The bound.
         max_bytes: u32,
     },
-    /// More items than a request may have.
+    /// The request has too many items.
     #[error("more than {max} items in {}", if *.atomic { "an atomic request" } else { "a request" })]
     TooManyItems {
         /// The bound.
@@ -99,22 +99,22 @@ pub enum Error {
         /// Whether it is the bound of atomic requests.
         atomic: bool,
     },
-    /// frs does not read the body's type, charset or coding.
+    /// The type, charset or coding of the body is not supported.
     #[error("{0}")]
     BadContentType(&'static str),
-    /// A head over max-head.
+    /// The head is longer than max-head.
     #[error("the head is longer than {max_bytes} bytes or {} fields", MAX_FIELDS)]
     HeadTooLarge {
-        /// The bound on its bytes.
+        /// The bound of bytes.
         max_bytes: u32,
     },
-    /// A transfer coding other than chunked.
+    /// The body has a transfer coding other than chunked.
     #[error("expected no transfer coding but chunked")]
     BadTransferEncoding,
-    /// Neither HTTP/1.0 nor HTTP/1.1.
+    /// The version is neither HTTP/1.0 nor HTTP/1.1.
     #[error("expected HTTP/1.1 or HTTP/1.0")]
     BadVersion,
-    /// No room for another connection.
+    /// There is no room for another connection.
     #[error("all connections are in use")]
     Overloaded,
     /// The worker takes no new work.
@@ -148,7 +148,7 @@ impl Error {
         }
     }
 
-    /// The code that clients see.
+    /// The code of the error, for clients.
     pub const fn code(&self) -> Code {
         match self {
             Error::BadHttp(_) | Error::OnResp => Code::BadHttp,
@@ -172,7 +172,7 @@ impl Error {
         }
     }
 
-    /// Writes the words for clients. `admin` is where the admin plane listens, if it does.
+    /// Writes the words for clients. `admin` is the address of the admin plane, if there is one.
     pub fn write_words(&self, out: &mut impl fmt::Write, admin: Option<&Listen>) -> fmt::Result {
         match (self, admin) {
             (Error::AdminPath, None) => write!(out, "{}", Error::NotFound),
@@ -184,7 +184,7 @@ impl Error {
         }
     }
 
-    /// The position in the body, if the error is there.
+    /// The position of the error in the body, if it has one.
     pub const fn position(&self) -> Option<TextPosition> {
         match self {
             Error::BadXml { position, .. }
@@ -194,8 +194,8 @@ impl Error {
         }
     }
 
-    /// Whether the connection must close after the answer: the position in the byte stream is
-    /// unknown, or the documented protocol says so.
+    /// Whether the connection must close after the answer, because the position in the byte stream
+    /// is unknown, or because the documented protocol says so.
     pub const fn closes(&self) -> bool {
         match self {
             Error::BadXml { .. }
@@ -224,7 +224,7 @@ impl Error {
     }
 }
 
-/// What kind of error it is, for clients. Those after `Overloaded` are of the admin plane only.
+/// The code of an error, for clients. The codes after `Overloaded` occur only in the admin plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs)]
 pub enum Code {
@@ -286,7 +286,7 @@ impl Code {
         Code::NoRoom,
     ];
 
-    /// The word that clients read.
+    /// The word of the code in answers.
     pub const fn word(self) -> &'static str {
         match self {
             Code::BadHttp => "bad-http",
@@ -318,17 +318,17 @@ impl Code {
     }
 }
 
-/// A position in a body. Both count from 1, columns in characters.
+/// A position in a body. Lines and columns count from 1, and columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextPosition {
-    /// Line. LF, CR and CR LF end a line.
+    /// The line. LF, CR and CR LF end a line.
     pub line: u32,
-    /// Column.
+    /// The column.
     pub column: u32,
 }
 
 impl TextPosition {
-    /// The position of the byte `at` of `text`, which may contain anything.
+    /// The position of the byte `at` in `text`, which may be any bytes.
     pub fn of(text: &[u8], at: usize) -> TextPosition {
         let before = &text[..at.min(text.len())];
         let mut position = TextPosition { line: 1, column: 1 };
@@ -337,7 +337,7 @@ impl TextPosition {
                 // The LF that follows ends the line.
                 b'\r' if text.get(index + 1) == Some(&b'\n') => {}
                 b'\n' | b'\r' => position = TextPosition { line: position.line + 1, column: 1 },
-                // The bytes of a character after its first.
+                // These bytes continue a character.
                 0x80..=0xBF => {}
                 _ => position.column += 1,
             }
@@ -346,8 +346,8 @@ impl TextPosition {
     }
 }
 
-/// The start of what was found, for an error's words. Displays as `, found "…"`, or as nothing if
-/// it is empty.
+/// The start of a found text, for the words of an error. Displays as `, found "…"`, or as nothing
+/// if the text is empty.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Excerpt {
     bytes: [u8; Excerpt::MAX_BYTES],
@@ -358,7 +358,7 @@ pub struct Excerpt {
 impl Excerpt {
     const MAX_BYTES: usize = 30;
 
-    /// Nothing to show.
+    /// The excerpt of an empty text.
     pub const NONE: Excerpt = Excerpt { bytes: [0; Excerpt::MAX_BYTES], len: 0, cut: false };
 
     /// The first bytes of `text`, in whole characters.
@@ -374,7 +374,7 @@ impl Excerpt {
         excerpt
     }
 
-    /// Its text.
+    /// The text of the excerpt.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.bytes[..self.len as usize]).unwrap_or_default()
     }

@@ -1,7 +1,7 @@
 //! The parameters of a GET: `biz`, `key`, `count`, `member` and others.
 //!
-//! Invariant: each occurs at most once, percent-decoded, `+` as a space, in UTF-8. Anything else is
-//! an error.
+//! Invariant: each parameter occurs at most once, is percent-encoded with `+` for a space, and
+//! decodes to UTF-8. Anything else is an error.
 
 use super::{Error, Excerpt};
 use frs_conf::Rate;
@@ -24,17 +24,17 @@ pub fn count(text: &str) -> Option<i32> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let well_formed =
         matches!(digits.len(), 1..=10) && digits.bytes().all(|byte| byte.is_ascii_digit());
-    // i32's own parser accepts a leading plus, which the check above has excluded.
+    // The parser of i32 accepts a leading plus, which the check above excludes.
     if well_formed { text.parse().ok() } else { None }
 }
 
 /// Parses the burst of a call: decimal digits of 64 bits, otherwise `None`.
 pub fn burst(text: &str) -> Option<u64> {
-    // The parser itself accepts a leading plus.
+    // The parser of u64 would accept a leading plus.
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-/// Parses a refusal's status.
+/// Parses the status of a refusal.
 pub fn refusal(text: &str) -> Option<u16> {
     let status = (text.len() == 3).then(|| text.parse().ok()).flatten()?;
     REFUSALS.contains(&status).then_some(status)
@@ -45,7 +45,8 @@ pub fn refusal(text: &str) -> Option<u16> {
 pub const NAMES: [&str; 9] =
     ["biz", "key", "count", "force", "detail", "deny", "rate", "burst", "member"];
 
-/// Adds the one item of a query string. Returns the status of a refusal, if it names one.
+/// Adds the single item of a query string to the request. Returns the status of a refusal, if the
+/// query names one.
 pub fn parse(
     query: &str,
     decoded: &mut Decoded,
@@ -110,7 +111,7 @@ pub fn value<'a>(raw: &str, decoded: &'a mut Decoded) -> Result<&'a str, Error> 
     utf8(&decoded.other)
 }
 
-/// Which parameters have occurred.
+/// The parameters that have occurred, one bit each.
 struct Seen(u16);
 
 impl Seen {
@@ -233,7 +234,7 @@ mod tests {
                 ..row("b", "k")
             })
         );
-        // A bad count is the item's error, not the request's.
+        // A bad count is an error of the item, not of the request.
         assert_eq!(read("biz=b&key=k&count=x").unwrap().options.count, None);
         // The service judges characters that XML forbids.
         assert_eq!(read("biz=b&key=%00%ef%bf%bf").unwrap().key, "\0\u{FFFF}");
@@ -246,7 +247,7 @@ mod tests {
         assert_eq!(rate("biz=b&key=k&rate=30/m&burst=16"), Some(CallRate::new(30, minute, 16)));
         assert_eq!(rate("biz=b&key=k&burst=16&rate=30%2Fm"), Some(CallRate::new(30, minute, 16)));
         assert_eq!(rate("biz=b&key=k&rate=30/m"), Some(CallRate::new(30, minute, 30)));
-        // A bad rate is the item's error, not the request's.
+        // A bad rate is an error of the item, not of the request.
         for bad in ["rate=30", "rate=", "burst=16", "rate=30/m&burst=-1", "rate=30/m&burst=+1"] {
             assert_eq!(rate(&format!("biz=b&key=k&{bad}")), Some(CallRate::BAD), "{bad}");
         }

@@ -1,8 +1,10 @@
-//! A request's head: where it ends, what it says, how its body is framed (RFC 9110, RFC 9112).
+//! The head of a request: its end, its fields, and the framing of its body (RFC 9110, RFC 9112).
 //!
-//! A head that arrives whole is parsed at once. If it arrives in pieces, its end is searched as it
-//! arrives, each byte once, and then the head is parsed. Invariant: both ways give the same result.
-//! A head whose framing has two readings is an error that closes the connection.
+//! A head that arrives whole is parsed at once. If a head arrives in pieces, each new byte is
+//! searched once for its end, and then the head is parsed.
+//!
+//! Invariant: both ways give the same result. A head whose framing has two readings is an error
+//! that closes the connection.
 
 use std::mem::MaybeUninit;
 
@@ -15,7 +17,7 @@ use super::error::MAX_FIELDS;
 use super::format::Format;
 use frs_conf::Authority;
 
-/// How far the search for the end of a head has come, in offsets from the head's start.
+/// The progress of the search for the end of a head, in offsets from its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Search {
     scanned: usize,
@@ -23,14 +25,14 @@ pub struct Search {
 }
 
 impl Search {
-    /// Nothing read.
+    /// The start of a search.
     pub const START: Search = Search { scanned: 0, line: 0 };
 
-    /// Searches for the end of the head that `input` starts with, from where the last call stopped.
-    /// `None`: the end has not arrived.
+    /// Searches for the end of the head at the start of `input`, from where the last call stopped.
+    /// Returns `None` if the end has not arrived.
     pub fn end(&mut self, input: &[u8], max_head_bytes: u32) -> Result<Option<usize>, Error> {
         let window = &input[..input.len().min(max_head_bytes as usize)];
-        // Garbage must not wait for a line end that may never come.
+        // Garbage is refused at once, because its line may never end.
         if window.first().is_some_and(|&byte| !is_token(byte)) {
             return Err(BAD_REQUEST_LINE);
         }
@@ -61,24 +63,24 @@ pub const fn fields<'b>() -> Fields<'b> {
     [const { MaybeUninit::uninit() }; MAX_FIELDS]
 }
 
-/// How a body is framed.
+/// The framing of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
-    /// This many bytes; 0 without a body.
+    /// A body of this many bytes. 0 without a body.
     Length(u64),
     /// The chunked transfer coding.
     Chunked,
 }
 
-/// The value of a field that may occur once.
+/// The value of a field that may occur at most once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Lone<'b> {
     /// The field is absent.
     #[default]
     Absent,
-    /// It occurs once, with this value.
+    /// The field occurs once, with this value.
     Once(&'b [u8]),
-    /// It occurs several times.
+    /// The field occurs several times.
     Repeated,
 }
 
@@ -91,26 +93,26 @@ impl<'b> Lone<'b> {
 /// A parsed head.
 #[derive(Debug)]
 pub struct Head<'h, 'b> {
-    /// As sent: methods are case-sensitive.
+    /// The method as sent. Methods are case-sensitive.
     pub method: &'b str,
     /// The request target.
     pub target: &'b str,
     /// All header fields.
     pub fields: &'h [Header<'b>],
-    /// What follows the head.
+    /// The body that follows the head.
     pub body: Body,
-    /// HTTP/1.0, not 1.1.
+    /// Whether the version is HTTP/1.0 rather than 1.1.
     pub http10: bool,
-    /// The client will use the connection again.
+    /// Whether the client wants to use the connection again.
     pub keep_alive: bool,
-    /// The client waits for 100 before it sends its body.
+    /// Whether the client waits for 100 before it sends its body.
     pub expects_continue: bool,
-    /// The requested host.
+    /// The value of the Host field.
     pub host: Lone<'b>,
     /// The site of the page for which a browser sends the request.
     pub origin: Lone<'b>,
-    /// A browser sends it, and says that neither its user nor a page of this host asked for it
-    /// (`Sec-Fetch-Site`).
+    /// Whether a browser says by `Sec-Fetch-Site` that the request comes from another site, and not
+    /// from its user or a page of this host.
     pub cross_site: bool,
     accept: Accept,
     content_type: Option<&'b [u8]>,
@@ -133,8 +135,9 @@ impl<'h, 'b> Head<'h, 'b> {
         Head::of(parsed)
     }
 
-    /// Parses the head that `input` starts with, if it is complete and all its lines end in CR LF.
-    /// Also returns its length. `None`: the caller searches for its end, which finds what is wrong.
+    /// Parses the head at the start of `input` if it is complete and all its lines end in CR LF,
+    /// and returns it with its length. On `None`, the caller searches for the end of the head,
+    /// which finds any fault.
     pub fn parse_at_once(
         input: &'b [u8],
         fields: &'h mut Fields<'b>,
@@ -146,7 +149,7 @@ impl<'h, 'b> Head<'h, 'b> {
         else {
             return None;
         };
-        // The parser accepts a bare LF, and empty lines in front.
+        // The parser accepts a bare LF, and empty lines before the head.
         let strict = is_token(window[0])
             && window[..end].ends_with(b"\r\n\r\n")
             && parsed.headers.iter().all(|field| {
@@ -185,7 +188,7 @@ impl<'h, 'b> Head<'h, 'b> {
         let mut framing = Framing::default();
         let (mut close, mut keep_alive) = (false, false);
         for Header { name, value } in self.fields {
-            // By length first: most fields are none of these.
+            // The length is compared first, because most fields are none of these.
             match name.len() {
                 4 if is(name, b"host") => self.host.add(value),
                 6 if is(name, b"accept") => self.accept.add(value),
@@ -220,8 +223,8 @@ impl<'h, 'b> Head<'h, 'b> {
         Ok(())
     }
 
-    /// The requested host from the Host field, which HTTP/1.1 requires (RFC 9112, section 3.2).
-    /// `None`: a client of HTTP/1.0 that names none.
+    /// The host of the Host field, which HTTP/1.1 requires (RFC 9112, section 3.2). `None` if a
+    /// client of HTTP/1.0 names no host.
     pub fn authority(&self) -> Result<Option<Authority<'b>>, Error> {
         match self.host {
             Lone::Once(host) => Authority::parse(host).ok_or(BAD_HOST).map(Some),
@@ -231,7 +234,7 @@ impl<'h, 'b> Head<'h, 'b> {
         }
     }
 
-    /// The digits of Content-Length, if the field occurs once and has digits only.
+    /// The digits of Content-Length, if the field occurs once and consists of digits.
     pub fn lone_length(&self) -> Option<&'b [u8]> {
         let mut lengths =
             self.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("content-length"));
@@ -241,8 +244,8 @@ impl<'h, 'b> Head<'h, 'b> {
         }
     }
 
-    /// The format of the body: XML unless the head says otherwise. It must be a format that frs
-    /// reads, in UTF-8.
+    /// The format of the body, which is XML unless the head names another. frs must support it, and
+    /// the charset must be UTF-8.
     pub fn content(&self) -> Result<Format, Error> {
         if let Some(what) = self.content_fault {
             return Err(Error::BadContentType(what));
@@ -267,12 +270,13 @@ impl<'h, 'b> Head<'h, 'b> {
         Ok(format)
     }
 
-    /// The format of the answer: `own` unless the client prefers the other one.
+    /// The format of the answer: `own`, unless the client prefers the other one.
     pub fn answer_format(&self, own: Format) -> Format {
         self.accept.choose(own)
     }
 
-    /// The format of a request that may be faulty: the one its head names for the body, else XML.
+    /// The format of a request that may be faulty: the format that its head names for the body,
+    /// else XML.
     pub fn own_format(&self) -> Format {
         if self.method == "GET" || self.method == "HEAD" {
             return Format::Xml;
@@ -282,16 +286,15 @@ impl<'h, 'b> Head<'h, 'b> {
     }
 }
 
-/// The format that a Content-Type's first part names.
+/// The format that the first part of a Content-Type names.
 fn media_type<'v>(parts: &mut impl Iterator<Item = &'v [u8]>) -> Option<Format> {
     Format::of_media_type(parts.next().unwrap_or_default().trim_ascii())
 }
 
-/// Whether this is the name of a field. Names are tokens, in which only letters differ in the bit
-/// of case.
+/// Whether this is the name of a field. In tokens, only letters may differ in the bit of case.
 fn is<const N: usize>(name: &str, lower: &[u8; N]) -> bool {
     let bytes: Result<&[u8; N], _> = name.as_bytes().try_into();
-    // No branch for each byte.
+    // The comparison has no branch for each byte.
     bytes.is_ok_and(|bytes| {
         bytes
             .iter()
@@ -309,7 +312,7 @@ const TWO_TYPES: &str = "expected one Content-Type, found several";
 const CODED: &str = "expected no Content-Encoding but identity";
 const BAD_LENGTH: Error = Error::BadHttp("bad Content-Length: expected decimal digits");
 
-/// What the fields say about the body.
+/// The framing of the body by the header fields.
 #[derive(Default)]
 struct Framing {
     length: Option<u64>,
@@ -318,7 +321,7 @@ struct Framing {
 }
 
 impl Framing {
-    /// Adds a Content-Length field. A list is equivalent to several fields.
+    /// Adds a Content-Length field. A list in one field is equivalent to several fields.
     fn length(&mut self, value: &[u8]) -> Result<(), Error> {
         for element in value.split(|&byte| byte == b',') {
             let length = decimal(element.trim_ascii()).ok_or(BAD_LENGTH)?;
@@ -346,7 +349,7 @@ impl Framing {
     }
 }
 
-/// A number in decimal digits. It saturates, which is over any bound too.
+/// Parses decimal digits. A larger number saturates, and is then over any bound, too.
 fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -369,8 +372,9 @@ fn fault(error: httparse::Error, bytes: &[u8], max_head_bytes: u32) -> Error {
     }
 }
 
-/// A whole head of HTTP/1.2 to 1.9, copied with 1.1 as its version: a server answers a later minor
-/// version as the highest one that it supports (RFC 9110, section 2.5). `None`: another version.
+/// Copies a whole head of HTTP/1.2 to 1.9 with 1.1 as its version, because a server answers a later
+/// minor version as the highest one that it supports (RFC 9110, section 2.5). Returns `None` for
+/// any other version.
 ///
 /// No such clients exist yet, so no real request pays for the copy.
 pub fn as_http11(bytes: &[u8]) -> Option<Vec<u8>> {

@@ -1,7 +1,7 @@
-//! Heads of answers, and answers of the whole request.
+//! Heads of answers, and answers to a whole request.
 //!
-//! Invariant: what is appended is a whole answer: status line, fields, an empty line, and the body.
-//! The answer to HEAD has no body.
+//! Invariant: each function that writes an answer appends it completely: status line, fields, an
+//! empty line, and the body. The answer to HEAD has no body.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -15,13 +15,14 @@ pub const PREFLIGHT: u16 = 204;
 
 /// The longest head of an answer, rounded up.
 pub const HEAD_BYTES: usize = 1 << 11;
-/// A quota has a biz's name of 64 bytes and three numbers. All else is less than half of a head.
+/// A quota takes the name of a biz, of 64 bytes, and three numbers. All else takes less than half
+/// of a head.
 const _: () = assert!(QUOTAS_MAX * (64 + 3 * 20) <= HEAD_BYTES / 2);
 
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).
 const INTEGER_MAX: u64 = 999_999_999_999_999;
 
-/// Seconds after which a client may retry on an overloaded server.
+/// The seconds after which a client may retry on an overloaded server.
 const OVERLOAD_RETRY_SECONDS: u64 = 1;
 
 /// The last second that an HTTP date can express: the end of the year 9999.
@@ -43,7 +44,7 @@ impl Common {
     const DATE_LEN: usize = 29;
     const LENGTH_NAME: &str = "Content-Length: ";
 
-    /// Dated at the epoch.
+    /// A start with the epoch as its date.
     pub fn new() -> Common {
         let mut text = [0; Common::TEXT.len()];
         text.copy_from_slice(Common::TEXT);
@@ -87,23 +88,23 @@ impl Default for Common {
     }
 }
 
-/// What the answer says about the connection.
+/// The connection after the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Persistence {
-    /// It stays open, as HTTP/1.1 does by default.
+    /// The connection stays open, as HTTP/1.1 does by default.
     Default,
-    /// It stays open, which HTTP/1.0 has to be told.
+    /// The connection stays open, which an HTTP/1.0 client must be told.
     KeepAlive,
-    /// It closes after this answer.
+    /// The connection closes after this answer.
     Close,
 }
 
-/// What an answer's head depends on besides the answer itself.
+/// The properties of a request that shape the head of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseOptions {
-    /// What the answer says about the connection.
+    /// The connection after the answer.
     pub persistence: Persistence,
-    /// HEAD: no body follows.
+    /// Whether the request is HEAD, so that no body follows.
     pub head_only: bool,
     /// The format of documents.
     pub format: Format,
@@ -112,15 +113,16 @@ pub struct ResponseOptions {
 }
 
 impl ResponseOptions {
-    /// For a connection that closes after the answer to a request of which nothing is known.
+    /// The options for an unreadable request, whose connection closes after the answer.
     pub const CLOSE: ResponseOptions = ResponseOptions::closing(Format::Xml);
 
-    /// For an error of the whole request: it uses the request's format whatever `Accept` says.
+    /// The options for an error of the whole request, which uses the format of the request whatever
+    /// `Accept` says.
     pub const fn of(self, format: Format) -> ResponseOptions {
         ResponseOptions { format, ..self }
     }
 
-    /// For a connection that closes after the answer.
+    /// The options for a connection that closes after the answer.
     pub const fn closing(format: Format) -> ResponseOptions {
         ResponseOptions { persistence: Persistence::Close, head_only: false, format, origin: None }
     }
@@ -129,11 +131,11 @@ impl ResponseOptions {
 /// The recipient of an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Asker<'o> {
-    /// What its head depends on.
+    /// The options of the head.
     pub options: ResponseOptions,
-    /// The site whose pages may read it.
+    /// The site whose pages may read the answer.
     pub origin: Option<&'o Origin>,
-    /// Where the admin plane listens.
+    /// The address of the admin plane.
     pub admin: Option<&'o Listen>,
 }
 
@@ -143,7 +145,7 @@ impl From<ResponseOptions> for Asker<'_> {
     }
 }
 
-/// Types of bodies.
+/// The type of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyKind {
     /// A document in the format of [`ResponseOptions`].
@@ -157,22 +159,22 @@ pub enum BodyKind {
 pub struct Content<'a> {
     /// The status.
     pub status: u16,
-    /// The body's type.
+    /// The type of the body.
     pub kind: BodyKind,
     /// The body.
     pub body: &'a [u8],
 }
 
-/// What the head of a single item's answer says.
+/// The facts about a single item for the head of its answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Single<'a> {
-    /// The biz's name, if the biz is known.
+    /// The name of the biz, if the biz is known.
     pub name: Option<&'a str>,
     /// The verdict.
     pub verdict: &'a Verdict,
-    /// The quotas of the biz's limits. Empty: the verdict tells that of the deciding one.
+    /// The quotas of the biz's limits. If empty, the verdict gives the quota of the deciding limit.
     pub quotas: &'a [Quota],
-    /// Add `FRS-Limited`, for proxies.
+    /// Whether to add `FRS-Limited`, for proxies.
     pub proxied: bool,
 }
 
@@ -196,7 +198,7 @@ pub fn write(
     end(out, &mut pen, options, content.body);
 }
 
-/// Appends what the pages of a site may request (the answer to a CORS preflight). `line` is
+/// Appends the answer to a CORS preflight, which says what pages of a site may request. `line` is
 /// scratch. A 204 has no body, and no length (RFC 9110, section 8.6).
 pub fn write_preflight(
     out: &mut Vec<u8>,
@@ -217,7 +219,7 @@ pub fn write_preflight(
     pen.flush(out);
 }
 
-/// Appends the answer of a whole request that cannot be served. `line` and `body` are scratch.
+/// Appends the answer to a whole request that cannot be served. `line` and `body` are scratch.
 pub fn write_error(
     out: &mut Vec<u8>,
     line: &mut Line,
@@ -267,7 +269,7 @@ pub fn status_of(answer: &Answer, refusal: u16) -> u16 {
     }
 }
 
-/// Starts an answer. What `pen` holds at the end continues it.
+/// Starts an answer. The text that `pen` holds at the end continues it.
 fn begin(
     out: &mut Vec<u8>,
     pen: &mut Pen<'_>,
@@ -294,7 +296,7 @@ fn begin(
     pen.text(persistence(options));
 }
 
-/// The field about the connection.
+/// The Connection field, if one is needed.
 fn persistence(options: ResponseOptions) -> &'static [u8] {
     match options.persistence {
         Persistence::Default => b"",
@@ -317,20 +319,20 @@ fn end(out: &mut Vec<u8>, pen: &mut Pen<'_>, options: ResponseOptions, body: &[u
     }
 }
 
-/// Appends the fields that [`write()`] writes about a single item whose refusal is the status of
-/// the answer, each a line. `line` is scratch.
+/// Appends the fields that [`write()`] writes for a single item whose refusal sets the status of
+/// the answer, one per line. `line` is scratch.
 pub fn write_fields(out: &mut Vec<u8>, line: &mut Line, single: &Single<'_>) {
     let mut pen = line.pen();
     write_single(&mut pen, single, true);
     pen.flush(out);
 }
 
-/// `refuses`: a refusal is the status of the answer. A 200 that tells of one in its body is no
-/// answer after which to wait.
+/// `refuses` means that a refusal sets the status of the answer. A client need not wait after a
+/// 200, even if the body reports a refusal, so a 200 has no Retry-After.
 fn write_single(pen: &mut Pen<'_>, single: &Single<'_>, refuses: bool) {
     let verdict = single.verdict;
-    // A limit without a maximum that refuses no request (`count`) would tell a client to stop for
-    // ever.
+    // A limit without a maximum that refuses no request (`count`) would tell a client to stop
+    // forever.
     let has_quota = verdict.limit != 0 && (verdict.figures.max > 0 || verdict.limited);
     if let (Some(name), true) = (single.name, has_quota) {
         write_rate_limit(pen, name, verdict, single.quotas);
@@ -348,21 +350,21 @@ fn write_single(pen: &mut Pen<'_>, single: &Single<'_>, refuses: bool) {
     }
 }
 
-/// RateLimit-Policy, of all limits, and RateLimit, of the deciding one
+/// Writes RateLimit-Policy for all limits, and RateLimit for the deciding one
 /// (draft-ietf-httpapi-ratelimit-headers-11).
 fn write_rate_limit(pen: &mut Pen<'_>, name: &str, verdict: &Verdict, quotas: &[Quota]) {
     pen.text(b"RateLimit-Policy: ");
     let decides = |quota: &Quota| quota.limit == verdict.limit;
     let own = quotas.iter().find(|quota| decides(quota)).copied().unwrap_or(Quota {
         limit: verdict.limit,
-        // What is lent is left, too.
+        // Uses lent to this host may raise `remaining` above `max`.
         uses: verdict.figures.max.max(verdict.figures.remaining),
         window_ms: verdict.window_ms,
     });
     if quotas.is_empty() {
         write_policy(pen, name, &own);
     }
-    // A quota of 0 tells a client to stop for ever: only a refusal by that limit does.
+    // A quota of 0 tells a client to stop forever, so it is listed only for the limit that refuses.
     let told = quotas.iter().filter(|quota| quota.uses > 0 || decides(quota));
     for (nth, quota) in told.enumerate() {
         if nth > 0 {
@@ -392,8 +394,8 @@ fn write_policy(pen: &mut Pen<'_>, name: &str, quota: &Quota) {
     }
 }
 
-/// The biz's name, and the number of each limit but the first: clients tell policies by their
-/// names. A biz's name has no character that a quoted string would have to escape.
+/// Writes the name of the biz, and the number of each limit but the first, because clients tell
+/// policies apart by name. The name of a biz has no character that a quoted string must escape.
 fn write_policy_name(pen: &mut Pen<'_>, name: &str, limit: u16) {
     pen.text(b"\"");
     pen.text(name.as_bytes());
@@ -404,8 +406,8 @@ fn write_policy_name(pen: &mut Pen<'_>, name: &str, limit: u16) {
     pen.text(b"\"");
 }
 
-/// When more of the deciding limit is there. For a refusal that is never after Retry-After, and
-/// under a ban it is the same.
+/// The seconds until the deciding limit has more uses. For a refusal, at most Retry-After. Under a
+/// ban, equal to Retry-After.
 fn turn_seconds(verdict: &Verdict) -> Option<u64> {
     let turn = verdict.figures.reset_ms.map(seconds);
     match retry_seconds(verdict) {
@@ -415,13 +417,13 @@ fn turn_seconds(verdict: &Verdict) -> Option<u64> {
     }
 }
 
-/// What a refused client has to wait, at least 1.
+/// The seconds that a refused client has to wait, at least 1.
 fn retry_seconds(verdict: &Verdict) -> Option<u64> {
     let retry_ms = verdict.retry_ms.filter(|_| verdict.limited)?;
     Some(seconds(retry_ms).clamp(1, INTEGER_MAX))
 }
 
-/// An integer of a structured field: one that is too large for it is as good as the largest.
+/// Writes an integer of a structured field. A larger number is written as the largest one.
 fn integer(pen: &mut Pen<'_>, number: u64) {
     pen.number(number.min(INTEGER_MAX));
 }
@@ -431,7 +433,8 @@ fn seconds(ms: u64) -> u64 {
     ms.div_ceil(1000)
 }
 
-/// Reasons of the statuses that either plane answers, or that a refusal is likely to name.
+/// The reason phrases of the statuses that either plane answers, or that a refusal is likely to
+/// have.
 pub(crate) fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",

@@ -1,26 +1,26 @@
-//! Method and target of a request to the requested operation.
+//! Maps the method and target of a request to the requested operation.
 //!
-//! Targets in absolute form are accepted too: there are no virtual hosts.
+//! Targets in absolute form are accepted too, because there are no virtual hosts.
 
 use super::{Error, Excerpt};
 use frs_conf::Authority;
 use frs_engine::Command;
 
-/// What a target names on this server.
+/// The path and query of a target on this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Local<'b> {
     /// The path, never empty.
     pub path: &'b str,
-    /// The part behind the `?`, if there is one.
+    /// The part after the `?`, if there is one.
     pub query: Option<&'b str>,
 }
 
 /// A parsed request target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target<'b> {
-    /// The host that it names. It overrides the Host field (RFC 9112, section 3.2.2).
+    /// The host that the target names. It overrides the Host field (RFC 9112, section 3.2.2).
     pub authority: Option<Authority<'b>>,
-    /// Path and query, or `None` if the form or the scheme is not served.
+    /// Path and query. `None` if the form or the scheme is not served.
     pub local: Option<Local<'b>>,
 }
 
@@ -50,7 +50,7 @@ impl<'b> Target<'b> {
     }
 }
 
-/// Path and query; an empty path is the root (RFC 9110, section 4.2.3).
+/// Splits path and query. An empty path is the root (RFC 9110, section 4.2.3).
 fn split(local: &str) -> Local<'_> {
     let (path, query) = match memchr::memchr(b'?', local.as_bytes()) {
         Some(mark) => (&local[..mark], Some(&local[mark + 1..])),
@@ -64,18 +64,19 @@ fn split(local: &str) -> Local<'_> {
 pub enum Route<'b> {
     /// Query or Update of the items in the body.
     Items(Command),
-    /// Query or Update of the one item in these parameters.
+    /// Query or Update of the single item in these parameters.
     Item(Command, &'b str),
-    /// Update of the one item of a gateway's request. The segment names the biz and is not decoded.
+    /// Update of the single item of a gateway's request. The segment names the biz, and is not
+    /// decoded.
     Authz(&'b str),
-    /// Whether this worker is serving.
+    /// A check whether this worker serves.
     Health,
 }
 
 const ITEMS: &str = "GET, HEAD, POST";
 const HEALTH: &str = "GET, HEAD";
 
-/// All paths, and the methods that each takes; `*`: all.
+/// All paths, and the methods of each. `*` means all methods.
 #[cfg(any(test, feature = "testing"))]
 pub const PATHS: [(&str, &str); 5] = [
     ("/query", ITEMS),
@@ -85,7 +86,7 @@ pub const PATHS: [(&str, &str); 5] = [
     ("/authz/{biz}/{path}", "*"),
 ];
 
-/// Finds what `method` on `target` requests.
+/// Finds the operation that `method` on `target` requests.
 pub fn route<'b>(method: &str, target: &Target<'b>) -> Result<Route<'b>, Error> {
     let Local { path, query } = target.local.ok_or(Error::NotFound)?;
     match path {
@@ -222,7 +223,7 @@ mod tests {
             ("CONNECT", "host:443", Error::NotFound),
             ("GET", "ftp://host/query", Error::NotFound),
             ("GET", "http://host", Error::AdminPath),
-            // Its path is the root.
+            // The path of this target is the root.
             ("GET", "http://host?x=/query", Error::AdminPath),
             ("PUT", "/query", allow_items),
             ("get", "/query", allow_items),

@@ -1,18 +1,18 @@
-//! Invisible characters, and those that change how the text around them looks. Documents and lines
-//! for people show them by number.
+//! Invisible characters, and characters that change the look of the text around them. Documents and
+//! lines for people show them by number.
 //!
-//! They are control characters (a terminal may treat those of C1 like ESC), the marks that change
-//! the direction of text (with them, another text can look like `admin`), and the two separators
-//! that some programs take for the end of a line. Answers of the data plane echo their request
-//! unchanged: their reader is the client that sent it.
+//! These characters are control characters (a terminal may treat those of C1 like ESC), the marks
+//! that change the direction of text (with them, another text can look like `admin`), and the two
+//! separators that some programs take for the end of a line. Answers of the data plane echo their
+//! request unchanged, because only the client that sent it reads them.
 //!
-//! Invariant: a document has the same meaning before and after. The exceptions are CSV and plain
-//! text, where the result cannot be distinguished from a text that looks like such a number.
+//! Invariant: a document has the same meaning before and after. CSV and plain text are exceptions:
+//! there the result may equal another text that contains such a number.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Whether it is such a character. Tabs and line ends are not.
+/// Whether the character is hidden. Tabs and line ends are not.
 pub const fn is_hidden(c: char) -> bool {
     match c {
         '\t' | '\n' | '\r' => false,
@@ -23,19 +23,19 @@ pub const fn is_hidden(c: char) -> bool {
     }
 }
 
-/// A JSON document with such characters as `\u009b`.
+/// A JSON document with hidden characters in the form `\u009b`.
 pub fn in_json(document: &str) -> Cow<'_, str> {
-    // All of them have four digits, and none occurs outside of strings.
+    // All hidden characters have four digits, and none occurs outside strings.
     replaced(document, |out, c| write!(out, "\\u{:04x}", u32::from(c)))
 }
 
-/// An XML document with such characters as `&#x9b;`. It must contain no comment, no CDATA section,
-/// and no character that XML forbids.
+/// An XML document with hidden characters in the form `&#x9b;`. The document must contain no
+/// comment, no CDATA section, and no character that XML forbids.
 pub fn in_xml(document: &str) -> Cow<'_, str> {
     replaced(document, |out, c| write!(out, "&#x{:x};", u32::from(c)))
 }
 
-/// Text with such characters as `\u{9b}`.
+/// Text with hidden characters in the form `\u{9b}`.
 pub fn in_text(text: &str) -> Cow<'_, str> {
     replaced(text, |out, c| write!(out, "\\u{{{:x}}}", u32::from(c)))
 }

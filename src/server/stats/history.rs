@@ -1,6 +1,6 @@
-//! The recent counts, for rates.
+//! Recent samples of the counts, from which rates are computed.
 //!
-//! Invariant: its memory is bounded. It keeps the samples of the last two seconds, and one in ten
+//! Invariant: memory is bounded. The history keeps the last two samples, and one sample every ten
 //! seconds for ten minutes, of a bounded number of businesses.
 
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use frs_store::counter::{BizKey, BizSums, OUTCOMES};
 const COARSE: Duration = Duration::from_secs(10);
 const MINUTE: Duration = Duration::from_secs(60);
 const TEN_MINUTES: Duration = Duration::from_secs(600);
-/// How many such samples are kept: one more than ten minutes have.
+/// The number of samples kept for ten minutes, which is one more than the intervals between them.
 const KEPT: usize = 61;
 /// The most businesses with rates and hottest keys. Each takes about 64 bytes in each kept sample.
 pub const BIZS_MAX: usize = 1024;
@@ -22,23 +22,23 @@ pub const BIZS_MAX: usize = 1024;
 /// The recent samples.
 #[derive(Debug, Default)]
 pub struct History {
-    latest: Option<Look>,
-    before: Option<Look>,
-    kept: VecDeque<Look>,
+    latest: Option<Sample>,
+    before: Option<Sample>,
+    kept: VecDeque<Sample>,
 }
 
-/// The counts at a time.
+/// The counts at one time.
 #[derive(Debug, Clone)]
-struct Look {
+struct Sample {
     at: Instant,
     /// Sorted by key.
     items: Vec<(BizKey, [u64; OUTCOMES])>,
-    processes: Vec<Busy>,
+    processes: Vec<ProcessSample>,
 }
 
-/// What a process had done by then.
+/// The work of a process up to that time.
 #[derive(Debug, Clone, Copy)]
-struct Busy {
+struct ProcessSample {
     slot: u32,
     pid: u32,
     requests: u64,
@@ -53,14 +53,14 @@ impl History {
             std::array::from_fn(|outcome| queries[outcome] + updates[outcome])
         };
         let items = sums.bizs.iter().take(BIZS_MAX).map(|(key, sums)| (*key, all(sums)));
-        let busy = |process: &ProcessSnapshot| Busy {
+        let busy = |process: &ProcessSnapshot| ProcessSample {
             slot: process.slot,
             pid: process.pid,
             requests: process.requests,
             cpu_ms: process.cpu_ms,
         };
         let look =
-            Look { at, items: items.collect(), processes: processes.iter().map(busy).collect() };
+            Sample { at, items: items.collect(), processes: processes.iter().map(busy).collect() };
         if self.kept.back().is_none_or(|last| at.saturating_duration_since(last.at) >= COARSE) {
             if self.kept.len() == KEPT {
                 self.kept.pop_front();
@@ -75,7 +75,7 @@ impl History {
         let Some(latest) = &self.latest else { return };
         let (minute, ten_minutes) = (self.kept_for(MINUTE), self.kept_for(TEN_MINUTES));
         for biz in &mut stats.bizs {
-            let rates = |from: Option<&Look>| latest.rates(from?, biz.key);
+            let rates = |from: Option<&Sample>| latest.rates(from?, biz.key);
             biz.rates = Rates {
                 second: rates(self.before.as_ref()),
                 minute: rates(minute),
@@ -97,22 +97,23 @@ impl History {
         }
     }
 
-    /// The latest sample of at least this age. `None` before that time has passed.
-    fn kept_for(&self, time: Duration) -> Option<&Look> {
+    /// The latest kept sample of at least this age. `None` if no sample is so old.
+    fn kept_for(&self, time: Duration) -> Option<&Sample> {
         let latest = self.latest.as_ref()?;
-        let is_old = |look: &&Look| latest.at.saturating_duration_since(look.at) >= time;
+        let is_old = |look: &&Sample| latest.at.saturating_duration_since(look.at) >= time;
         self.kept.iter().rev().find(is_old)
     }
 }
 
-impl Look {
-    fn seconds_since(&self, before: &Look) -> f64 {
+impl Sample {
+    fn seconds_since(&self, before: &Sample) -> f64 {
         self.at.saturating_duration_since(before.at).as_secs_f64().max(1e-3)
     }
 
-    /// By slot and id: a process may be attached more than once, and a slot's owners change.
-    fn process(&self, which: &ProcessSnapshot) -> Option<&Busy> {
-        let is = |busy: &&Busy| (busy.slot, busy.pid) == (which.slot, which.pid);
+    /// Finds a process by slot and id. A process may be attached more than once, and a slot may
+    /// change its owner.
+    fn process(&self, which: &ProcessSnapshot) -> Option<&ProcessSample> {
+        let is = |busy: &&ProcessSample| (busy.slot, busy.pid) == (which.slot, which.pid);
         self.processes.iter().find(is)
     }
 
@@ -121,10 +122,10 @@ impl Look {
         Some(&self.items[found].1)
     }
 
-    /// Items per second since another sample.
-    fn rates(&self, from: &Look, key: BizKey) -> Option<[f64; OUTCOMES]> {
+    /// Items per second since an earlier sample.
+    fn rates(&self, from: &Sample, key: BizKey) -> Option<[f64; OUTCOMES]> {
         let is = self.items_of(key)?;
-        // A key that was not counted then counts as zero.
+        // A key without counts in the earlier sample counts as zero there.
         let was = from.items_of(key).copied().unwrap_or_default();
         let seconds = self.seconds_since(from);
         Some(std::array::from_fn(|at| is[at].saturating_sub(was[at]) as f64 / seconds))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::history_file::{Row, RowBiz, Step};
+use super::history_file::{HistoryBiz, HistoryRow, Resolution};
 use crate::protocol::element::Element;
 
 /// The most bytes of a business in a row: its name, and three figures with their names.
@@ -10,29 +10,29 @@ pub const BIZ_BYTES: usize = 64 + 3 * 20 + 40;
 
 /// Rows of the past, the oldest one first.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Past {
-    /// The length of each.
-    pub step: Step,
-    /// Those that are there.
-    pub rows: Vec<Row>,
+pub struct HistoryRange {
+    /// The step between rows.
+    pub step: Resolution,
+    /// The rows that exist.
+    pub rows: Vec<HistoryRow>,
 }
 
-impl Past {
-    /// The businesses of all rows together: to write them takes time.
+impl HistoryRange {
+    /// The number of businesses in all rows, which bounds the time to write them.
     pub fn cells(&self) -> usize {
         self.rows.iter().map(|row| row.bizs.len()).sum()
     }
 }
 
-/// Their element. `names` are those of businesses, fit for a document.
-pub fn history(past: &Past, names: &BTreeMap<u32, String>) -> Element {
+/// The rows as an element. `names` are the names of businesses, in a form fit for a document.
+pub fn history(past: &HistoryRange, names: &BTreeMap<u32, String>) -> Element {
     Element::new("history")
         .with("step-s", past.step.ms() / 1000)
         .listing("rows", past.rows.iter().map(|of| row(of, names)))
 }
 
-fn row(row: &Row, names: &BTreeMap<u32, String>) -> Element {
-    let biz = |biz: &RowBiz| {
+fn row(row: &HistoryRow, names: &BTreeMap<u32, String>) -> Element {
+    let biz = |biz: &HistoryBiz| {
         let name = match biz.id {
             Some(id) => names.get(&id).cloned().unwrap_or_else(|| id.to_string()),
             None => "others".to_owned(),

@@ -1,9 +1,9 @@
-//! data/history.mmap: what each second of the last five minutes and each minute of the last 24
-//! hours has counted. It is written and read by calls, in a size that never changes.
+//! data/history.mmap: the counts of each second of the last five minutes and of each minute of the
+//! last 24 hours. System calls read and write the file, and its size never changes.
 //!
-//! Invariant: of two states the newer one that is whole counts. It says up to which second rows
-//! count, and from which totals the next one is counted. So whichever write is a keeper's last, no
-//! second is counted twice, and what was counted meanwhile is in the next row.
+//! Invariant: of the two states, the newer whole one counts. It gives the last second whose row
+//! counts, and the totals from which the next second is counted. So whichever write is the last of
+//! a keeper, no second is counted twice, and counts since that state go into the next row.
 //!
 //! ```text
 //! page 0       0 "FRSHISTO" | 1 version
@@ -24,19 +24,19 @@ use frs_base::clock::Millis;
 use frs_base::hash::crc32c_words;
 use frs_base::sys;
 
-/// The file's name in the data directory.
+/// The name of the file in the data directory.
 pub const NAME: &str = "history.mmap";
 const MAGIC: u64 = u64::from_le_bytes(*b"FRSHISTO");
 const VERSION: u64 = 1;
 const PAGE_BYTES: usize = 4096;
 
-/// Businesses of a row. All others are together in one more.
+/// The most businesses with figures of their own in a row. One more entry sums up all others.
 pub const ROW_BIZS: usize = 256;
-/// Businesses whose totals are kept.
+/// The most businesses whose totals are kept.
 const STATE_BIZS: usize = 4098;
-/// No clock shows a later time. (In milliseconds: far from overflow.)
+/// A bound on times, in milliseconds. No clock shows a later time, and sums stay far from overflow.
 const LATEST_MS: Millis = 1 << 53;
-/// The id of all others. No business has it: ids begin at 1.
+/// The id of the entry that sums up other businesses. Ids of businesses begin at 1.
 const OTHERS: u64 = 0;
 
 const STATE_HEAD: usize = 5;
@@ -48,60 +48,60 @@ const ROWS_START: usize = PAGE_BYTES + 2 * STATE_BYTES;
 
 /// The length of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum Resolution {
     /// For the last five minutes.
     Second,
     /// For the last 24 hours.
     Minute,
 }
 
-impl Step {
-    /// Its length in milliseconds.
+impl Resolution {
+    /// The length of the step in milliseconds.
     pub const fn ms(self) -> u64 {
         match self {
-            Step::Second => 1000,
-            Step::Minute => 60_000,
+            Resolution::Second => 1000,
+            Resolution::Minute => 60_000,
         }
     }
 
     const fn rows(self) -> u64 {
         match self {
-            Step::Second => 300,
-            Step::Minute => 1440,
+            Resolution::Second => 300,
+            Resolution::Minute => 1440,
         }
     }
 
-    /// The longest time that its rows hold.
+    /// The longest time that the rows of this step cover.
     pub const fn span_ms(self) -> u64 {
         self.rows() * self.ms()
     }
 
-    /// The begin of the step that a time is in.
+    /// The start of the step that contains a time.
     pub const fn begin(self, time_ms: Millis) -> Millis {
         time_ms - time_ms % self.ms()
     }
 
-    /// The byte of the row that begins at a time.
+    /// The offset of the row that begins at a time.
     const fn byte(self, begin_ms: Millis) -> u64 {
         let before = match self {
-            Step::Second => 0,
-            Step::Minute => Step::Second.rows(),
+            Resolution::Second => 0,
+            Resolution::Minute => Resolution::Second.rows(),
         };
         ROWS_START as u64 + (before + begin_ms / self.ms() % self.rows()) * ROW_BYTES as u64
     }
 }
 
-/// The most rows of a kind.
-pub const MAX_ROWS: usize = Step::Minute.rows() as usize;
+/// The most rows of one step.
+pub const MAX_ROWS: usize = Resolution::Minute.rows() as usize;
 
 /// The size of the file.
 pub const BYTES: u64 =
-    ROWS_START as u64 + (Step::Second.rows() + Step::Minute.rows()) * ROW_BYTES as u64;
+    ROWS_START as u64 + (Resolution::Second.rows() + Resolution::Minute.rows()) * ROW_BYTES as u64;
 
-/// What one step has counted.
+/// The counts of one step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Row {
-    /// Its begin.
+pub struct HistoryRow {
+    /// The start of the step.
     pub time_ms: Millis,
     /// Requests answered.
     pub requests: u64,
@@ -111,39 +111,40 @@ pub struct Row {
     pub limited: u64,
     /// Items that failed.
     pub errors: u64,
-    /// Latency of requests, in microseconds. None: there was no request, or it is not known.
+    /// The median latency of requests, in microseconds. `None` if there was no request, or if it is
+    /// unknown.
     pub p50_us: Option<u32>,
-    /// The same.
+    /// The 99th percentile of the same latency.
     pub p99_us: Option<u32>,
-    /// The businesses with most items, then all others.
-    pub bizs: Vec<RowBiz>,
+    /// The businesses with the most items, then the sum of all others.
+    pub bizs: Vec<HistoryBiz>,
 }
 
 /// A business in a row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RowBiz {
-    /// Its id. None: all others.
+pub struct HistoryBiz {
+    /// The id of the business. `None` for the sum of all others.
     pub id: Option<u32>,
     /// Items that passed.
     pub allowed: u64,
     /// Items that were refused.
     pub limited: u64,
-    /// Latency of requests.
+    /// The 99th percentile of the latency of its requests, in microseconds.
     pub p99_us: Option<u32>,
 }
 
-/// All that was counted up to a time.
+/// All counts up to a time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// The begin of the last second that has a row.
+pub struct HistoryTotals {
+    /// The start of the last second that has a row.
     pub second_ms: Millis,
-    /// Requests.
+    /// All requests answered.
     pub requests: u64,
-    /// Of each business; 0 is the id of items that belong to none.
+    /// The counts of each business. Items of no known business have the id 0.
     pub bizs: BTreeMap<u32, BizTotals>,
 }
 
-/// All that was counted of a business.
+/// All counts of a business up to a time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(missing_docs)]
 pub struct BizTotals {
@@ -162,11 +163,11 @@ pub struct HistoryFile {
 }
 
 impl HistoryFile {
-    /// Opens the file of a data directory, or makes it. What is not whole is made anew. None:
-    /// another process has it.
+    /// Opens the file of a data directory, or creates it. A file that is not whole is created anew.
+    /// Returns `None` if another process has the file.
     ///
     /// # Errors
-    /// It cannot be read or made.
+    /// The file cannot be read or created.
     pub fn open(data_dir: &Path) -> io::Result<Option<HistoryFile>> {
         let path = data_dir.join(NAME);
         let mut options = OpenOptions::new();
@@ -190,7 +191,8 @@ impl HistoryFile {
         Ok(self.words == [MAGIC, VERSION])
     }
 
-    /// Makes the file anew: with blocks, so that a full disk is an error now and none later.
+    /// Creates the file anew. Allocates its blocks, so that a full disk is an error now rather than
+    /// later.
     fn make(&mut self) -> io::Result<()> {
         self.file.set_len(0)?;
         sys::allocate(&self.file, 0, BYTES)?;
@@ -198,9 +200,9 @@ impl HistoryFile {
         self.write(0, &[MAGIC, VERSION])
     }
 
-    /// Returns the state that counts, if there is one, and removes rows that begin later: they were
-    /// not committed.
-    pub fn recover(&mut self) -> io::Result<Option<Totals>> {
+    /// Returns the newer whole state, if there is one. Removes rows that begin later, because they
+    /// were not committed.
+    pub fn recover(&mut self) -> io::Result<Option<HistoryTotals>> {
         let mut newest = None;
         for copy in 0..2 {
             if let Some((sequence, totals)) = self.read_state(copy)?
@@ -217,7 +219,7 @@ impl HistoryFile {
     }
 
     fn remove_later(&mut self, last_ms: Millis) -> io::Result<()> {
-        for step in [Step::Second, Step::Minute] {
+        for step in [Resolution::Second, Resolution::Minute] {
             for nth in 0..step.rows() {
                 let byte = step.byte(nth * step.ms());
                 if self.read_row(byte)?.is_some_and(|row| row.time_ms > last_ms) {
@@ -228,8 +230,8 @@ impl HistoryFile {
         Ok(())
     }
 
-    /// Makes these totals those from which the next second is counted.
-    pub fn commit(&mut self, totals: &Totals) -> io::Result<()> {
+    /// Commits the totals from which the next second is counted.
+    pub fn commit(&mut self, totals: &HistoryTotals) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1).max(1);
         let count = totals.bizs.len().min(STATE_BIZS);
         let mut words = vec![0, self.sequence, totals.second_ms, totals.requests, count as u64];
@@ -240,7 +242,7 @@ impl HistoryFile {
         self.write(state_byte(self.sequence % 2), &words)
     }
 
-    fn read_state(&mut self, copy: u64) -> io::Result<Option<(u64, Totals)>> {
+    fn read_state(&mut self, copy: u64) -> io::Result<Option<(u64, HistoryTotals)>> {
         self.read(state_byte(copy), STATE_HEAD)?;
         let bizs = self.words[4] as usize;
         if self.words[1] == 0 || bizs > STATE_BIZS || self.words[2] > LATEST_MS {
@@ -256,11 +258,11 @@ impl HistoryFile {
             (id as u32, BizTotals { allowed, limited, errors })
         };
         let bizs = found.iter().map(biz).collect();
-        Ok(Some((words[1], Totals { second_ms: words[2], requests: words[3], bizs })))
+        Ok(Some((words[1], HistoryTotals { second_ms: words[2], requests: words[3], bizs })))
     }
 
     /// Writes a row.
-    pub fn write_row(&mut self, step: Step, row: &Row) -> io::Result<()> {
+    pub fn write_row(&mut self, step: Resolution, row: &HistoryRow) -> io::Result<()> {
         let quantile = |us: Option<u32>| u64::from(us.unwrap_or(u32::MAX));
         let mut words = vec![
             0,
@@ -280,9 +282,14 @@ impl HistoryFile {
         self.write(step.byte(row.time_ms), &words)
     }
 
-    /// The rows from a time on, the oldest one first. Rows of the future, and of another round, are
-    /// left out.
-    pub fn rows(&mut self, step: Step, since_ms: Millis, now_ms: Millis) -> io::Result<Vec<Row>> {
+    /// The rows from `since_ms` on, the oldest first. Leaves out rows of the future and rows that a
+    /// later round has not overwritten yet.
+    pub fn rows(
+        &mut self,
+        step: Resolution,
+        since_ms: Millis,
+        now_ms: Millis,
+    ) -> io::Result<Vec<HistoryRow>> {
         let oldest = now_ms.saturating_sub(step.span_ms() - step.ms()).max(since_ms);
         let mut rows = Vec::new();
         let mut begin_ms = step.begin(oldest);
@@ -294,7 +301,7 @@ impl HistoryFile {
         Ok(rows)
     }
 
-    fn read_row(&mut self, byte: u64) -> io::Result<Option<Row>> {
+    fn read_row(&mut self, byte: u64) -> io::Result<Option<HistoryRow>> {
         self.read(byte, ROW_HEAD)?;
         let bizs = self.words[7] as usize;
         if self.words[1] == 0 || bizs > ROW_BIZS + 1 {
@@ -307,13 +314,13 @@ impl HistoryFile {
         }
         let quantile = |us: u64| Some(us as u32).filter(|&us| us != u32::MAX);
         let (found, _) = words[ROW_HEAD..].as_chunks::<BIZ_WORDS>();
-        let biz = |&[id, allowed, limited, p99]: &[u64; BIZ_WORDS]| RowBiz {
+        let biz = |&[id, allowed, limited, p99]: &[u64; BIZ_WORDS]| HistoryBiz {
             id: (id != OTHERS).then_some(id as u32),
             allowed,
             limited,
             p99_us: quantile(p99),
         };
-        Ok(Some(Row {
+        Ok(Some(HistoryRow {
             time_ms: words[1],
             requests: words[2],
             allowed: words[3],
@@ -345,7 +352,7 @@ fn state_byte(copy: u64) -> u64 {
     PAGE_BYTES as u64 + copy * STATE_BYTES as u64
 }
 
-/// The check of all words but the first.
+/// The checksum of all words except the first.
 fn crc(words: &[u64]) -> u64 {
     u64::from(crc32c_words([words[1], words[2], words[3]], &words[4..]))
 }

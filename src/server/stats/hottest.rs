@@ -1,27 +1,27 @@
-//! The keys of each business that use most, as the sweep over all nodes finds them.
+//! The most used keys of each business, as found by the sweep over all nodes.
 //!
-//! Invariant: its memory is bounded by a number of keys for each of a number of businesses.
+//! Invariant: memory is bounded by a number of keys for each of a number of businesses.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use super::history::BIZS_MAX;
-use super::snapshot::{Hot, Stats};
+use super::snapshot::{HotKey, Stats};
 use frs_engine::Seen;
 
-/// How many keys of a business are kept.
+/// The most keys that are kept of a business.
 pub const KEYS: usize = 10;
 
 /// The hottest keys by the id of their business.
 #[derive(Debug, Default)]
 pub struct Hottest {
     /// The least used key of a business comes first.
-    bizs: BTreeMap<u32, BinaryHeap<Reverse<Ranked>>>,
+    bizs: BTreeMap<u32, BinaryHeap<Reverse<RankedKey>>>,
 }
 
-/// A key, ordered by what is used, then by the last use, then by the key itself.
+/// A key, ordered by its use, then by its last use, then by the key itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Ranked {
+struct RankedKey {
     used: u64,
     last_use_ms: u64,
     key: String,
@@ -34,25 +34,25 @@ impl Hottest {
             return;
         }
         let keys = self.bizs.entry(seen.biz_id).or_default();
-        let is_hot = |Reverse(least): &Reverse<Ranked>| {
+        let is_hot = |Reverse(least): &Reverse<RankedKey>| {
             (seen.used, seen.last_use_ms) > (least.used, least.last_use_ms)
         };
         if keys.len() < KEYS || keys.peek().is_some_and(is_hot) {
             let (used, last_use_ms) = (seen.used, seen.last_use_ms);
-            keys.push(Reverse(Ranked { used, last_use_ms, key: seen.key.to_string() }));
+            keys.push(Reverse(RankedKey { used, last_use_ms, key: seen.key.to_string() }));
             if keys.len() > KEYS {
                 keys.pop();
             }
         }
     }
 
-    /// Writes them into `stats`, the hottest first.
+    /// Writes the hottest keys into `stats`, the most used first.
     pub fn fill(&self, stats: &mut Stats) {
         for biz in &mut stats.bizs {
             let Some(keys) = biz.id().and_then(|id| self.bizs.get(&id)) else { continue };
-            let mut sorted: Vec<&Ranked> = keys.iter().map(|Reverse(ranked)| ranked).collect();
+            let mut sorted: Vec<&RankedKey> = keys.iter().map(|Reverse(ranked)| ranked).collect();
             sorted.sort_unstable_by(|one, other| other.cmp(one));
-            let hot = |ranked: &Ranked| Hot {
+            let hot = |ranked: &RankedKey| HotKey {
                 key: ranked.key.clone(),
                 used: ranked.used,
                 last_ms: ranked.last_use_ms,
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn the_hottest_are_kept_in_order() {
         let mut hottest = Hottest::default();
-        // Of equals, those used last. A key that used nothing is left out.
+        // Of keys with equal use, those used last are kept. A key without use is left out.
         for nth in 0..30 {
             note(&mut hottest, 1, &format!("k{nth}"), nth / 10, nth);
         }

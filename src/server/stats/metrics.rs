@@ -1,25 +1,23 @@
 //! The figures in the text format that Prometheus reads
 //! (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
 //!
-//! Invariant: each metric occurs once, with its HELP and TYPE before its samples, and with all of
-//! its labels. Names are escaped, and a key is never a label.
+//! Invariant: each metric occurs once, with HELP and TYPE before its samples. Each sample has all
+//! labels of its metric. Label values are escaped, and a key is never a label.
 
 use std::fmt::{self, Display, Write};
 use std::ops::RangeInclusive;
 
 use super::snapshot::{GroupSnapshot, LimitBounds, Stats};
 use crate::protocol::call::{Call, status_word};
+use frs_cluster::figures::{ClusterFunction, ClusterResult, LeaseCounter, LeaseState, SpillResult};
 use frs_engine::{ItemError, Outcome};
-use frs_store::counter::{
-    ClusterFunction, ClusterResult, Doubling, GroupCounter, Histogram, LeaseCounter, LeaseState,
-    REFUSERS, SpillResult,
-};
+use frs_store::counter::{Doubling, GroupCounter, Histogram, REFUSERS};
 use frs_store::{Counter, Sums};
 
 /// The media type of [`text`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The most limits whose settings are shown.
+/// The most limits whose settings are reported.
 const MAX_LIMITS: usize = 16_384;
 
 /// The most bytes of a business's metrics, without those of its limits.
@@ -27,7 +25,7 @@ pub const BIZ_BYTES: usize = 4 << 10;
 
 /// All metrics of a server.
 pub fn text(stats: &Stats) -> String {
-    let mut page = Page::default();
+    let mut page = MetricsPage::default();
     page.requests(&stats.sums);
     page.items(stats);
     page.limits(stats);
@@ -44,9 +42,9 @@ pub fn text(stats: &Stats) -> String {
 
 /// The text so far.
 #[derive(Debug, Default)]
-struct Page(String);
+struct MetricsPage(String);
 
-/// A label and its value.
+/// A label: its name and its value.
 #[derive(Debug, Clone, Copy)]
 struct Label<'a> {
     name: &'a str,
@@ -57,7 +55,7 @@ fn label<'a>(name: &'a str, value: &'a str) -> Label<'a> {
     Label { name, value }
 }
 
-/// The labels of a bucket.
+/// The labels of a bucket with this bound.
 fn with_bound<'a>(own: Option<Label<'a>>, bound: &'a str) -> Vec<Label<'a>> {
     own.into_iter().chain([label("le", bound)]).collect()
 }
@@ -91,7 +89,7 @@ fn seconds_of_ms(ms: u64) -> Seconds {
     Seconds(ms.saturating_mul(1000))
 }
 
-impl Page {
+impl MetricsPage {
     fn head(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
@@ -116,7 +114,8 @@ impl Page {
         self.histogram_samples(name, None, times, 0..=u64::MAX);
     }
 
-    /// The samples of a histogram, with the buckets of these bounds in microseconds.
+    /// The samples of a histogram. Leaves out buckets whose bound, in microseconds, is outside
+    /// `bounds_us`.
     fn histogram_samples(
         &mut self,
         name: &str,
@@ -194,7 +193,7 @@ impl Page {
                     last if last == REFUSERS - 1 => "others".to_owned(),
                     limit => limit.to_string(),
                 };
-                // Those of its limits that have refused nothing yet are there, too.
+                // Limits that have refused nothing yet are reported, too.
                 if count > 0 || (1..=biz.limits.len()).contains(&refuser) {
                     self.sample(NAME, &[label("biz", &name), label("limit", &limit)], count);
                 }
@@ -204,7 +203,7 @@ impl Page {
 
     fn biz_times(&mut self, stats: &Stats) {
         const NAME: &str = "frs_biz_request_seconds";
-        // 16 us to 1 s: a business has enough series.
+        // The bounds are 16 us to 1 s, to limit the number of series of a business.
         const BOUNDS_US: RangeInclusive<u64> = 1 << 4..=1 << 20;
         let help = "Time of a request by business, sampled: a worker's tick counts for the \
                     business of its last item.";
@@ -225,7 +224,7 @@ impl Page {
         });
     }
 
-    /// One sample of each limit that has a value.
+    /// One sample for each limit that has a value.
     fn by_limit<V: Display>(
         &mut self,
         stats: &Stats,
@@ -321,7 +320,7 @@ impl Page {
         self.by_group(groups, "frs_dropped_nodes_total", help, "reason", drops);
     }
 
-    /// What is so, or is not, of each group in the configuration.
+    /// A sample of 1 or 0 for each group in the configuration.
     fn of_named_groups(
         &mut self,
         groups: &[GroupSnapshot],
@@ -413,7 +412,7 @@ impl Page {
         self.histogram("frs_flush_seconds", help, &sums.flush_times);
         let help = "Flushes that failed: a loss of power would cost what was counted since.";
         self.one("frs_flush_errors_total", "counter", help, sums.count(Counter::FlushErrors));
-        // Nothing of it without checkpoints.
+        // A server without checkpoints reports none of the following.
         let Some(checkpoints) = &stats.checkpoints else { return };
         let help = "Time of a pass over all groups that made a checkpoint of each.";
         self.histogram("frs_checkpoint_seconds", help, &checkpoints.times);
@@ -426,12 +425,12 @@ impl Page {
         }
     }
 
-    /// Nothing of it without a cluster.
+    /// Reports the cluster, if the server has one.
     fn cluster(&mut self, stats: &Stats) {
         if !stats.has_cluster {
             return;
         }
-        let sums = &stats.sums.cluster;
+        let sums = &stats.cluster_sums;
         const REQUESTS: &str = "frs_cluster_requests_total";
         self.head(
             REQUESTS,
@@ -460,7 +459,7 @@ impl Page {
                 "Answers by which another machine has another configuration of a limit.",
                 LeaseCounter::Conflicts,
             ),
-            ("frs_lease_wants_total", "Items that asked for a lease.", LeaseCounter::Wants),
+            ("frs_lease_wants_total", "Items that asked for a lease.", LeaseCounter::Needs),
             (
                 "frs_lease_grants_total",
                 "Answers that granted what was needed.",
@@ -494,12 +493,8 @@ impl Page {
             self.sample("frs_cluster_up", &labels, u8::from(node.is_up));
         }
         self.head("frs_lease_uses", "gauge", "Uses of leases, by what is known of them.");
-        for (word, which) in [
-            ("unspent", LeaseState::Unspent),
-            ("held", LeaseState::Held),
-            ("unreported", LeaseState::Unreported),
-        ] {
-            self.sample("frs_lease_uses", &[label("state", word)], state.uses(which));
+        for which in LeaseState::ALL {
+            self.sample("frs_lease_uses", &[label("state", which.word())], state.uses(which));
         }
         const SPILLS: &str = "frs_spill_total";
         self.head(SPILLS, "counter", "Records spilled to the cluster, or asked for there.");

@@ -1,14 +1,16 @@
-//! Records what each second and each minute has counted in the history file.
+//! Records the counts of each second and each minute in the history file.
 //!
-//! Invariant: a second is counted once, also over restarts. Only the latency of the time in which
-//! nobody recorded is missing.
+//! Invariant: each second is counted once, even across restarts. Only latency is lost while no
+//! process records.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
 use super::history::BIZS_MAX;
-use super::history_file::{BizTotals, HistoryFile, ROW_BIZS, Row, RowBiz, Step, Totals};
+use super::history_file::{
+    BizTotals, HistoryBiz, HistoryFile, HistoryRow, HistoryTotals, ROW_BIZS, Resolution,
+};
 use frs_base::clock::Millis;
 use frs_engine::Outcome;
 use frs_store::Sums;
@@ -21,96 +23,101 @@ const NO_BIZ: u32 = 0;
 #[derive(Debug)]
 pub struct Recorder {
     file: HistoryFile,
-    last: Option<Totals>,
-    /// Latency up to the last second, and up to the running minute.
-    second: Option<Latency>,
-    minute: Option<Latency>,
+    last: Option<HistoryTotals>,
+    /// The latency counts at the last second, and at the start of the running minute.
+    second: Option<LatencyTotals>,
+    minute: Option<LatencyTotals>,
     /// The running minute.
-    running: Running,
+    running: OpenMinute,
 }
 
 /// The counts of latency up to a time.
 #[derive(Debug, Clone, Default)]
-struct Latency {
+struct LatencyTotals {
     all: Histogram,
     bizs: BTreeMap<u32, Histogram>,
 }
 
-/// The sum of the seconds of a minute.
+/// The sums of the seconds of a minute.
 #[derive(Debug, Default)]
-struct Running {
+struct OpenMinute {
     begin_ms: Millis,
     requests: u64,
     bizs: BTreeMap<u32, BizTotals>,
     others: BizTotals,
-    /// The minute as it was before a restart. Of latency the worse figure counts.
-    earlier: Option<Row>,
+    /// The row of the minute before a restart or a step of the clock. The larger latency counts.
+    earlier: Option<HistoryRow>,
 }
 
 impl Recorder {
-    /// The recorder of a data directory. None: another process records.
+    /// Opens the recorder of a data directory. Returns `None` if another process records.
     ///
     /// # Errors
     /// The file cannot be opened, or there is no room for it.
     pub fn open(data_dir: &Path) -> io::Result<Option<Recorder>> {
         let Some(mut file) = HistoryFile::open(data_dir)? else { return Ok(None) };
         let last = file.recover()?;
-        let mut running = Running::default();
+        let mut running = OpenMinute::default();
         if let Some(last) = &last {
-            running.begin_ms = Step::Minute.begin(last.second_ms);
-            for row in file.rows(Step::Second, running.begin_ms, last.second_ms)? {
+            running.begin_ms = Resolution::Minute.begin(last.second_ms);
+            for row in file.rows(Resolution::Second, running.begin_ms, last.second_ms)? {
                 running.add(&row);
             }
-            running.earlier = file.rows(Step::Minute, running.begin_ms, running.begin_ms)?.pop();
-            // As it was before a second that was not committed.
-            file.write_row(Step::Minute, &running.row(None))?;
+            running.earlier =
+                file.rows(Resolution::Minute, running.begin_ms, running.begin_ms)?.pop();
+            // The row of the minute loses a second that was not committed.
+            file.write_row(Resolution::Minute, &running.row(None))?;
         }
         Ok(Some(Recorder { file, last, second: None, minute: None, running }))
     }
 
     /// Records the second that has just ended.
     pub fn note(&mut self, now: Millis, sums: &Sums) -> io::Result<()> {
-        let second_ms = Step::Second.begin(now).saturating_sub(Step::Second.ms());
+        let second_ms = Resolution::Second.begin(now).saturating_sub(Resolution::Second.ms());
         if self.last.as_ref().is_some_and(|last| last.second_ms == second_ms) {
-            // Another process has just recorded it. What was counted since is in the next row.
+            // The last state already covers this second. Counts since then go into the next row.
             return Ok(());
         }
-        let totals = Totals::of(second_ms, sums);
-        let latency = Latency::of(sums);
+        let totals = HistoryTotals::of(second_ms, sums);
+        let latency = LatencyTotals::of(sums);
         if let Some(last) = &self.last {
             let of_second = self.second.as_ref().map(|before| latency.since(before));
             let row = row(&totals, last, of_second);
-            self.file.write_row(Step::Second, &row)?;
-            let minute_ms = Step::Minute.begin(second_ms);
+            self.file.write_row(Resolution::Second, &row)?;
+            let minute_ms = Resolution::Minute.begin(second_ms);
             if self.running.begin_ms != minute_ms {
-                self.running = Running::of(minute_ms, &mut self.file)?;
+                self.running = OpenMinute::of(minute_ms, &mut self.file)?;
                 self.minute.clone_from(&self.second);
             }
             self.running.add(&row);
             let before = self.minute.get_or_insert_with(|| latency.clone());
             let running = self.running.row(Some(latency.since(before)));
-            self.file.write_row(Step::Minute, &running)?;
+            self.file.write_row(Resolution::Minute, &running)?;
         }
         self.file.commit(&totals)?;
         (self.last, self.second) = (Some(totals), Some(latency));
         Ok(())
     }
 
-    /// The rows from a time on, by second if they reach back so far, else by minute.
-    pub fn rows(&mut self, back_ms: u64, now: Millis) -> io::Result<(Step, Vec<Row>)> {
-        let step = if back_ms <= Step::Second.span_ms() { Step::Second } else { Step::Minute };
+    /// The rows of the last `back_ms`: of seconds if their rows reach back so far, else of minutes.
+    pub fn rows(&mut self, back_ms: u64, now: Millis) -> io::Result<(Resolution, Vec<HistoryRow>)> {
+        let step = if back_ms <= Resolution::Second.span_ms() {
+            Resolution::Second
+        } else {
+            Resolution::Minute
+        };
         Ok((step, self.file.rows(step, now.saturating_sub(back_ms), now)?))
     }
 }
 
-impl Totals {
-    fn of(second_ms: Millis, sums: &Sums) -> Totals {
+impl HistoryTotals {
+    fn of(second_ms: Millis, sums: &Sums) -> HistoryTotals {
         let requests = sums.requests.as_flattened().iter().sum();
         let mut bizs: BTreeMap<u32, BizTotals> = BTreeMap::new();
         for (key, sums) in &sums.bizs {
             bizs.entry(id_of(*key)).or_default().add(&BizTotals::of(sums));
         }
-        Totals { second_ms, requests, bizs }
+        HistoryTotals { second_ms, requests, bizs }
     }
 }
 
@@ -122,7 +129,7 @@ const fn id_of(key: BizKey) -> u32 {
 }
 
 impl BizTotals {
-    /// What a list has decided is neither allowed nor limited.
+    /// Items that a list has decided count as neither allowed nor limited.
     fn of(sums: &BizSums) -> BizTotals {
         let [queries, updates] = &sums.items;
         let count = |outcomes: &[Outcome]| -> u64 {
@@ -154,19 +161,19 @@ impl BizTotals {
     }
 }
 
-/// What was counted since. Counts that went back began anew.
+/// The growth of a count. A count that went back has begun anew.
 const fn grown(now: u64, before: u64) -> u64 {
     if now >= before { now - before } else { now }
 }
 
-impl Latency {
-    fn of(sums: &Sums) -> Latency {
+impl LatencyTotals {
+    fn of(sums: &Sums) -> LatencyTotals {
         let bizs = sums.bizs.iter().take(BIZS_MAX);
         let bizs = bizs.map(|(key, sums)| (id_of(*key), sums.times.clone())).collect();
-        Latency { all: sums.request_times.clone(), bizs }
+        LatencyTotals { all: sums.request_times.clone(), bizs }
     }
 
-    fn since<'a>(&'a self, before: &'a Latency) -> LatencySpan<'a> {
+    fn since<'a>(&'a self, before: &'a LatencyTotals) -> LatencySpan<'a> {
         LatencySpan { now: self, before }
     }
 }
@@ -174,8 +181,8 @@ impl Latency {
 /// The latency between two times.
 #[derive(Debug, Clone, Copy)]
 struct LatencySpan<'a> {
-    now: &'a Latency,
-    before: &'a Latency,
+    now: &'a LatencyTotals,
+    before: &'a LatencyTotals,
 }
 
 impl LatencySpan<'_> {
@@ -183,7 +190,7 @@ impl LatencySpan<'_> {
         times_since(&self.now.all, &self.before.all)
     }
 
-    /// That of a business, of which it is known.
+    /// The latency of a business, if it is known.
     fn of_biz(self, id: u32) -> Option<Histogram> {
         let now = self.now.bizs.get(&id)?;
         let before = self.before.bizs.get(&id);
@@ -200,8 +207,12 @@ fn quantile(times: &Histogram, thousandths: u64) -> Option<u32> {
     times.quantile_us(thousandths).map(|us| u32::try_from(us).unwrap_or(u32::MAX - 1))
 }
 
-/// The row of the second that ended with `now`.
-fn row(now: &Totals, before: &Totals, latency: Option<LatencySpan<'_>>) -> Row {
+/// The row of the second that ends with `now`.
+fn row(
+    now: &HistoryTotals,
+    before: &HistoryTotals,
+    latency: Option<LatencySpan<'_>>,
+) -> HistoryRow {
     let bizs = now
         .bizs
         .iter()
@@ -210,14 +221,15 @@ fn row(now: &Totals, before: &Totals, latency: Option<LatencySpan<'_>>) -> Row {
     row_of(now.second_ms, requests, bizs.collect(), BizTotals::default(), latency)
 }
 
-/// A row of what these businesses have counted. `others` is what no row named one by one.
+/// A row with the counts of these businesses. `others` are counts that earlier rows did not give to
+/// a single business.
 fn row_of(
     time_ms: Millis,
     requests: u64,
     bizs: Vec<(u32, BizTotals)>,
     mut others: BizTotals,
     latency: Option<LatencySpan<'_>>,
-) -> Row {
+) -> HistoryRow {
     let mut all = others;
     bizs.iter().for_each(|(_, totals)| all.add(totals));
     let mut named: Vec<(u32, BizTotals)> =
@@ -229,9 +241,9 @@ fn row_of(
     let of_all = latency.map(LatencySpan::of_all);
     let of_all = |thousandths| quantile(of_all.as_ref()?, thousandths);
     let p99_us = |id: u32| quantile(&latency?.of_biz(id)?, 990);
-    let mut bizs: Vec<RowBiz> = named
+    let mut bizs: Vec<HistoryBiz> = named
         .iter()
-        .map(|(id, totals)| RowBiz {
+        .map(|(id, totals)| HistoryBiz {
             id: Some(*id),
             allowed: totals.allowed,
             limited: totals.limited,
@@ -240,9 +252,9 @@ fn row_of(
         .collect();
     if others.items() > 0 {
         let BizTotals { allowed, limited, .. } = others;
-        bizs.push(RowBiz { id: None, allowed, limited, p99_us: None });
+        bizs.push(HistoryBiz { id: None, allowed, limited, p99_us: None });
     }
-    Row {
+    HistoryRow {
         time_ms,
         requests,
         allowed: all.allowed,
@@ -254,18 +266,18 @@ fn row_of(
     }
 }
 
-impl Running {
-    /// A minute that begins, or goes on after the clock has stepped back into it.
-    fn of(begin_ms: Millis, file: &mut HistoryFile) -> io::Result<Running> {
-        let mut running = Running { begin_ms, ..Running::default() };
-        if let Some(earlier) = file.rows(Step::Minute, begin_ms, begin_ms)?.pop() {
+impl OpenMinute {
+    /// A minute that begins, or continues after the clock has stepped back into it.
+    fn of(begin_ms: Millis, file: &mut HistoryFile) -> io::Result<OpenMinute> {
+        let mut running = OpenMinute { begin_ms, ..OpenMinute::default() };
+        if let Some(earlier) = file.rows(Resolution::Minute, begin_ms, begin_ms)?.pop() {
             running.add(&earlier);
             running.earlier = Some(earlier);
         }
         Ok(running)
     }
 
-    fn add(&mut self, row: &Row) {
+    fn add(&mut self, row: &HistoryRow) {
         self.requests += row.requests;
         let (mut allowed, mut limited) = (row.allowed, row.limited);
         for biz in &row.bizs {
@@ -279,7 +291,7 @@ impl Running {
         self.others.add(&BizTotals { allowed, limited, errors: row.errors });
     }
 
-    fn row(&self, latency: Option<LatencySpan<'_>>) -> Row {
+    fn row(&self, latency: Option<LatencySpan<'_>>) -> HistoryRow {
         let bizs = self.bizs.iter().map(|(id, totals)| (*id, *totals)).collect();
         let mut row = row_of(self.begin_ms, self.requests, bizs, self.others, latency);
         if let Some(earlier) = &self.earlier {

@@ -1,16 +1,15 @@
-//! A server's counts and state, gathered in one value for the metrics, the pages and the tools.
+//! A server's counts and state in one value, gathered for the metrics, the pages and the tools.
 //!
-//! Invariant: gathering takes no semaphore and writes nothing, so it delays no process. The figures
-//! of one value may be some requests apart: each is read once.
+//! Invariant: gathering takes no semaphore and writes nothing, so it delays no process. Each figure
+//! is read once, so the figures of one value may differ by some requests.
 
-use super::history_document::Past;
+use super::history_document::HistoryRange;
 use frs_base::clock::Millis;
 use frs_base::sys;
+use frs_cluster::figures::{ClusterState, ClusterSums};
 use frs_conf::{Biz, Conf, Geometry, MoveMode, Policy, limit_words};
 use frs_engine::Role;
-use frs_store::counter::{
-    BizKey, BizSums, ClusterState, GroupKey, GroupSums, Histogram, OUTCOMES, REFUSERS,
-};
+use frs_store::counter::{BizKey, BizSums, GroupKey, GroupSums, Histogram, OUTCOMES, REFUSERS};
 use frs_store::{self as store, CheckpointCounts, MasterCounts, Runtime, SlotStatus, Sums};
 
 /// A server's counts and state.
@@ -26,14 +25,16 @@ pub struct Stats {
     pub degraded: bool,
     /// Whether the last flush failed.
     pub flush_failed: bool,
-    /// The passes that make checkpoints. None: there are no checkpoints.
+    /// The passes that make checkpoints. `None` if the configuration asks for none.
     pub checkpoints: Option<CheckpointCounts>,
     /// The counts of the master: start, restarts, reloads.
     pub master: MasterCounts,
-    /// The sums of all attached processes' counts.
+    /// The sums of the counts of all attached processes.
     pub sums: Sums,
-    /// What the courier sees of the cluster. None: there is no cluster, or no courier lives.
+    /// The cluster as the courier sees it. `None` if there is no cluster, or no living courier.
     pub cluster: Option<ClusterState>,
+    /// The sums of what couriers have counted.
+    pub cluster_sums: ClusterSums,
     /// Whether there is a cluster.
     pub has_cluster: bool,
     /// The living attached processes.
@@ -41,115 +42,117 @@ pub struct Stats {
     /// The groups of the configuration, then other groups with counts.
     pub groups: Vec<GroupSnapshot>,
     /// The businesses of the configuration, then the counts of others.
-    pub bizs: Vec<Counted>,
-    /// The past, where it is asked for. The caller that knows it fills this in.
-    pub past: Option<Past>,
+    pub bizs: Vec<BizSnapshot>,
+    /// The past, if it is requested. The owner of the history fills it in.
+    pub past: Option<HistoryRange>,
 }
 
 /// An attached process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessSnapshot {
-    /// Its slot.
+    /// The slot of the process.
     pub slot: u32,
-    /// Its process id.
+    /// The id of the process.
     pub pid: u32,
     /// `worker`, `keeper`, `courier`, `envoy`, `admin`, `program`, `prepare` or `unknown`.
     pub role: &'static str,
-    /// How often a process in its place died and was replaced. `None` for a program.
+    /// How often a process in this place died and was replaced. `None` for a program.
     pub restarts: Option<u64>,
-    /// Generation of the configuration that it has acknowledged.
+    /// The generation of the configuration that the process has acknowledged.
     pub generation: u64,
-    /// Processor time in milliseconds. `None` if /proc does not say.
+    /// Processor time in milliseconds. `None` if /proc does not tell it.
     pub cpu_ms: Option<u64>,
     /// Open connections.
     pub connections: u64,
     /// Clients that wait for leases.
     pub parked: u64,
-    /// Requests answered in its slot, including those of the slot's earlier owners.
+    /// Requests counted in the slot, including those of its earlier owners.
     pub requests: u64,
-    /// Requests per second, in the last second. `None` before it has passed.
+    /// Requests per second over the last second. `None` before a second has passed.
     pub requests_per_s: Option<f64>,
-    /// Share of a processor, in the last second. `None` before it has passed.
+    /// The share of a processor over the last second. `None` before a second has passed.
     pub cpu_share: Option<f64>,
 }
 
 /// A group and its counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupSnapshot {
-    /// Which.
+    /// The group.
     pub key: GroupKey,
-    /// Its geometry. `None` if the configuration does not name it.
+    /// The geometry of the group. `None` if the configuration does not name the group.
     pub geometry: Option<Geometry>,
-    /// Whether it is served. If not, its items answer `store`.
+    /// Whether the group is served. If not, its items answer `store`.
     pub served: bool,
-    /// Whether, and how, its nodes move from files of another geometry.
+    /// How nodes of the group move from files of another geometry. `None` if they do not move.
     pub moving: Option<MoveMode>,
-    /// When its newest complete checkpoint began. None: it has none, or there are none.
+    /// When the newest complete checkpoint of the group began. `None` if there is none.
     pub checkpoint_ms: Option<Millis>,
-    /// Its counts.
+    /// The counts of the group.
     pub sums: GroupSums,
 }
 
 /// A business and its counts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Counted {
-    /// Which.
+pub struct BizSnapshot {
+    /// The id of the business, or a key for several businesses.
     pub key: BizKey,
-    /// Its name. `None` if the configuration does not name it.
+    /// The name of the business. `None` if the configuration does not name it.
     pub name: Option<String>,
-    /// Its limits as text.
+    /// The limits of the business as text.
     pub limits: Vec<String>,
-    /// What its limits allow, in the order of their numbers.
+    /// The bounds of the limits, in the order of their numbers.
     pub bounds: Vec<LimitBounds>,
-    /// Machines share its limits.
+    /// Whether machines share the limits of the business.
     pub is_shared: bool,
     /// Items of Queries and of Updates, by [`Outcome`](frs_engine::Outcome).
     pub items: [[u64; OUTCOMES]; 2],
-    /// Refused Updates, by what has refused them: see [`refuser`](frs_store::counter::refuser).
+    /// Refused Updates, by the limit or ban that refused them: see
+    /// [`refuser`](frs_store::counter::refuser).
     pub refusals: [u64; REFUSERS],
-    /// Times of requests. A tick's requests all count for the business of the last item in it.
+    /// Times of requests. All requests of a tick count for the business of its last item.
     pub times: Histogram,
-    /// The recent rates of those items.
+    /// The recent rates of these items.
     pub rates: Rates,
-    /// The keys that use most, from the last sweep. The caller that knows them fills this in.
-    pub hottest: Vec<Hot>,
+    /// The keys with the most use, from the last sweep. The owner of the sweep's result fills them
+    /// in.
+    pub hottest: Vec<HotKey>,
 }
 
-/// What a limit allows a key that has no rule of its own.
+/// The bounds of a limit for a key without a rule of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitBounds {
-    /// Its max, or the burst of its bucket. None: it only counts.
+    /// The max of the limit, or the burst of its bucket. `None` if the limit only counts.
     pub max: Option<u64>,
-    /// The time in which a key may use that again and again, in microseconds. None: it has none
-    /// that is always the same.
+    /// The time in which a key may use `max` again and again, in microseconds. `None` if there is
+    /// no fixed period.
     pub period_us: Option<u64>,
 }
 
 /// Items per second by [`Outcome`](frs_engine::Outcome), Queries and Updates together. Each is
-/// `None` before its time has passed.
+/// `None` before its period has passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Rates {
-    /// In the last second.
+    /// Over the last second.
     pub second: Option<[f64; OUTCOMES]>,
-    /// In the last minute.
+    /// Over the last minute.
     pub minute: Option<[f64; OUTCOMES]>,
-    /// In the last ten minutes.
+    /// Over the last ten minutes.
     pub ten_minutes: Option<[f64; OUTCOMES]>,
 }
 
-/// A key of a business that uses much.
+/// A key with much use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hot {
+pub struct HotKey {
     /// The stored key as text.
     pub key: String,
     /// The amount charged in the current window.
     pub used: u64,
-    /// When it was used last, milliseconds.
+    /// The time of its last use.
     pub last_ms: Millis,
 }
 
 impl GroupSnapshot {
-    /// Its name.
+    /// The name of the group.
     pub fn name(&self) -> &str {
         match &self.key {
             GroupKey::Name(name) => name,
@@ -158,13 +161,14 @@ impl GroupSnapshot {
     }
 }
 
-impl Counted {
-    /// Whether it is one business that map.xml does not name: only its counters exist.
+impl BizSnapshot {
+    /// Whether this is a single business that map.xml does not name, so that only its counters
+    /// exist.
     pub fn is_removed(&self) -> bool {
         self.id().is_some() && self.name.is_none()
     }
 
-    /// Its id, if it is one business.
+    /// The id, if this is a single business.
     pub fn id(&self) -> Option<u32> {
         match self.key {
             BizKey::Id(id) => Some(id),
@@ -172,7 +176,7 @@ impl Counted {
         }
     }
 
-    /// A short label: its name, else its id in digits.
+    /// A short label: the name of the business, else its id in digits.
     pub fn label(&self) -> String {
         match (&self.name, self.key) {
             (Some(name), _) => name.clone(),
@@ -184,12 +188,12 @@ impl Counted {
 }
 
 impl Stats {
-    /// How many living processes have this role.
+    /// The number of living processes with this role.
     pub fn processes_of(&self, role: &str) -> usize {
         self.processes.iter().filter(|process| process.role == role).count()
     }
 
-    /// Requests of all processes that wait for leases.
+    /// Clients of all processes that wait for leases.
     pub fn parked(&self) -> u64 {
         self.processes.iter().map(|process| process.parked).sum()
     }
@@ -200,8 +204,8 @@ impl Stats {
     }
 }
 
-/// Gathers the figures of a server whose configuration in force is `conf`, without rates, which
-/// need two samples.
+/// Gathers the figures of a server whose configuration in force is `conf`. Rates are missing,
+/// because they need two samples.
 pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
     let sums = runtime.sums();
     Stats {
@@ -213,6 +217,7 @@ pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
         checkpoints: conf.srv.data.checkpoint.map(|_| runtime.checkpoint_counts()),
         master: runtime.master_counts(),
         cluster: cluster(runtime),
+        cluster_sums: ClusterSums::of(&sums.extension),
         has_cluster: conf.srv.cluster.is_some(),
         processes: processes(runtime),
         groups: groups(runtime, &sums, conf),
@@ -222,12 +227,12 @@ pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
     }
 }
 
-/// What the living courier sees. In an upgrade there are two for a moment: the one that knows nodes
-/// serves.
+/// The cluster as the living courier sees it. During an upgrade there may be two couriers. The one
+/// that has reached the most nodes counts.
 pub(crate) fn cluster(runtime: &Runtime) -> Option<ClusterState> {
     let living = runtime.slots().into_iter().filter(|slot| slot.alive);
-    let couriers = living.filter(|slot| slot.role == Role::Courier as u32);
-    let states = couriers.map(|slot| runtime.cluster_state(slot.slot));
+    let couriers = living.filter(|slot| slot.role == Role::Cluster as u32);
+    let states = couriers.map(|slot| ClusterState::of(runtime.extension_of(slot.slot)));
     states.max_by_key(|state| state.nodes.iter().filter(|node| node.is_up).count())
 }
 
@@ -259,7 +264,7 @@ pub fn role_word(role: u32) -> &'static str {
         store::ROLE_PREPARE => "prepare",
         role if role == Role::Worker as u32 => "worker",
         role if role == Role::Keeper as u32 => "keeper",
-        role if role == Role::Courier as u32 => "courier",
+        role if role == Role::Cluster as u32 => "courier",
         role if role == Role::Program as u32 => "program",
         role if role == Role::Admin as u32 => "admin",
         role if role == Role::Envoy as u32 => "envoy",
@@ -295,9 +300,9 @@ fn groups(runtime: &Runtime, sums: &Sums, conf: &Conf) -> Vec<GroupSnapshot> {
     named.chain(gone).collect()
 }
 
-fn bizs(sums: &Sums, conf: &Conf) -> Vec<Counted> {
+fn bizs(sums: &Sums, conf: &Conf) -> Vec<BizSnapshot> {
     let mut sums = sums.bizs.clone();
-    let mut counted: Vec<Counted> = conf
+    let mut counted: Vec<BizSnapshot> = conf
         .map
         .bizs
         .iter()
@@ -307,7 +312,7 @@ fn bizs(sums: &Sums, conf: &Conf) -> Vec<Counted> {
             let is_shared = biz.sharing.is_some();
             let sums = sums.remove(&key).unwrap_or_default();
             let (limits, bounds) = (limits(biz), bounds(biz));
-            Counted { name, limits, bounds, is_shared, ..counted_of(key, sums) }
+            BizSnapshot { name, limits, bounds, is_shared, ..counted_of(key, sums) }
         })
         .collect();
     counted.extend(sums.into_iter().map(|(key, sums)| counted_of(key, sums)));
@@ -315,12 +320,12 @@ fn bizs(sums: &Sums, conf: &Conf) -> Vec<Counted> {
 }
 
 #[cfg(test)]
-pub(crate) fn unnamed(id: u32) -> Counted {
+pub(crate) fn unnamed(id: u32) -> BizSnapshot {
     counted_of(BizKey::Id(id), BizSums::default())
 }
 
-fn counted_of(key: BizKey, sums: BizSums) -> Counted {
-    Counted {
+fn counted_of(key: BizKey, sums: BizSums) -> BizSnapshot {
+    BizSnapshot {
         key,
         name: None,
         limits: Vec::new(),
@@ -344,7 +349,7 @@ fn limits(biz: &Biz) -> Vec<String> {
     biz.limits.iter().map(limit_words).collect()
 }
 
-/// The figures of the server of a data directory, by its configuration in force: for tests.
+/// The figures of the server of a data directory, by its configuration in force. For tests.
 #[cfg(any(test, feature = "testing"))]
 pub fn collect(data_dir: &std::path::Path) -> Stats {
     let runtime = Runtime::open_for_reading(data_dir).expect("there is a server");
@@ -373,7 +378,7 @@ mod tests {
         let world = World::new(&map("one", 1, "a"));
         world.attach().update("a", "k", NOW);
         let second = map("two", 2, "b");
-        // Like a reload: made and checked before it is put in force.
+        // As in a reload, the groups are created and checked before the configuration is in force.
         let conf = World::of(&world.dir, &second);
         conf.prepare();
         world.publish(&second, 2);

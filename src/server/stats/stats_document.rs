@@ -1,27 +1,26 @@
 //! The figures as a document, in JSON or XML.
 //!
-//! Invariant: both formats are written from one tree, so they say the same, also of a key: a
-//! character that XML forbids is U+FFFD in both.
+//! Invariant: both formats are written from one tree, so they have the same content. In both,
+//! U+FFFD replaces a character of a key that XML forbids.
 
 use super::history_document::history;
-use super::snapshot::{Counted, GroupSnapshot, Hot, ProcessSnapshot, Rates, Stats};
+use super::snapshot::{BizSnapshot, GroupSnapshot, HotKey, ProcessSnapshot, Rates, Stats};
 use std::collections::BTreeMap;
 
 use crate::protocol::call::{Call, status_word};
 use crate::protocol::element::{Element, Layout, Value};
 use crate::protocol::{Format, xml};
+use frs_cluster::figures::{ClusterNodeState, LeaseCounter, LeaseState};
 use frs_conf::MoveMode;
 use frs_engine::{ItemError, Outcome};
 use frs_store::Counter;
-use frs_store::counter::{
-    ClusterNodeState, GroupCounter, Histogram, LeaseCounter, LeaseState, OUTCOMES, REFUSERS,
-};
+use frs_store::counter::{GroupCounter, Histogram, OUTCOMES, REFUSERS};
 
 /// The reported quantiles of latency: name and thousandths.
 const QUANTILES: [(&str, u64); 4] =
     [("p50-us", 500), ("p90-us", 900), ("p99-us", 990), ("p999-us", 999)];
 
-/// The document in a format.
+/// The document in one format.
 pub fn stats_text(stats: &Stats, format: Format) -> String {
     root(stats).document(format, Layout::Dense)
 }
@@ -38,7 +37,8 @@ fn root(stats: &Stats) -> Element {
         .listing("bizs", stats.bizs.iter().map(biz));
     let root = if stats.has_cluster { root.holding_one(cluster(stats)) } else { root };
     let Some(past) = &stats.past else { return root };
-    let name = |biz: &Counted| Some((biz.id()?, xml::replace_forbidden(&biz.label()).into_owned()));
+    let name =
+        |biz: &BizSnapshot| Some((biz.id()?, xml::replace_forbidden(&biz.label()).into_owned()));
     let names: BTreeMap<u32, String> = stats.bizs.iter().filter_map(name).collect();
     root.holding_one(history(past, &names))
 }
@@ -64,26 +64,12 @@ fn server(stats: &Stats) -> Element {
         .with_some("last-refused", time(master.reloaded_ms[1]))
 }
 
-/// The cluster of shared limits, where there is one.
+/// The cluster that shares limits.
 fn cluster(stats: &Stats) -> Element {
-    const COUNTERS: [(&str, LeaseCounter); 7] = [
-        ("wants", LeaseCounter::Wants),
-        ("grants", LeaseCounter::Grants),
-        ("returns", LeaseCounter::Returns),
-        ("recalls", LeaseCounter::Recalls),
-        ("claims", LeaseCounter::Claims),
-        ("over", LeaseCounter::Over),
-        ("conflicts", LeaseCounter::Conflicts),
-    ];
     const WAITS: [(&str, Counter); 3] = [
         ("answered", Counter::WaitsAnswered),
         ("missed", Counter::WaitsMissed),
         ("unreachable", Counter::WaitsUnreachable),
-    ];
-    const USES: [(&str, LeaseState); 3] = [
-        ("unspent", LeaseState::Unspent),
-        ("held", LeaseState::Held),
-        ("unreported", LeaseState::Unreported),
     ];
     let shared = stats.bizs.iter().filter(|biz| biz.is_shared).flat_map(|biz| &biz.items);
     let items: u64 = shared.flatten().sum();
@@ -91,10 +77,12 @@ fn cluster(stats: &Stats) -> Element {
     let sums = &stats.sums;
     let waits = Element::new("waits").with("now", stats.parked());
     let waits = WAITS.iter().fold(waits, |all, (name, which)| all.with(name, sums.count(*which)));
-    let leases = COUNTERS.iter().fold(Element::new("leases"), |all, (name, which)| {
-        all.with(name, sums.cluster.count(*which))
+    let leases = LeaseCounter::ALL.into_iter().fold(Element::new("leases"), |all, which| {
+        all.with(which.word(), stats.cluster_sums.count(which))
     });
-    let leases = USES.iter().fold(leases, |all, (name, which)| all.with(name, state.uses(*which)));
+    let leases = LeaseState::ALL
+        .into_iter()
+        .fold(leases, |all, which| all.with(which.word(), state.uses(which)));
     let node = |node: &ClusterNodeState| {
         let address = xml::replace_forbidden(&node.address);
         Element::new("node").with("address", address).with("up", node.is_up)
@@ -207,7 +195,7 @@ fn move_word(mode: MoveMode) -> &'static str {
     }
 }
 
-fn biz(biz: &Counted) -> Element {
+fn biz(biz: &BizSnapshot) -> Element {
     let [queries, updates] = &biz.items;
     let limit = |words: &String| Element::new("limit").with("words", xml::replace_forbidden(words));
     Element::new("biz")
@@ -223,9 +211,9 @@ fn biz(biz: &Counted) -> Element {
         .listing("hottest", biz.hottest.iter().map(hot))
 }
 
-/// Refused Updates by each limit, the first one first. The tenth figure is that of all limits from
-/// there on.
-fn refusals(biz: &Counted) -> &[u64] {
+/// Refused Updates by each limit, in order. The tenth figure sums up the tenth and all later
+/// limits.
+fn refusals(biz: &BizSnapshot) -> &[u64] {
     &biz.refusals[1..=biz.limits.len().min(REFUSERS - 1)]
 }
 
@@ -234,7 +222,7 @@ fn with_outcomes(element: Element, counts: impl Iterator<Item = impl Into<Value>
     counts.fold(element, |element, (outcome, count)| element.with(outcome.word(), count))
 }
 
-/// Items per second over each period, which is in milliseconds.
+/// The rates of items over each known period. `over` is the period in milliseconds.
 fn rates(rates: &Rates) -> impl Iterator<Item = Element> {
     let known = [(1000, rates.second), (60_000, rates.minute), (600_000, rates.ten_minutes)];
     let known = known.into_iter().filter_map(|(over_ms, rates)| Some((over_ms, rates?)));
@@ -243,7 +231,7 @@ fn rates(rates: &Rates) -> impl Iterator<Item = Element> {
     })
 }
 
-fn hot(hot: &Hot) -> Element {
+fn hot(hot: &HotKey) -> Element {
     Element::new("node")
         .with("key", xml::replace_forbidden(&hot.key))
         .with("used", hot.used)

@@ -1,8 +1,10 @@
-//! Accepting: a worker's listeners, and how it accepts clients from them. Its listeners are those
-//! of its own listener sets, those it serves for a neighbour, and the shared sockets.
+//! Accepting: the listeners of a worker, and the connections it accepts from them. A worker has the
+//! listeners of its own listener sets, those of the sets it serves for a neighbour, and the shared
+//! sockets.
 //!
-//! Invariant: after an accept fails for lack of descriptors or memory, the worker tries again after
-//! a pause. Nothing spins, and the master's copy of the listener keeps the queue.
+//! Invariant: if an accept fails for lack of descriptors or memory, the worker pauses before it
+//! tries again, so it never spins. The connections stay in the kernel's queue meanwhile, because
+//! the master keeps its copy of the listener open.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,24 +17,23 @@ use crate::net::face::Face;
 use crate::net::listeners::SharedListener;
 use crate::net::stream::Stream;
 
-/// The most connections accepted in a tick. The others wait in the kernel's queues for the next
-/// one.
+/// The most connections accepted in a tick. The others stay in the kernel's queues.
 pub const ACCEPTS_PER_TICK: usize = 64;
-/// The pause after the system had no descriptor or memory for a connection.
+/// How long a worker does not accept after the system had no descriptor or memory for a connection.
 const PAUSE_MS: u64 = 100;
-/// A pause is logged if the one before is at least this long ago.
+/// A pause is logged if the previous one ended at least this long ago.
 const QUIET_MS: u64 = 10_000;
 
 #[derive(Debug)]
-enum Socket {
+enum ListenerSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
 #[derive(Debug)]
-struct Listener {
-    socket: Socket,
-    /// `None`: shared by all workers.
+struct WorkerListener {
+    socket: ListenerSocket,
+    /// `None` for a socket that all workers share.
     set: Option<u16>,
     face: Face,
     /// A client may be waiting.
@@ -41,9 +42,9 @@ struct Listener {
 
 /// All listeners of a worker.
 #[derive(Debug)]
-pub struct Listeners {
-    listeners: Vec<Option<Listener>>,
-    /// What is spoken on the listeners of a set, in their order.
+pub struct WorkerListeners {
+    listeners: Vec<Option<WorkerListener>>,
+    /// The protocol of each listener of a set, in their order.
     faces: Vec<Face>,
     first_token: usize,
     /// The listener that was tried last.
@@ -53,20 +54,20 @@ pub struct Listeners {
 
 /// An accepted client.
 #[derive(Debug)]
-pub struct Accepted {
-    /// Its socket.
+pub struct AcceptedClient {
+    /// The socket of the client.
     pub stream: Stream,
     /// `None` on a unix socket.
     pub peer: Option<IpAddr>,
-    /// What it speaks.
+    /// The protocol of the listener.
     pub face: Face,
 }
 
-impl Listeners {
+impl WorkerListeners {
     /// An empty list, for sets whose listeners have these faces, in this order. The listeners'
     /// tokens begin with `first_token`.
-    pub fn new(first_token: usize, faces: Vec<Face>) -> Listeners {
-        Listeners { listeners: Vec::new(), faces, first_token, last: 0, paused_until_ms: 0 }
+    pub fn new(first_token: usize, faces: Vec<Face>) -> WorkerListeners {
+        WorkerListeners { listeners: Vec::new(), faces, first_token, last: 0, paused_until_ms: 0 }
     }
 
     /// Adds the TCP listeners of a listener set.
@@ -78,8 +79,8 @@ impl Listeners {
     ) -> io::Result<()> {
         for (at, listener) in listeners.into_iter().enumerate() {
             let Some(&face) = self.faces.get(at) else { break };
-            let socket = Socket::Tcp(TcpListener::from_std(listener));
-            self.open(registry, Listener { socket, set: Some(set), face, ready: true })?;
+            let socket = ListenerSocket::Tcp(TcpListener::from_std(listener));
+            self.open(registry, WorkerListener { socket, set: Some(set), face, ready: true })?;
         }
         Ok(())
     }
@@ -87,11 +88,11 @@ impl Listeners {
     /// Adds a unix socket.
     pub fn open_unix(&mut self, registry: &Registry, shared: SharedListener) -> io::Result<()> {
         let SharedListener { listener, face } = shared;
-        let socket = Socket::Unix(UnixListener::from_std(listener));
-        self.open(registry, Listener { socket, set: None, face, ready: true })
+        let socket = ListenerSocket::Unix(UnixListener::from_std(listener));
+        self.open(registry, WorkerListener { socket, set: None, face, ready: true })
     }
 
-    fn open(&mut self, registry: &Registry, mut listener: Listener) -> io::Result<()> {
+    fn open(&mut self, registry: &Registry, mut listener: WorkerListener) -> io::Result<()> {
         let free = self.listeners.iter().position(Option::is_none).unwrap_or(self.listeners.len());
         let token = Token(self.first_token + free);
         listener.socket.source().register(registry, token, Interest::READABLE)?;
@@ -116,19 +117,20 @@ impl Listeners {
     fn close_where(
         &mut self,
         registry: &Registry,
-        to_close: impl Fn(&Listener) -> bool,
+        to_close: impl Fn(&WorkerListener) -> bool,
     ) -> io::Result<()> {
         for entry in &mut self.listeners {
             if let Some(mut listener) = entry.take_if(|listener| to_close(listener)) {
-                // The master's copy keeps the description open, so closing alone would leave it in
-                // the epoll set.
+                // The master's copy keeps the file description open, so a close alone would leave
+                // the listener in the epoll set.
                 listener.socket.source().deregister(registry)?;
             }
         }
         Ok(())
     }
 
-    /// Notes that a client waits at this listener. False if the token is no listener's.
+    /// Notes that a client waits at this listener. Returns false if the token belongs to no
+    /// listener.
     pub fn mark_ready(&mut self, token: Token) -> bool {
         let Some(index) = token.0.checked_sub(self.first_token) else { return false };
         match self.listeners.get_mut(index) {
@@ -158,9 +160,9 @@ impl Listeners {
         self.is_ready().then_some(self.paused_until_ms)
     }
 
-    /// Accepts the next client. `None` if none waits, or if the system has no room, which starts a
-    /// pause.
-    pub fn accept(&mut self, now_ms: u64) -> Option<Accepted> {
+    /// Accepts the next client. Returns `None` if no client waits, or if the system lacks
+    /// resources. The latter starts a pause.
+    pub fn accept(&mut self, now_ms: u64) -> Option<AcceptedClient> {
         self.accept_next().unwrap_or_else(|error| {
             if self.paused_until_ms + QUIET_MS <= now_ms {
                 tracing::warn!(%error, pause_ms = PAUSE_MS, "cannot accept connections");
@@ -171,7 +173,7 @@ impl Listeners {
     }
 
     /// Takes the listeners in turn.
-    fn accept_next(&mut self) -> io::Result<Option<Accepted>> {
+    fn accept_next(&mut self) -> io::Result<Option<AcceptedClient>> {
         for _ in 0..self.listeners.len() {
             self.last = (self.last + 1) % self.listeners.len();
             let Some(listener) =
@@ -183,7 +185,7 @@ impl Listeners {
                 Ok(accepted) => return Ok(Some(accepted)),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => listener.ready = false,
-                    // The client or its network is the cause: it has gone already.
+                    // The client or its network caused the error, and the client has already gone.
                     kind if is_clients(kind) => {}
                     _ => return Err(error),
                 },
@@ -206,29 +208,30 @@ fn is_clients(kind: io::ErrorKind) -> bool {
     )
 }
 
-impl Socket {
+impl ListenerSocket {
     fn source(&mut self) -> &mut dyn Source {
         match self {
-            Socket::Tcp(listener) => listener,
-            Socket::Unix(listener) => listener,
+            ListenerSocket::Tcp(listener) => listener,
+            ListenerSocket::Unix(listener) => listener,
         }
     }
 }
 
-impl Listener {
-    fn accept(&self) -> io::Result<Accepted> {
+impl WorkerListener {
+    fn accept(&self) -> io::Result<AcceptedClient> {
         let face = self.face;
         match &self.socket {
-            Socket::Tcp(listener) => {
+            ListenerSocket::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
-                // Without it, the second of two answers waits for the acknowledgement of the first.
-                // It fails only on a connection that is gone, which the next read finds.
+                // Without this option, the second of two answers waits for the acknowledgement of
+                // the first. The call fails only on a broken connection, which the next read
+                // detects.
                 let _ = stream.set_nodelay(true);
-                Ok(Accepted { stream: Stream::Tcp(stream), peer: Some(address.ip()), face })
+                Ok(AcceptedClient { stream: Stream::Tcp(stream), peer: Some(address.ip()), face })
             }
-            Socket::Unix(listener) => {
+            ListenerSocket::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
-                Ok(Accepted { stream: Stream::Unix(stream), peer: None, face })
+                Ok(AcceptedClient { stream: Stream::Unix(stream), peer: None, face })
             }
         }
     }
@@ -249,7 +252,7 @@ mod tests {
     fn listeners_are_asked_in_turn_and_closed_by_set() {
         let poll = mio::Poll::new().expect("a poll");
         let registry = poll.registry();
-        let mut listeners = Listeners::new(10, vec![Face::Http, Face::Resp(7)]);
+        let mut listeners = WorkerListeners::new(10, vec![Face::Http, Face::Resp(7)]);
         let (one, two) = (listener(), listener());
         let kept = two.try_clone().expect("a copy");
         let at = |listener: &std::net::TcpListener| listener.local_addr().expect("bound");
@@ -264,7 +267,7 @@ mod tests {
 
         let mut let_in = Vec::new();
         while let Some(accepted) = listeners.accept(0) {
-            let Accepted { stream: Stream::Tcp(stream), peer: Some(_), face: Face::Http } =
+            let AcceptedClient { stream: Stream::Tcp(stream), peer: Some(_), face: Face::Http } =
                 accepted
             else {
                 panic!("{accepted:?}");
@@ -292,7 +295,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let poll = mio::Poll::new().expect("a poll");
         let registry = poll.registry();
-        let mut listeners = Listeners::new(10, vec![Face::Resp(1), Face::Http]);
+        let mut listeners = WorkerListeners::new(10, vec![Face::Resp(1), Face::Http]);
         let unix = UnixListener::bind(dir.path().join("s")).expect("bound");
         unix.set_nonblocking(true).expect("set");
         let (one, two) = (listener(), listener());
@@ -305,7 +308,7 @@ mod tests {
         let shared = SharedListener { listener: unix, face: Face::Resp(2) };
         listeners.open_unix(registry, shared).expect("opened");
         let mut faces = Vec::new();
-        while let Some(Accepted { stream, face, .. }) = listeners.accept(0) {
+        while let Some(AcceptedClient { stream, face, .. }) = listeners.accept(0) {
             let is_two = match stream {
                 Stream::Tcp(stream) => stream.local_addr().expect("connected").port() == port,
                 Stream::Unix(_) => false,

@@ -1,15 +1,15 @@
-//! Reused buffers of bytes.
+//! A pool of byte buffers.
 //!
-//! Invariant: a buffer grows beyond the size that `frs check` counts only if one piece needs more,
-//! and the pool does not keep such a buffer.
+//! Invariant: a buffer exceeds the size that `frs check` counts only if a single piece needs more.
+//! The pool does not keep such a buffer.
 
 /// The most buffers the pool keeps.
 pub const POOL_BUFFERS: usize = 256;
 /// The pool keeps no buffer larger than this.
 pub const POOLED_BYTES: usize = 64 << 10;
 
-/// Makes room for `more` bytes. The capacity doubles as a Vec's does, but exceeds `most` only if
-/// the bytes need it, so that the memory held is what was counted.
+/// Makes room for `more` bytes. The capacity doubles as that of a Vec, but it exceeds `most` only
+/// if the bytes need it. So the buffer holds no more memory than `frs check` counts.
 pub fn make_room(buffer: &mut Vec<u8>, more: usize, most: usize) {
     let needed = buffer.len() + more;
     if needed > buffer.capacity() {
@@ -18,13 +18,13 @@ pub fn make_room(buffer: &mut Vec<u8>, more: usize, most: usize) {
     }
 }
 
-/// Reused buffers.
+/// A pool of buffers.
 #[derive(Debug, Default)]
-pub struct Pool {
+pub struct BufferPool {
     free: Vec<Vec<u8>>,
 }
 
-impl Pool {
+impl BufferPool {
     /// A buffer that contains these bytes.
     pub fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut buffer = self.free.pop().unwrap_or_default();
@@ -50,7 +50,7 @@ mod tests {
     // Shows: memory-bound.
     #[test]
     fn buffers_come_back_empty_unless_they_are_too_large() {
-        let mut pool = Pool::default();
+        let mut pool = BufferPool::default();
         let mut buffer = pool.take(b"abc");
         let (capacity, address) = (buffer.capacity(), buffer.as_ptr());
         pool.give(&mut buffer);

@@ -1,8 +1,8 @@
-//! Memory that a worker's clients share.
+//! Memory that the clients of a worker share.
 //!
-//! Invariant: the steady state allocates nothing. Input is read into one arena. Only what cannot be
-//! answered or written at once is kept, in reused buffers. src/server/buffer_sizes.rs bounds what
-//! is held, and `frs check` prints the bound.
+//! Invariant: the steady state allocates nothing. Input is read into one arena. Only input that
+//! cannot be answered at once and output that cannot be written at once are kept, in reused
+//! buffers. src/server/buffer_sizes.rs bounds them, and `frs check` prints the bound.
 
 use std::ops::Range;
 
@@ -32,12 +32,12 @@ impl Arena {
         self.used = 0;
     }
 
-    /// Room for one call's bytes, or `None` if this tick has no more.
+    /// Room for one read, or `None` if the arena has none left in this tick.
     pub fn room(&mut self) -> Option<&mut [u8]> {
         self.bytes.get_mut(self.used..self.used + READ_BYTES)
     }
 
-    /// Keeps the first `read` bytes of [`Arena::room`] for this tick.
+    /// Keeps the first `read` bytes of [`Arena::room`] until the end of the tick.
     pub fn keep(&mut self, read: usize) -> Range<usize> {
         let start = self.used;
         self.used += read.min(READ_BYTES);
@@ -50,14 +50,14 @@ impl Arena {
     }
 }
 
-/// What a worker has once for all its clients.
+/// The buffers of a worker, shared by all its clients.
 #[derive(Debug, Default)]
 pub struct Buffers {
     /// Input of this tick.
     pub arena: Arena,
     /// Working memory for requests.
     pub scratch: ConnectionBuffers,
-    /// The answers of the present batch.
+    /// The answers of the current batch.
     pub out: Vec<u8>,
 }
 

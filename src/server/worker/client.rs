@@ -1,16 +1,16 @@
-//! One client of a worker: its socket, its connection, and what is kept of it between ticks.
+//! One client of a worker: its socket, its connection, and the bytes kept for it between ticks.
 //!
-//! Invariant: while answers are unsent, nothing is read. So a client keeps at most one incomplete
-//! request and the answers to one tick's input: no more than
-//! `frs_conf::memory_bound::BufferSizes::connection_bytes`.
+//! Invariant: the worker reads nothing from a client that has unsent answers. So a client keeps at
+//! most one incomplete request and the answers to the input of one tick.
+//! `frs_conf::memory_bound::BufferSizes::connection_bytes` bounds both.
 
 use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
 
-use super::buffer_pool::{Pool, make_room};
+use super::buffer_pool::{BufferPool, make_room};
 use super::buffers::{Arena, Buffers};
-use super::connection::{Connection, Parked, Parks, Progress, RespRules, Serve};
+use super::connection::{Connection, InputProgress, ParkedItem, Parks, RespRules, Serve};
 use super::resp_connection::{Input, RespConnection};
 use crate::net::face::Face;
 use crate::net::stream::Stream;
@@ -20,13 +20,13 @@ use frs_engine::Exchange;
 
 /// Memory of a client besides its buffers: its places in lists, timers and the event queue.
 pub const CLIENT_BYTES: usize = 1 << 10;
-/// The least room that a call has to read the rest of a kept request.
+/// The least room for a read that continues a kept request.
 const KEPT_READ_BYTES: usize = 4 << 10;
 
 /// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// There is input to run, or the client has ended its direction.
+    /// There is input to process, or the client has shut down its sending side.
     Run,
     /// The arena is full: read again in the next tick.
     Later,
@@ -41,7 +41,7 @@ pub enum Reading {
 pub enum Writing {
     /// All bytes are written.
     Done,
-    /// The client takes no more at present.
+    /// The socket takes no more bytes at present.
     Blocked,
     /// The connection is broken.
     Gone,
@@ -52,97 +52,113 @@ pub enum Writing {
 pub struct Client {
     stream: Stream,
     peer: Option<IpAddr>,
-    spoken: Spoken,
-    /// Input that waits for more, or for the next tick.
+    protocol: ClientProtocol,
+    /// Input that waits for more bytes, or for the next tick.
     kept: Vec<u8>,
-    /// How many bytes the buffer of `kept` must have room for.
+    /// The room that the buffer of `kept` must have.
     need: usize,
     /// The input of this tick, in the arena.
     piece: Range<usize>,
-    /// Answers that are not written yet, and how many of their bytes are.
+    /// Answers that are not completely written. Their first `sent` bytes are written.
     unsent: Vec<u8>,
     sent: usize,
     /// The socket may have input.
     pub readable: bool,
-    /// The client has ended its direction, whether or not that was read yet.
+    /// The client has shut down its sending side, even if that end was not read yet.
     pub hung_up: bool,
-    /// Nothing more will be read.
+    /// No more input is read.
     ended: bool,
-    /// There is input that a full tick left unprocessed.
-    more: bool,
-    /// A request is incomplete.
-    begun: bool,
-    /// The last answer is written or in `unsent`.
-    closing: bool,
-    /// It only waits for the client to close.
-    lingering: bool,
-    /// It is not served.
+    phase: ClientPhase,
+    /// The client is not served.
     refused: bool,
-    /// It is in the list of clients with something to do in the next tick.
+    /// The client is in the list of clients that have work in the next tick.
     pub queued: bool,
-    moved: Moved,
+    traffic: Traffic,
 }
 
-/// Its connection, by what is spoken on it.
+/// The phase of a client. A client never returns to an earlier variant, except that a parked
+/// request puts off the end of its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ClientPhase {
+    /// Requests are served.
+    Serving {
+        /// A full tick left input unprocessed.
+        more: bool,
+        /// A request is incomplete.
+        begun: bool,
+    },
+    /// The last answer is written, or it is in `unsent`.
+    Closing,
+    /// The worker only waits for the client to close.
+    Lingering,
+}
+
+impl ClientPhase {
+    /// All input is processed, and no request is incomplete.
+    const BETWEEN_REQUESTS: ClientPhase = ClientPhase::Serving { more: false, begun: false };
+}
+
+/// The connection of a client, by protocol.
 #[derive(Debug)]
-enum Spoken {
+enum ClientProtocol {
     Http(Connection),
-    /// The number of its `<resp>`. Boxed: most clients speak HTTP.
+    /// The index of the client's `<resp>`, and its connection. Boxed because most clients speak
+    /// HTTP.
     Resp(u16, Box<RespConnection>),
 }
 
-impl Parks for Spoken {
+impl Parks for ClientProtocol {
     #[inline]
-    fn parked(&self) -> &[Parked] {
+    fn parked(&self) -> &[ParkedItem] {
         match self {
-            Spoken::Http(connection) => connection.parked(),
-            Spoken::Resp(_, connection) => connection.parked(),
+            ClientProtocol::Http(connection) => connection.parked(),
+            ClientProtocol::Resp(_, connection) => connection.parked(),
         }
     }
 
-    fn parked_mut(&mut self) -> &mut Vec<Parked> {
+    fn parked_mut(&mut self) -> &mut Vec<ParkedItem> {
         match self {
-            Spoken::Http(connection) => connection.parked_mut(),
-            Spoken::Resp(_, connection) => connection.parked_mut(),
+            ClientProtocol::Http(connection) => connection.parked_mut(),
+            ClientProtocol::Resp(_, connection) => connection.parked_mut(),
         }
     }
 }
 
 /// Bytes read and written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct Traffic {
     /// Bytes read.
     pub read: u64,
     /// Bytes written.
     pub written: u64,
 }
 
-impl Moved {
-    /// Adds the counts of another one and clears them.
+impl Traffic {
+    /// Adds the counts of `other` and clears them there.
     #[inline]
-    pub fn take(&mut self, other: &mut Moved) {
-        let Moved { read, written } = std::mem::take(other);
+    pub fn take(&mut self, other: &mut Traffic) {
+        let Traffic { read, written } = std::mem::take(other);
         self.read += read;
         self.written += written;
     }
 }
 
 impl Client {
-    /// Its address. None on a unix socket.
+    /// The address of the client. `None` on a unix socket.
     pub fn peer(&self) -> Option<IpAddr> {
         self.peer
     }
 
     /// A new client. `peer` is its address, or `None` on a unix socket.
     pub fn new(stream: Stream, peer: Option<IpAddr>, face: Face) -> Client {
-        let spoken = match face {
-            Face::Http => Spoken::Http(Connection::new(peer)),
-            Face::Resp(nth) => Spoken::Resp(nth, Box::default()),
+        let protocol = match face {
+            Face::Http => ClientProtocol::Http(Connection::new(peer)),
+            Face::Resp(nth) => ClientProtocol::Resp(nth, Box::default()),
         };
         Client {
             stream,
             peer,
-            spoken,
+            protocol,
             kept: Vec::new(),
             need: 0,
             piece: 0..0,
@@ -151,100 +167,102 @@ impl Client {
             readable: false,
             hung_up: false,
             ended: false,
-            more: false,
-            begun: false,
-            closing: false,
-            lingering: false,
+            phase: ClientPhase::BETWEEN_REQUESTS,
             refused: false,
             queued: false,
-            moved: Moved::default(),
+            traffic: Traffic::default(),
         }
     }
 
     /// The bytes read and written since the last call.
     #[inline]
-    pub fn moved(&mut self) -> &mut Moved {
-        &mut self.moved
+    pub fn traffic(&mut self) -> &mut Traffic {
+        &mut self.traffic
     }
 
-    /// Its socket.
+    /// The socket of the client.
     pub fn stream(&mut self) -> &mut Stream {
         &mut self.stream
     }
 
     /// Whether a part of a request has arrived.
     pub fn has_begun(&self) -> bool {
-        self.begun
+        matches!(self.phase, ClientPhase::Serving { begun: true, .. })
     }
 
-    /// Whether the last answer has been given.
+    /// Whether the last answer is written or in `unsent`.
     pub fn is_closing(&self) -> bool {
-        self.closing
+        matches!(self.phase, ClientPhase::Closing | ClientPhase::Lingering)
     }
 
-    /// Whether it only waits for the client to close.
+    /// Whether the worker only waits for the client to close.
     pub fn is_lingering(&self) -> bool {
-        self.lingering
+        self.phase == ClientPhase::Lingering
     }
 
-    /// Whether it is not served: it only gets an answer that says so.
+    /// Whether a full tick left input unprocessed.
+    fn has_more(&self) -> bool {
+        matches!(self.phase, ClientPhase::Serving { more: true, .. })
+    }
+
+    /// Whether the client is refused. A refused client gets only the answer that tells it so.
     pub fn is_refused(&self) -> bool {
         self.refused
     }
 
-    /// Whether answers wait for the client to take them.
+    /// Whether some answers are unsent.
     pub fn is_blocked(&self) -> bool {
         !self.unsent.is_empty()
     }
 
-    /// A request waits for a lease.
+    /// Whether a request waits for a reply.
     #[inline]
     pub fn is_parked(&self) -> bool {
-        !self.spoken.parked().is_empty()
+        !self.protocol.parked().is_empty()
     }
 
-    /// The request that waits.
+    /// The first waiting request.
     pub fn waiting(&self) -> Option<&Exchange> {
-        match self.spoken.parked().first()? {
-            Parked::Request(exchange, _) => Some(exchange),
-            Parked::Answer(_) => None,
+        match self.protocol.parked().first()? {
+            ParkedItem::Request(exchange, _) => Some(exchange),
+            ParkedItem::Answer(_) => None,
         }
     }
 
-    /// Parks what its batch has left to it.
+    /// Parks an item that the batch parked for this client.
     #[cold]
-    pub fn park(&mut self, parked: Parked) {
-        self.spoken.park(parked);
-        (self.more, self.begun, self.closing) = (false, false, false);
+    pub fn park(&mut self, parked: ParkedItem) {
+        self.protocol.park(parked);
+        self.phase = ClientPhase::BETWEEN_REQUESTS;
     }
 
-    /// Whether it may be closed without failing a request that was read.
+    /// Whether the worker may close the client without failing a request that it has read.
     pub fn is_idle(&self) -> bool {
         let is_held = self.is_blocked() || self.is_parked();
-        !self.begun && !self.more && !is_held && !self.readable && !self.closing
+        self.phase == ClientPhase::BETWEEN_REQUESTS && !is_held && !self.readable
     }
 
-    /// Whether the client has ended and all its requests are answered.
+    /// Whether the client has ended its input and all its requests are answered.
     pub fn is_over(&self) -> bool {
-        self.ended && !self.more && !self.is_blocked() && !self.is_parked()
+        self.ended && !self.has_more() && !self.is_blocked() && !self.is_parked()
     }
 
-    /// Whether it has something to do in the next tick, without waiting for the socket.
+    /// Whether the client has work in the next tick, without waiting for the socket.
     pub fn has_work(&self) -> bool {
         let may_run = !self.is_blocked() && !self.is_parked();
-        may_run && (self.more || !self.ended && self.readable)
+        may_run && (self.has_more() || !self.ended && self.readable)
     }
 
-    /// Reads once, if that can lead to anything.
+    /// Reads once, unless the client has unsent answers, parked requests or unprocessed input.
     pub fn read(&mut self, arena: &mut Arena) -> Reading {
         self.piece = 0..0;
-        if self.lingering {
+        if self.is_lingering() {
             return self.read_away(arena);
         }
-        if self.is_blocked() || self.closing || self.is_parked() {
+        if self.is_blocked() || self.is_closing() || self.is_parked() {
             return Reading::Wait;
         }
-        if self.more {
+        if self.has_more() {
             return Reading::Run;
         }
         if !self.readable || self.ended {
@@ -267,7 +285,7 @@ impl Client {
         reading
     }
 
-    /// Reads and drops input that is not answered any more.
+    /// Reads and drops input that gets no answer.
     fn read_away(&mut self, arena: &mut Arena) -> Reading {
         let Some(room) = arena.room() else { return Reading::Later };
         let (result, asked) = (self.stream.read(room), room.len());
@@ -286,9 +304,9 @@ impl Client {
                 Reading::Run
             }
             Ok(read) => {
-                self.moved.read += *read as u64;
-                // Edge-triggered: a short read means that the socket is empty, except if the
-                // client's end waits behind it. The kernel signals that end only once.
+                self.traffic.read += *read as u64;
+                // Edge-triggered: a short read means that the socket is empty, unless the end of
+                // input follows. The kernel signals that end only once.
                 self.readable = *read == asked || self.hung_up;
                 Reading::Run
             }
@@ -300,7 +318,7 @@ impl Client {
         }
     }
 
-    /// Processes what was read, as one connection of the batch.
+    /// Processes the input, as one connection of the batch.
     pub fn run<S: Serve>(
         &mut self,
         srv: &Srv,
@@ -309,16 +327,19 @@ impl Client {
     ) {
         let piece = arena.get(self.piece.clone());
         let input = if self.kept.is_empty() { piece } else { &self.kept };
-        let progress = match &mut self.spoken {
-            Spoken::Http(connection) => connection.take(input, srv.into(), serve, scratch, out),
-            Spoken::Resp(nth, connection) => {
+        let progress = match &mut self.protocol {
+            ClientProtocol::Http(connection) => {
+                connection.take(input, srv.into(), serve, scratch, out)
+            }
+            ClientProtocol::Resp(nth, connection) => {
                 let input = Input { bytes: input, has_more: self.readable };
                 connection.take(input, RespRules::of(srv, *nth), serve, scratch, out)
             }
         };
-        // One that goes on with what it has parked has not read: it must not see this once more.
+        // A client that resumes its parked requests does not read first. It must not process this
+        // piece again.
         self.piece = 0..0;
-        let Progress { consumed, need, more, begun, close } = progress;
+        let InputProgress { consumed, need, more, begun, close } = progress;
         if self.kept.is_empty() {
             if consumed < piece.len() {
                 self.kept = scratch.pool.take(&piece[consumed..]);
@@ -329,37 +350,42 @@ impl Client {
                 scratch.pool.give(&mut self.kept);
             }
         }
-        (self.need, self.more, self.begun, self.closing) = (need, more, begun, close);
+        self.need = need;
+        self.phase =
+            if close { ClientPhase::Closing } else { ClientPhase::Serving { more, begun } };
     }
 
-    /// Its request is late: appends the answer, after which the connection closes.
+    /// Answers a late request. The connection closes after the answer.
     pub fn time_out<S: Serve>(&mut self, srv: &Srv, serve: &mut S, buffers: &mut Buffers) {
         let Buffers { scratch, out, .. } = buffers;
-        match &mut self.spoken {
-            Spoken::Http(connection) => connection.time_out(srv.into(), serve, scratch, out),
-            Spoken::Resp(_, connection) => connection.time_out(serve, out),
+        match &mut self.protocol {
+            ClientProtocol::Http(connection) => {
+                connection.time_out(srv.into(), serve, scratch, out)
+            }
+            ClientProtocol::Resp(_, connection) => connection.time_out(serve, out),
         }
-        (self.more, self.begun, self.closing) = (false, false, true);
+        self.phase = ClientPhase::Closing;
     }
 
-    /// Marks it as refused, and appends the answer that says so: after the next write the
-    /// connection closes.
+    /// Marks the client as refused and appends the answer that tells it so. The connection closes
+    /// after that answer is written.
     pub fn refuse(&mut self, error: &Error, buffers: &mut Buffers) {
         let Buffers { scratch, out, .. } = buffers;
-        match (&self.spoken, error) {
-            (Spoken::Http(_), _) => scratch.refuse(error, out),
-            (Spoken::Resp(..), Error::Overloaded) => {
+        match (&self.protocol, error) {
+            (ClientProtocol::Http(_), _) => scratch.refuse(error, out),
+            (ClientProtocol::Resp(..), Error::Overloaded) => {
                 resp::write_fault(out, resp::Fault::Overloaded);
             }
-            (Spoken::Resp(..), _) => resp::write_fault(out, resp::Fault::PeerForbidden),
+            (ClientProtocol::Resp(..), _) => resp::write_fault(out, resp::Fault::PeerForbidden),
         }
-        (self.refused, self.closing) = (true, true);
+        self.refused = true;
+        self.phase = ClientPhase::Closing;
     }
 
-    /// Writes answers and keeps what the socket does not take.
-    pub fn write(&mut self, answers: &[u8], pool: &mut Pool) -> Writing {
+    /// Writes answers, and keeps the bytes that the socket does not take.
+    pub fn write(&mut self, answers: &[u8], pool: &mut BufferPool) -> Writing {
         let result = self.stream.write(answers);
-        self.moved.written += *result.as_ref().unwrap_or(&0) as u64;
+        self.traffic.written += *result.as_ref().unwrap_or(&0) as u64;
         match result {
             Ok(written) if written == answers.len() => Writing::Done,
             Ok(written) => {
@@ -377,10 +403,10 @@ impl Client {
     }
 
     /// Continues to write the unsent answers.
-    pub fn write_unsent(&mut self, pool: &mut Pool) -> Writing {
+    pub fn write_unsent(&mut self, pool: &mut BufferPool) -> Writing {
         match self.stream.write(&self.unsent[self.sent..]) {
             Ok(written) => {
-                self.moved.written += written as u64;
+                self.traffic.written += written as u64;
                 self.sent += written;
                 if self.sent < self.unsent.len() {
                     return Writing::Blocked;
@@ -393,30 +419,29 @@ impl Client {
         }
     }
 
-    /// Ends writing after the last answer, and reads on for a moment so that no reset overtakes the
-    /// answer. False if the client has already gone.
-    pub fn linger(&mut self, pool: &mut Pool) -> bool {
+    /// Shuts down writing after the last answer, and keeps reading for a moment so that no reset
+    /// overtakes the answer. Returns false if the client has already gone.
+    pub fn linger(&mut self, pool: &mut BufferPool) -> bool {
         self.release_read(pool);
-        self.lingering = true;
-        (self.more, self.begun) = (false, false);
+        self.phase = ClientPhase::Lingering;
         !self.ended && self.stream.end_writing().is_ok()
     }
 
-    /// Takes what waits: it is closed.
-    pub fn give_up(&mut self) -> Vec<Parked> {
-        self.spoken.give_up()
+    /// Takes the parked items of a client that is closed.
+    pub fn give_up(&mut self) -> Vec<ParkedItem> {
+        self.protocol.give_up()
     }
 
     /// Returns the buffers of a closed client.
-    pub fn release(&mut self, pool: &mut Pool) {
+    pub fn release(&mut self, pool: &mut BufferPool) {
         self.release_read(pool);
         pool.give(&mut self.unsent);
     }
 
-    /// Returns the buffers of what was read.
-    fn release_read(&mut self, pool: &mut Pool) {
+    /// Returns the buffers of the input.
+    fn release_read(&mut self, pool: &mut BufferPool) {
         pool.give(&mut self.kept);
-        if let Spoken::Resp(_, connection) = &mut self.spoken {
+        if let ClientProtocol::Resp(_, connection) = &mut self.protocol {
             connection.release(pool);
         }
     }

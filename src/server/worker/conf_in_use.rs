@@ -1,6 +1,7 @@
-//! The configuration that a worker works with: srv.xml in force, with the tokens of `<resp>`.
+//! The configuration that a worker uses: the srv.xml in force, with the tokens of `<resp>`.
 //!
-//! Invariant: tokens are those that the master has read. What it has not read lets nobody in.
+//! Invariant: the tokens are those that the master has read. A token that the master has not read
+//! admits no client.
 
 use std::sync::Arc;
 
@@ -10,14 +11,14 @@ use frs_conf::{Conf, Srv};
 /// The configuration of a worker.
 #[derive(Debug)]
 pub struct ConfInUse {
-    /// What it was made from.
+    /// The configuration that `srv` was made from.
     source: Arc<Conf>,
-    /// Its srv.xml.
+    /// The srv.xml of that configuration, with tokens.
     pub srv: Srv,
 }
 
 impl ConfInUse {
-    /// Takes a configuration.
+    /// Combines a configuration with the tokens of the master.
     pub fn of(source: &Arc<Conf>, tokens: &TokenBoard) -> ConfInUse {
         let mut srv = source.srv.clone();
         match tokens.read() {
@@ -27,7 +28,7 @@ impl ConfInUse {
         ConfInUse { source: Arc::clone(source), srv }
     }
 
-    /// Whether it was made from this configuration.
+    /// Whether this was made from `source`.
     pub fn is_of(&self, source: &Arc<Conf>) -> bool {
         Arc::ptr_eq(&self.source, source)
     }

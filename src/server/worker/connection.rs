@@ -1,18 +1,19 @@
 //! One connection of the data plane: bytes in, bytes out, no socket.
 //!
 //! Invariant: requests are answered in the order they arrive. Every input byte is examined a
-//! bounded number of times, and the answers do not depend on how the input is cut into pieces
-//! (except for `Connection: close` while draining). No answer follows one that closes.
+//! bounded number of times. The answers do not depend on how the input is cut into pieces, except
+//! for `Connection: close` while draining. No answer follows an answer that closes the connection.
 //!
 //! A request that arrives whole is read in place and answered without allocation. Only a chunked
-//! body that arrives in pieces is gathered here: at most max-body bytes, freed at its end.
+//! body that arrives in pieces is gathered here. It takes at most max-body bytes, and is freed at
+//! its end.
 
 mod context;
 mod head_cache;
-mod parked;
-mod pending;
-mod ready;
-mod reply;
+mod parked_items;
+mod pending_request;
+mod queued_reply;
+mod ready_answers;
 mod serve;
 #[cfg(any(test, feature = "testing"))]
 mod testing;
@@ -34,35 +35,35 @@ pub use context::ConnectionBuffers;
 pub(super) use context::RequestContext;
 pub(crate) use context::{BUFFERS_IN_HAND, QUEUE_BYTES};
 use head_cache::ConnectionSlot;
-pub use parked::{Parked, Parks};
-use pending::{ClientPreferences, Pending};
-pub(super) use reply::Manner;
-pub(crate) use reply::QUEUE;
-pub use serve::{Problem, RespRules, Rules, Serve};
+pub use parked_items::{ParkedItem, Parks};
+use pending_request::{ClientPreferences, PendingRequest};
+pub(crate) use queued_reply::QUEUE;
+pub(super) use queued_reply::ReplyForm;
+pub use serve::{ConnectionRules, Problem, RespRules, Serve};
 
 /// The most requests of one connection that a tick answers.
 pub const MAX_REQUESTS_PER_TICK: usize = 256;
-/// Once a connection has this many bytes of answers in a tick, its next request waits for the next
-/// tick.
+/// A connection whose answers reach this many bytes in a tick continues in the next tick.
 pub const TICK_ANSWER_BYTES: usize = 64 << 10;
 
-/// The status of a limited item if the request names no other.
+/// The status of a limited item if the request specifies no other.
 const LIMITED: u16 = 429;
 
-/// What [`Connection::take`] leaves to its caller.
+/// The result of [`Connection::take`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes of the input that are used up. The caller passes the rest again, with more behind it.
+pub struct InputProgress {
+    /// Consumed bytes of the input. The next call gets the rest again, followed by more input.
     pub consumed: usize,
-    /// How many bytes, counted from there, must be present before anything else can happen. The
-    /// buffer must have room for them: at most max-head or max-body, whichever is larger.
+    /// The number of unconsumed bytes that must be present before the connection can make progress.
+    /// The buffer must have room for them: at most max-head or max-body, whichever is larger.
     pub need: usize,
-    /// The tick's share is used up: call again in the next tick, even without new input.
+    /// The connection has used its share of the tick. The caller calls again in the next tick, even
+    /// without new input.
     pub more: bool,
-    /// A request has begun and is not complete. request-timeout runs if true, else idle-timeout.
+    /// A request has begun and is incomplete. If true, request-timeout runs, else idle-timeout.
     pub begun: bool,
-    /// Write what was appended, then close: shut down writing, and read on for a moment so that no
-    /// reset overtakes the answer. Later input is consumed and ignored.
+    /// The caller writes the output, then closes: it shuts down writing, and keeps reading for a
+    /// moment so that no reset overtakes the answer. Later input is consumed and ignored.
     pub close: bool,
 }
 
@@ -70,67 +71,68 @@ pub struct Progress {
 #[derive(Debug)]
 pub struct Connection {
     peer: Option<IpAddr>,
-    state: State,
-    /// Where the cache keeps its last head.
+    state: HttpState,
+    /// The slot of the connection's last head in the cache.
     slot: ConnectionSlot,
     /// The part of a chunked body that has arrived.
     gathered: Vec<u8>,
-    /// Requests that wait for a lease, and what came behind them.
+    /// Requests that wait for a reply, and requests and answers behind them.
     parked: Vec<Parked>,
 }
 
 #[derive(Debug)]
-enum State {
+enum HttpState {
     /// Between requests or within a head.
     Head(Search),
     /// Before or within a body of this many bytes.
-    Items(Pending, usize),
+    Items(PendingRequest, usize),
     /// Within a chunked body.
-    ChunkedItems(Pending, Chunked),
-    /// Within a body that is skipped, after the answer.
+    ChunkedItems(PendingRequest, Chunked),
+    /// Within a body that is skipped after the answer.
     Skip(usize),
-    /// The same, chunked.
+    /// Within a chunked body that is skipped after the answer.
     ChunkedSkip(Chunked),
     Closed,
 }
 
-const BETWEEN: State = State::Head(Search::START);
+const BETWEEN: HttpState = HttpState::Head(Search::START);
 
 /// A parsed head, with its target and host.
 struct ReadHead<'h, 'b> {
     head: Head<'h, 'b>,
     target: Target<'b>,
-    /// The host that its Host field names, if it has one.
+    /// The host of the Host field, if there is one.
     host: Option<Authority<'b>>,
 }
 
-/// What a head asks for.
-enum Plan {
+/// The action that a head requests.
+enum RequestPlan {
     /// Wait for the items, in this format.
     Await(Command, Format),
-    /// Run the one item, which is already in the scratch. The status applies if it is limited.
+    /// Run the single item, which is already in the scratch. A limited item gets this status.
     Run(u16),
-    /// Say that the worker is serving, or what is wrong with the server.
+    /// Report that the worker serves, or a problem of the server.
     Health(Option<Problem>),
-    /// Tell a page what it may request.
+    /// Tell a page which requests it may send.
     Permit,
 }
 
 /// The result of one step.
-enum Step {
+enum HttpStep {
     /// Consumed this many bytes; go on.
     Took(usize),
     /// Consumed this many bytes and answered.
     Answered(usize),
-    /// Consumed this many bytes, and needs this many from there on.
+    /// Consumed the first number of bytes, and needs the second number from there on.
     Starved(usize, usize),
 }
 
-/// The mark of the site whose page sent the request, if it is allowed. `None`: no page did.
+/// The mark of the site whose page sent the request, if the site is allowed. `None` if no page sent
+/// it.
 fn page(head: &Head<'_, '_>, for_gateway: bool, http: &Http) -> Result<Option<u32>, Error> {
     match head.origin {
-        // A gateway passes on what browsers sent to the site behind it. A page cannot choose the
-        // key, and what it could do here, it can do through that site.
+        // A gateway passes on requests of browsers to the site behind it. A page cannot choose the
+        // key, and it gains nothing here that it cannot do through that site.
         _ if for_gateway => Ok(None),
         Lone::Absent if head.cross_site => Err(Error::CrossSite),
         Lone::Absent => Ok(None),
@@ -156,11 +158,11 @@ impl Connection {
     pub fn take<S: Serve>(
         &mut self,
         input: &[u8],
-        rules: Rules<'_>,
+        rules: ConnectionRules<'_>,
         serve: &mut S,
         scratch: &mut ConnectionBuffers,
         out: &mut Vec<u8>,
-    ) -> Progress {
+    ) -> InputProgress {
         let mut context = RequestContext { rules, serve, scratch, out };
         let (mut consumed, mut answered, mut need) = (0, 0, 1);
         let from = context.out.len();
@@ -172,22 +174,22 @@ impl Connection {
         };
         while !is_full(answered, &context) && !context.is_parked() {
             match self.step(&input[consumed..], &mut context) {
-                Step::Took(bytes) => consumed += bytes,
-                Step::Answered(bytes) => {
+                HttpStep::Took(bytes) => consumed += bytes,
+                HttpStep::Answered(bytes) => {
                     consumed += bytes;
                     answered += 1;
                     context.weigh(bytes);
                 }
-                Step::Starved(bytes, more) => {
+                HttpStep::Starved(bytes, more) => {
                     consumed += bytes;
                     need = more;
                     break;
                 }
             }
         }
-        let close = matches!(self.state, State::Closed);
+        let close = matches!(self.state, HttpState::Closed);
         let rest = if close { 0 } else { input.len() - consumed };
-        Progress {
+        InputProgress {
             consumed: input.len() - rest,
             need,
             more: rest > 0 && is_full(answered, &context),
@@ -196,31 +198,31 @@ impl Connection {
         }
     }
 
-    /// Whether a part of a request has arrived. `rest` is what was not consumed; half an empty line
+    /// Whether a part of a request has arrived. `rest` is the unconsumed input. Half an empty line
     /// does not count.
     fn has_begun(&self, rest: &[u8]) -> bool {
         match self.state {
-            State::Head(_) => !matches!(rest, [] | [b'\r']),
+            HttpState::Head(_) => !matches!(rest, [] | [b'\r']),
             _ => true,
         }
     }
 
-    /// The request-timeout has expired: appends 408 if there is a request to answer. The caller
-    /// closes the connection.
+    /// Appends 408 after the request-timeout, if there is a request to answer. The caller closes
+    /// the connection.
     pub fn time_out<S: Serve>(
         &mut self,
-        rules: Rules<'_>,
+        rules: ConnectionRules<'_>,
         serve: &mut S,
         scratch: &mut ConnectionBuffers,
         out: &mut Vec<u8>,
     ) {
         let call = match &self.state {
-            State::Head(_) => Some((Call::Other, ResponseOptions::CLOSE)),
-            State::Items(pending, _) | State::ChunkedItems(pending, _) => {
+            HttpState::Head(_) => Some((Call::Other, ResponseOptions::CLOSE)),
+            HttpState::Items(pending, _) | HttpState::ChunkedItems(pending, _) => {
                 Some((pending.command.into(), pending.closing()))
             }
             // The request has been answered already.
-            State::Skip(_) | State::ChunkedSkip(_) | State::Closed => None,
+            HttpState::Skip(_) | HttpState::ChunkedSkip(_) | HttpState::Closed => None,
         };
         if let Some((call, options)) = call {
             scratch.refuse_by(rules.asker(options), &Error::Timeout, out);
@@ -230,68 +232,72 @@ impl Connection {
     }
 
     fn close(&mut self) {
-        self.state = State::Closed;
+        self.state = HttpState::Closed;
         self.gathered = Vec::new();
     }
 
-    fn step<S: Serve>(&mut self, input: &[u8], context: &mut RequestContext<'_, S>) -> Step {
+    fn step<S: Serve>(&mut self, input: &[u8], context: &mut RequestContext<'_, S>) -> HttpStep {
         match &mut self.state {
-            State::Closed => Step::Starved(input.len(), 1),
-            State::Head(_) => self.step_head(input, context),
-            State::Items(pending, length) => {
+            HttpState::Closed => HttpStep::Starved(input.len(), 1),
+            HttpState::Head(_) => self.step_head(input, context),
+            HttpState::Items(pending, length) => {
                 let (pending, length) = (*pending, *length);
                 match input.get(..length) {
-                    None => Step::Starved(0, length),
+                    None => HttpStep::Starved(0, length),
                     Some(body) => {
                         self.state = BETWEEN;
                         self.answer_items(body, pending, input.len() == length, context);
-                        Step::Answered(length)
+                        HttpStep::Answered(length)
                     }
                 }
             }
-            State::ChunkedItems(..) => self.step_chunked(input, context),
-            State::Skip(left) => {
+            HttpState::ChunkedItems(..) => self.step_chunked(input, context),
+            HttpState::Skip(left) => {
                 let taken = input.len().min(*left);
                 *left -= taken;
                 if *left > 0 {
-                    return Step::Starved(taken, 1);
+                    return HttpStep::Starved(taken, 1);
                 }
                 self.state = BETWEEN;
-                Step::Took(taken)
+                HttpStep::Took(taken)
             }
-            State::ChunkedSkip(chunked) => match chunked.decode(input, |_| ()) {
+            HttpState::ChunkedSkip(chunked) => match chunked.decode(input, |_| ()) {
                 Ok(taken) if chunked.is_done() => {
                     self.state = BETWEEN;
-                    Step::Took(taken)
+                    HttpStep::Took(taken)
                 }
-                Ok(taken) => Step::Starved(taken, 1),
-                // The request has been answered. A client would take another answer for that of its
-                // next request.
+                Ok(taken) => HttpStep::Starved(taken, 1),
+                // The request is already answered. The client would take a second answer for that
+                // of its next request.
                 Err(_) => {
                     self.close();
-                    Step::Took(input.len())
+                    HttpStep::Took(input.len())
                 }
             },
         }
     }
 
-    fn step_head<S: Serve>(&mut self, input: &[u8], context: &mut RequestContext<'_, S>) -> Step {
-        let State::Head(search) = &mut self.state else { return Step::Took(0) };
+    fn step_head<S: Serve>(
+        &mut self,
+        input: &[u8],
+        context: &mut RequestContext<'_, S>,
+    ) -> HttpStep {
+        let HttpState::Head(search) = &mut self.state else { return HttpStep::Took(0) };
         if *search == Search::START
             && let Some(met) = context.scratch.heads.get(self.slot, input)
             && met.fits(context.rules.http)
         {
-            self.state = State::Items(met.pending, met.body_bytes);
-            return Step::Took(met.head_bytes);
+            self.state = HttpState::Items(met.pending, met.body_bytes);
+            return HttpStep::Took(met.head_bytes);
         }
         // Skips empty lines before a request line (RFC 9112, section 2.2).
         if *search == Search::START {
             let empty = input.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count() * 2;
             if empty > 0 {
-                return Step::Took(empty);
+                return HttpStep::Took(empty);
             }
             if matches!(input, [] | [b'\r']) {
-                return Step::Starved(0, input.len() + 1);
+                return HttpStep::Starved(0, input.len() + 1);
             }
         }
         let max_head_bytes = context.rules.http.max_head_bytes;
@@ -315,19 +321,19 @@ impl Connection {
                 self.take_head(head, &input[..end], end == input.len(), context)
             }
             Ok(None) if resp::looks_like_resp(input) => self.refuse_resp(input, context),
-            Ok(None) => Step::Starved(0, max_head_bytes as usize),
+            Ok(None) => HttpStep::Starved(0, max_head_bytes as usize),
             Err(error) => self.take_head(Err(error), input, true, context),
         }
     }
 
-    /// Handles the head in `bytes`. `last`: nothing has arrived behind it.
+    /// Handles the head in `bytes`. `last` means that no input follows the head.
     fn take_head<S: Serve>(
         &mut self,
         head: Result<Head<'_, '_>, Error>,
         bytes: &[u8],
         last: bool,
         context: &mut RequestContext<'_, S>,
-    ) -> Step {
+    ) -> HttpStep {
         let asked = head.and_then(|head| {
             let (target, host) = (Target::parse(head.target)?, head.authority()?);
             Ok(ReadHead { head, target, host })
@@ -343,33 +349,37 @@ impl Connection {
                 context.write_error(Call::Other, ResponseOptions::CLOSE, &error);
             }
         }
-        // If a body follows, the answer is counted at its end.
+        // If a body follows, the answer is counted after the body.
         match self.state {
-            State::Items(..) | State::ChunkedItems(..) => Step::Took(bytes.len()),
-            _ => Step::Answered(bytes.len()),
+            HttpState::Items(..) | HttpState::ChunkedItems(..) => HttpStep::Took(bytes.len()),
+            _ => HttpStep::Answered(bytes.len()),
         }
     }
 
-    /// Tells a client of Redis in its own words that this is no listener for it.
+    /// Tells a Redis client, in RESP, that this listener does not speak RESP.
     #[cold]
-    fn refuse_resp<S: Serve>(&mut self, bytes: &[u8], context: &mut RequestContext<'_, S>) -> Step {
+    fn refuse_resp<S: Serve>(
+        &mut self,
+        bytes: &[u8],
+        context: &mut RequestContext<'_, S>,
+    ) -> HttpStep {
         self.close();
         let fault = resp::Fault::OnHttp;
         context.write_with(Call::Other, fault.status(), |out| resp::write_fault(out, fault));
-        Step::Answered(bytes.len())
+        HttpStep::Answered(bytes.len())
     }
 
-    /// Adds a head whose items are awaited to the cache.
+    /// Caches a head whose items are awaited.
     fn remember(&mut self, head: &Head<'_, '_>, bytes: &[u8], scratch: &mut ConnectionBuffers) {
-        if let State::Items(pending, _) = self.state
+        if let HttpState::Items(pending, _) = self.state
             && let Some(slot) = scratch.heads.insert(head, bytes, pending)
         {
             self.slot = slot;
         }
     }
 
-    /// Answers a request whose head is complete, or awaits its items. `last`: nothing has arrived
-    /// behind the head.
+    /// Answers a request whose head is complete, or awaits its items. `last` means that no input
+    /// follows the head.
     fn begin_request<S: Serve>(
         &mut self,
         ReadHead { head, target, host }: &ReadHead<'_, '_>,
@@ -385,7 +395,7 @@ impl Connection {
             Err(Error::HostForbidden)
         };
         let own = match route {
-            // What the gateway's client accepts or sends as its body does not concern frs.
+            // The Accept field and the body belong to the client of the gateway, not to frs.
             Ok(Route::Authz(_)) => Format::Xml,
             _ => head.own_format(),
         };
@@ -393,26 +403,26 @@ impl Connection {
         let call = route.as_ref().map_or(Call::Other, Call::from);
         let plan = page.and_then(|page| match route {
             Err(Error::BadMethod { .. }) if page.is_some() && head.method == "OPTIONS" => {
-                Ok(Plan::Permit)
+                Ok(RequestPlan::Permit)
             }
             route => self.plan(route?, head, context),
         });
         match plan {
-            Ok(Plan::Await(command, format)) => {
-                self.await_items(Pending { command, format, preferences }, head, context);
+            Ok(RequestPlan::Await(command, format)) => {
+                self.await_items(PendingRequest { command, format, preferences }, head, context);
             }
-            Ok(Plan::Run(refusal)) => {
+            Ok(RequestPlan::Run(refusal)) => {
                 let options = self.leave_head(head, preferences, closes, context);
-                context.enqueue(Manner::Http { call, refusal: Some(refusal), options });
+                context.enqueue(ReplyForm::Http { call, refusal: Some(refusal), options });
             }
-            Ok(Plan::Health(problem)) => {
+            Ok(RequestPlan::Health(problem)) => {
                 let options = self.leave_head(head, preferences, closes, context);
                 let (status, words) =
                     problem.map_or((200, "ok\n".into()), |problem| (problem.status, problem.words));
                 let content = Content { status, kind: BodyKind::Text, body: words.as_bytes() };
                 context.write(call, options, content);
             }
-            Ok(Plan::Permit) => {
+            Ok(RequestPlan::Permit) => {
                 let options = self.leave_head(head, preferences, closes, context);
                 context.write_preflight(options);
             }
@@ -429,7 +439,7 @@ impl Connection {
         route: Route<'_>,
         head: &Head<'_, '_>,
         context: &mut RequestContext<'_, S>,
-    ) -> Result<Plan, Error> {
+    ) -> Result<RequestPlan, Error> {
         let max_bytes = context.rules.http.max_body_bytes;
         if matches!(head.body, Body::Length(length) if length > u64::from(max_bytes)) {
             return Err(Error::TooLarge { max_bytes });
@@ -437,47 +447,51 @@ impl Connection {
         let ConnectionBuffers { queue, form, key, .. } = context.scratch;
         let request = queue.request();
         match route {
-            Route::Items(command) => head.content().map(|format| Plan::Await(command, format)),
+            Route::Items(command) => {
+                head.content().map(|format| RequestPlan::Await(command, format))
+            }
             Route::Item(command, query) => {
                 request.begin(command);
                 let refusal = form::parse(query, form, request)?;
-                Ok(Plan::Run(refusal.unwrap_or(LIMITED)))
+                Ok(RequestPlan::Run(refusal.unwrap_or(LIMITED)))
             }
             Route::Authz(segment) => {
                 request.begin(Command::Update);
                 let Gateway { biz, refusal } = authz::gateway(segment, form)?;
                 authz::key(head.fields, self.peer, context.rules.authz, context.rules.trusted, key);
                 request.push(biz, key, ItemOptions::ONE);
-                Ok(Plan::Run(refusal.unwrap_or(LIMITED)))
+                Ok(RequestPlan::Run(refusal.unwrap_or(LIMITED)))
             }
             Route::Health if context.serve.draining() && !context.serve.replaced() => {
                 Err(Error::Draining)
             }
-            Route::Health => Ok(Plan::Health(context.serve.problem())),
+            Route::Health => Ok(RequestPlan::Health(context.serve.problem())),
         }
     }
 
     fn await_items<S: Serve>(
         &mut self,
-        pending: Pending,
+        pending: PendingRequest,
         head: &Head<'_, '_>,
         context: &mut RequestContext<'_, S>,
     ) {
-        // Even if the body is already present: the answers must not depend on the pieces.
+        // 100 is written even if the body is already present, because the answers must not depend
+        // on how the input is cut.
         if head.expects_continue {
             context.write_continue();
         }
         let http = context.rules.http;
         self.state = match head.body {
-            // At most max-body: the plan has checked it.
-            Body::Length(length) => State::Items(pending, length as usize),
-            Body::Chunked => {
-                State::ChunkedItems(pending, Chunked::new(http.max_body_bytes, http.max_head_bytes))
-            }
+            // The plan has checked that the length is at most max-body.
+            Body::Length(length) => HttpState::Items(pending, length as usize),
+            Body::Chunked => HttpState::ChunkedItems(
+                pending,
+                Chunked::new(http.max_body_bytes, http.max_head_bytes),
+            ),
         };
     }
 
-    /// Leaves a head that is answered now: skips its body, or ends the connection if the answer
+    /// Leaves a head that is answered now. Skips its body, or ends the connection if the answer
     /// `closes` it.
     fn leave_head<S: Serve>(
         &mut self,
@@ -491,16 +505,16 @@ impl Connection {
             Body::Length(length) => length > u64::from(http.max_body_bytes),
             Body::Chunked => false,
         };
-        // A client that waits for 100 and gets an answer may send the body or the next request: the
-        // two cannot be distinguished.
+        // A client that waits for 100 and gets another answer may send either the body or the next
+        // request. The server cannot tell the two apart.
         let unknown = head.expects_continue || past_reach;
         let options = preferences.options(closes || unknown);
         self.state = match head.body {
-            _ if options.persistence == Persistence::Close => State::Closed,
+            _ if options.persistence == Persistence::Close => HttpState::Closed,
             Body::Length(0) => BETWEEN,
-            Body::Length(length) => State::Skip(length as usize),
+            Body::Length(length) => HttpState::Skip(length as usize),
             Body::Chunked => {
-                State::ChunkedSkip(Chunked::new(http.max_body_bytes, http.max_head_bytes))
+                HttpState::ChunkedSkip(Chunked::new(http.max_body_bytes, http.max_head_bytes))
             }
         };
         options
@@ -510,8 +524,10 @@ impl Connection {
         &mut self,
         input: &[u8],
         context: &mut RequestContext<'_, S>,
-    ) -> Step {
-        let State::ChunkedItems(pending, chunked) = &mut self.state else { return Step::Took(0) };
+    ) -> HttpStep {
+        let HttpState::ChunkedItems(pending, chunked) = &mut self.state else {
+            return HttpStep::Took(0);
+        };
         let pending = *pending;
         let most = context.rules.http.max_body_bytes as usize;
         // A body that is present as a whole takes no memory of the connection.
@@ -532,19 +548,19 @@ impl Connection {
                 if first {
                     chunks = body;
                 }
-                Step::Answered(taken)
+                HttpStep::Answered(taken)
             }
             Ok(taken) => {
                 if first {
                     self.gathered = chunks.as_slice().into();
                 }
-                Step::Starved(taken, 1)
+                HttpStep::Starved(taken, 1)
             }
             Err(error) => {
                 self.close();
                 let options = pending.closing();
                 context.write_error(Call::from(pending.command), options, &error);
-                Step::Answered(input.len())
+                HttpStep::Answered(input.len())
             }
         };
         context.scratch.chunks = chunks;
@@ -554,11 +570,11 @@ impl Connection {
     fn answer_items<S: Serve>(
         &mut self,
         body: &[u8],
-        pending: Pending,
+        pending: PendingRequest,
         last: bool,
         context: &mut RequestContext<'_, S>,
     ) {
-        let Pending { command, format, preferences } = pending;
+        let PendingRequest { command, format, preferences } = pending;
         let ConnectionBuffers { queue, decoded, .. } = context.scratch;
         let bounds = context.rules.http.into();
         let read = codec::read(format, body, command, bounds, decoded, queue.request());
@@ -570,7 +586,7 @@ impl Connection {
         match read {
             Ok(()) => {
                 let call = Call::from(command);
-                context.enqueue(Manner::Http { call, refusal: None, options });
+                context.enqueue(ReplyForm::Http { call, refusal: None, options });
             }
             Err(error) => context.write_error(Call::from(command), options.of(format), &error),
         }
@@ -578,11 +594,11 @@ impl Connection {
 }
 
 impl Parks for Connection {
-    fn parked(&self) -> &[Parked] {
+    fn parked(&self) -> &[ParkedItem] {
         &self.parked
     }
 
-    fn parked_mut(&mut self) -> &mut Vec<Parked> {
+    fn parked_mut(&mut self) -> &mut Vec<ParkedItem> {
         &mut self.parked
     }
 }

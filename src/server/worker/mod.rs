@@ -1,20 +1,20 @@
-//! Workers: the event loop, and the connections it serves.
+//! Workers: the event loop and its connections.
 //!
-//! The master forks a worker. The worker attaches itself to the store, and serves its listeners
-//! until the master asks it to end or dies.
+//! The master forks a worker. The worker attaches to the store, and serves its listeners until the
+//! master asks it to end or dies.
 //!
 //! | file | duty |
 //! | --- | --- |
-//! | `run` | a worker from its attachment to its end |
+//! | `worker_process` | a worker from its attachment to its end |
 //! | `tick` | one round of the loop: read, answer, expire, accept |
-//! | `accept` | what it listens on, and how many clients it accepts |
-//! | `client` | a client's socket, and what is kept of it between ticks |
-//! | `connection` | bytes in, bytes out, no socket: HTTP |
+//! | `accept` | the listeners, and the bound of accepted clients |
+//! | `client` | a client's socket, and its state between ticks |
+//! | `connection` | HTTP: bytes in, bytes out, no socket |
 //! | `resp_connection` | the same for RESP |
 //! | `request_handler` | answers requests |
 //! | `conf_in_use` | srv.xml in force, with the tokens that the master has read |
 //! | `buffers` `buffer_pool` | memory that clients share |
-//! | `overload_log` | how many connections were refused |
+//! | `overload_log` | counts refused connections for the log |
 
 mod accept;
 pub(crate) mod buffer_pool;
@@ -22,12 +22,12 @@ pub(crate) mod buffers;
 pub(crate) mod client;
 mod conf_in_use;
 pub mod connection;
-mod courier_bells;
+mod mailbox_bells;
 mod overload_log;
 mod parked_clients;
 mod request_handler;
 pub mod resp_connection;
-mod run;
 pub(crate) mod tick;
+mod worker_process;
 
-pub use run::{WorkerError, run};
+pub use worker_process::{WorkerError, run};

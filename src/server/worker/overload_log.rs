@@ -1,11 +1,11 @@
 //! Counts connections refused beyond max-connections, for the log.
 //!
-//! Invariant: there is at most one line a second, and every refused connection is in a line.
+//! Invariant: there is at most one line a second, and the lines count every refused connection.
 
 /// The time between two lines.
 const QUIET_MS: u64 = 1_000;
 
-/// The refused connections that are in no line yet.
+/// The refused connections that no line counts yet.
 #[derive(Debug, Default)]
 pub struct OverloadLog {
     count: u64,
@@ -49,7 +49,7 @@ mod tests {
         let mut log = OverloadLog::default();
         assert_eq!((log.due_ms(), log.take_due(0)), (None, None));
         let mut told = Vec::new();
-        // Ten in each of 35 tenths of a second, then none.
+        // Ten refused connections in each of 35 tenths of a second, then none.
         for now_ms in (500..10_000).step_by(100) {
             if now_ms < 4_000 {
                 (0..10).for_each(|_| log.add());

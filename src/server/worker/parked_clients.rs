@@ -1,30 +1,30 @@
-//! The clients of a worker that have parked a request, and until when.
+//! The clients of a worker that have parked a request, and their deadlines.
 //!
 //! Invariant: a client is in the list at most once, and only while it has something parked. The
-//! order is that of parking: who waits longest goes on first.
+//! list has the order of parking, so the client that waits longest resumes first.
 
-/// Clients that wait for leases.
+/// Clients that wait for replies.
 #[derive(Debug, Default)]
 pub struct ParkedClients {
-    waiting: Vec<Waiting>,
+    waiting: Vec<ParkedClient>,
     /// No deadline is before this time.
     next_ms: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct ParkedClient {
     client: u32,
     until_ms: u64,
 }
 
 impl ParkedClients {
-    /// Nobody waits.
+    /// Whether no client waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// When the next deadline is over, at the earliest.
+    /// A lower bound of the earliest deadline. `None` if no client waits.
     #[inline]
     pub fn due_ms(&self) -> Option<u64> {
         (!self.is_empty()).then_some(self.next_ms)
@@ -35,16 +35,16 @@ impl ParkedClients {
         self.next_ms = if self.is_empty() { until_ms } else { self.next_ms.min(until_ms) };
         match self.waiting.iter_mut().find(|waiting| waiting.client == client) {
             Some(waiting) => waiting.until_ms = until_ms,
-            None => self.waiting.push(Waiting { client, until_ms }),
+            None => self.waiting.push(ParkedClient { client, until_ms }),
         }
     }
 
-    /// How many there are.
+    /// The number of waiting clients.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Somebody is due at once if `may_go_on` says so of anyone.
+    /// Makes the list due at once if `may_go_on` is true for any client.
     pub fn look(&mut self, now_ms: u64, mut may_go_on: impl FnMut(u32) -> bool) {
         if self.waiting.iter().any(|waiting| may_go_on(waiting.client)) {
             self.next_ms = now_ms;
@@ -56,8 +56,8 @@ impl ParkedClients {
         self.waiting.retain(|waiting| waiting.client != client);
     }
 
-    /// Removes the clients that may go on, in order: `may_go_on` says of which the wait is over,
-    /// and those at their deadline. They are put before what `to_run` holds.
+    /// Removes the clients for which `may_go_on` is true and those at their deadline. Puts them at
+    /// the front of `to_run`, in the order of parking.
     pub fn take_due(
         &mut self,
         now_ms: u64,
@@ -65,7 +65,7 @@ impl ParkedClients {
         to_run: &mut Vec<u32>,
     ) {
         let is_due =
-            |waiting: &mut Waiting| now_ms >= waiting.until_ms || may_go_on(waiting.client);
+            |waiting: &mut ParkedClient| now_ms >= waiting.until_ms || may_go_on(waiting.client);
         let due = self.waiting.extract_if(.., is_due).map(|waiting| waiting.client);
         to_run.splice(0..0, due);
         self.next_ms = self.waiting.iter().map(|waiting| waiting.until_ms).min().unwrap_or(0);
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(parked.due_ms(), Some(40));
         let mut to_run = vec![1, 2];
         parked.take_due(39, |client| client == 9, &mut to_run);
-        assert_eq!(to_run, [9, 1, 2], "its lease has come");
+        assert_eq!(to_run, [9, 1, 2], "its reply has come");
         to_run.clear();
         parked.take_due(50, |_| false, &mut to_run);
         assert_eq!(to_run, [7, 3], "their deadlines are over");

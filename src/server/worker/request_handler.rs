@@ -1,4 +1,4 @@
-//! Answers the requests of a tick: the service, at one time for all of them.
+//! Answers the requests of a tick through the service, with one time for all of them.
 
 use super::connection::{Problem, Serve};
 use crate::protocol::call::{Call, status_kind};
@@ -8,19 +8,19 @@ use frs_conf::UnknownBiz;
 use frs_engine::{Answer, Answers, Exchange, ItemError, Quota, Request, Service, Verdict};
 use frs_store::Counter;
 
-/// What /health says if the last flush failed.
+/// The text of /health if the last flush failed.
 const NOT_WRITTEN_BACK: &str = "files are not written back to the disk: the keeper's log says why; \
     requests are served, but a loss of power would cost what was counted since\n";
 
-/// What /health says after a failed checkpoint.
+/// The text of /health after a failed checkpoint.
 const NO_CHECKPOINTS: &str = "no checkpoint is completed: the keeper's log says why; requests are \
     served, but the end of this machine would cost what was counted since the last one\n";
 
-/// What /health says after a reload that was refused.
+/// The text of /health after a refused reload.
 const RELOAD_REFUSED: &str = "ok, but the last reload was refused, and the configuration before it \
     is in force: frs status and frs check name the faults\n";
 
-/// What /health says if the worker cannot take the generation in force.
+/// The text of /health if the worker cannot take the generation in force.
 const BEHIND: &str = "no item is served, each answers \"store\": the configuration in force cannot \
     be read; the master puts right what it can within a second, and the log says why\n";
 
@@ -30,17 +30,17 @@ pub struct RequestHandler {
     pub service: Service,
     /// The time of this tick.
     pub now: Millis,
-    /// The worker is about to end.
+    /// Whether the worker is about to end.
     pub draining: bool,
-    /// Requests answered in this tick.
+    /// The number of requests answered in this tick.
     pub answered: u64,
-    /// Other workers serve in its place.
+    /// Whether other workers serve in place of this one.
     pub replaced: bool,
-    /// The figures of the whole server, and when they were gathered.
+    /// The figures of the whole server, and the time they were gathered.
     pub figures: Option<(Millis, ServerFigures)>,
 }
 
-/// How old the figures of the whole server may be: to gather them takes a look at every slot.
+/// The greatest age of the figures of the whole server. Gathering them reads every slot.
 const FIGURES_MS: u64 = 1000;
 
 impl RequestHandler {
@@ -50,7 +50,7 @@ impl RequestHandler {
     }
 }
 
-/// Refuses the items whose biz is not known. They are counted as errors.
+/// Refuses the items of unknown businesses. The counters still count them as errors.
 fn refuse_unknown(answers: &mut Answers) {
     let unknown = answers.items.iter_mut().map(|answer| &mut answer.result);
     for result in unknown.filter(|result| **result == Err(ItemError::UnknownBiz)) {
@@ -139,7 +139,7 @@ impl Serve for RequestHandler {
     }
 }
 
-/// The problem that these groups answer `store`, out of `all` groups.
+/// The problem that `unserved` groups, out of `all` groups, answer `store`.
 fn not_served(unserved: &[String], all: usize) -> Problem {
     let names = unserved.join(", ");
     let words = format!("items of these groups answer `store`, the log says why: {names}\n");

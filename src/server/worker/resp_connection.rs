@@ -1,8 +1,8 @@
 //! One connection of the data plane that speaks RESP: bytes in, bytes out, no socket.
 //!
-//! Invariant: commands are answered in the order they arrive, those of a transaction when it is
-//! executed. The answers do not depend on how the input is cut into pieces (except for the end of
-//! the connection while draining). No answer follows one that closes.
+//! Invariant: commands are answered in the order they arrive, and those of a transaction when it is
+//! executed. The answers do not depend on how the input is cut into pieces, except for the end of
+//! the connection while draining. No answer follows an answer that closes the connection.
 //!
 //! A command that arrives whole is read in place. Its items go through the queue that all
 //! connections of the worker share.
@@ -10,10 +10,10 @@
 mod session;
 mod transaction;
 
-use super::buffer_pool::Pool;
+use super::buffer_pool::BufferPool;
 use super::connection::{
-    ConnectionBuffers, MAX_REQUESTS_PER_TICK, Manner, Parked, Parks, Progress, RequestContext,
-    RespRules, Serve, TICK_ANSWER_BYTES,
+    ConnectionBuffers, InputProgress, MAX_REQUESTS_PER_TICK, ParkedItem, Parks, ReplyForm,
+    RequestContext, RespRules, Serve, TICK_ANSWER_BYTES,
 };
 use crate::protocol::call::Call;
 use crate::protocol::resp::{
@@ -26,51 +26,51 @@ use frs_engine::Command;
 use session::Session;
 use transaction::Transaction;
 
-/// A client that names so many wrong tokens in a row is not heard any more. It has to connect
-/// again, which max-connections and the time for that bound.
+/// The number of wrong tokens in a row that closes the connection. The client has to connect again,
+/// which max-connections and the time to connect bound.
 const MAX_WRONG_TOKENS: u8 = 3;
 
 /// A connection that speaks RESP.
 #[derive(Debug, Default)]
 pub struct RespConnection {
-    /// How far an incomplete command has been looked at.
+    /// The scan of the incomplete command.
     scan: Scan,
     session: Session,
     /// Commands between MULTI and the end of EXEC.
     transaction: Option<Transaction>,
-    /// Requests that wait for a lease, and what came behind them.
+    /// Requests that wait for a reply, and requests and answers behind them.
     parked: Vec<Parked>,
     closed: bool,
 }
 
-/// What has arrived from a client, and was not consumed before.
+/// Input that has arrived from a client and is not consumed.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// The socket may have more that is not read yet: a worker that drains does not close the
-    /// connection before it.
+    /// The socket may have more unread input. A draining worker does not close the connection
+    /// before it has read that input.
     pub has_more: bool,
 }
 
 /// The result of one step.
-enum Step {
-    /// Consumed this many bytes, with nothing to answer.
+enum RespStep {
+    /// Consumed this many bytes without an answer.
     Took(usize),
     /// Consumed this many bytes and answered.
     Answered(usize),
-    /// There is no whole command.
+    /// The input has no whole command.
     Starved,
 }
 
-/// What a command came from.
+/// The source of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
+enum CommandOrigin {
     Input,
     Transaction,
 }
 
-/// What a command needs.
+/// The context of a command.
 struct Serving<'c, 'a, S> {
     context: &'c mut RequestContext<'a, S>,
     own: RespRules<'a>,
@@ -88,7 +88,7 @@ impl RespConnection {
         serve: &'a mut S,
         scratch: &'a mut ConnectionBuffers,
         out: &'a mut Vec<u8>,
-    ) -> Progress {
+    ) -> InputProgress {
         let mut context = RequestContext { rules: own.rules, serve, scratch, out };
         let bounds = CommandBounds::from(own.rules.http);
         let (mut consumed, mut answered, mut starved) = (0, 0, false);
@@ -105,13 +105,13 @@ impl RespConnection {
         while !self.closed && !is_full(answered, &context) && !context.is_parked() && !has_guessed {
             let serving = Serving { context: &mut context, own };
             match self.step(&input[consumed..], bounds, serving) {
-                Step::Took(bytes) => consumed += bytes,
-                Step::Answered(bytes) => {
+                RespStep::Took(bytes) => consumed += bytes,
+                RespStep::Answered(bytes) => {
                     consumed += bytes;
                     answered += 1;
                     context.weigh(bytes);
                 }
-                Step::Starved => {
+                RespStep::Starved => {
                     starved = true;
                     break;
                 }
@@ -130,11 +130,11 @@ impl RespConnection {
         }
         if self.closed {
             let (need, more, begun) = (1, false, false);
-            return Progress { consumed: input.len(), need, more, begun, close: true };
+            return InputProgress { consumed: input.len(), need, more, begun, close: true };
         }
-        Progress {
+        InputProgress {
             consumed,
-            // A command has room, whatever its length is.
+            // The buffer gets room for the longest command, whatever the length of this one.
             need: if starved && !rest.is_empty() { bounds.bytes } else { 1 },
             more: (has_guessed || is_full(answered, &context))
                 && (!rest.is_empty() || self.is_running()),
@@ -143,7 +143,7 @@ impl RespConnection {
         }
     }
 
-    /// The request-timeout has expired: appends what is wrong. The caller closes the connection.
+    /// Appends the error of an expired request-timeout. The caller closes the connection.
     pub fn time_out<S: Serve>(&mut self, serve: &mut S, out: &mut Vec<u8>) {
         if !self.closed {
             write_fault(out, Fault::Timeout);
@@ -152,14 +152,14 @@ impl RespConnection {
         self.closed = true;
     }
 
-    /// Returns its buffers: the connection reads no more.
-    pub fn release(&mut self, pool: &mut Pool) {
+    /// Returns the buffers of a connection that reads no more.
+    pub fn release(&mut self, pool: &mut BufferPool) {
         if let Some(mut transaction) = self.transaction.take() {
             transaction.give_back(pool);
         }
     }
 
-    /// Bytes that it keeps for its client.
+    /// The bytes kept for the client.
     #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         self.transaction.as_ref().map_or(0, Transaction::held_bytes)
@@ -170,49 +170,49 @@ impl RespConnection {
         input: &[u8],
         bounds: CommandBounds,
         serving: Serving<'_, '_, S>,
-    ) -> Step {
+    ) -> RespStep {
         if self.is_running() {
             return self.step_transaction(serving);
         }
         match self.scan.scan(input, bounds) {
             Ok(Scanned::Array(end)) => {
                 let args = Args::of_array(&input[..end]);
-                self.command(args, Origin::Input, serving);
-                Step::Answered(end)
+                self.command(args, CommandOrigin::Input, serving);
+                RespStep::Answered(end)
             }
             Ok(Scanned::Line { text, end }) => {
                 self.line(&input[..text], bounds, serving);
-                Step::Answered(end)
+                RespStep::Answered(end)
             }
-            Ok(Scanned::Empty(end)) => Step::Took(end),
+            Ok(Scanned::Empty(end)) => RespStep::Took(end),
             Ok(Scanned::Http) => {
                 self.closed = true;
-                // In the words of HTTP.
+                // The client speaks HTTP, so the error is written in HTTP.
                 let options = ResponseOptions::CLOSE;
                 serving.context.write_error(Call::Other, options, &Error::OnResp);
-                Step::Answered(0)
+                RespStep::Answered(0)
             }
-            Ok(Scanned::Partial) => Step::Starved,
+            Ok(Scanned::Partial) => RespStep::Starved,
             Err(fault) => {
                 self.fail(fault, serving);
-                Step::Answered(0)
+                RespStep::Answered(0)
             }
         }
     }
 
-    /// Answers a command that is a line.
+    /// Answers an inline command.
     fn line<S: Serve>(&mut self, line: &[u8], bounds: CommandBounds, serving: Serving<'_, '_, S>) {
         let Serving { context, own } = serving;
         let mut words = std::mem::take(&mut context.scratch.resp.words);
         let serving = Serving { context: &mut *context, own };
         match read_line(line, bounds, &mut words) {
-            Ok(args) => self.command(args, Origin::Input, serving),
+            Ok(args) => self.command(args, CommandOrigin::Input, serving),
             Err(fault) => self.fail(fault, serving),
         }
         context.scratch.resp.words = words;
     }
 
-    /// Ends the connection with what is wrong.
+    /// Answers a fault that ends the connection.
     #[cold]
     fn fail<S: Serve>(&mut self, fault: Fault, mut serving: Serving<'_, '_, S>) {
         self.closed = true;
@@ -220,12 +220,12 @@ impl RespConnection {
         serving.context.write_with(Call::Other, fault.status(), |out| write_fault(out, fault));
     }
 
-    /// Answers a command, queues it, or puts its items into the queue.
+    /// Answers a command, keeps it for EXEC, or puts its items into the queue.
     #[inline]
     fn command<S: Serve>(
         &mut self,
         mut args: Args<'_>,
-        origin: Origin,
+        origin: CommandOrigin,
         mut serving: Serving<'_, '_, S>,
     ) {
         let whole = args;
@@ -242,8 +242,8 @@ impl RespConnection {
         if !command.takes(whole.len()) {
             return self.refuse(CommandError::Arguments(command.word), serving);
         }
-        // A reload may have asked for a token since MULTI.
-        let may_queue = is_known && origin == Origin::Input && !command.is_never_queued();
+        // A reload may require a token since MULTI, so the client may be unknown here.
+        let may_queue = is_known && origin == CommandOrigin::Input && !command.is_never_queued();
         if self.transaction.is_some() && may_queue {
             return self.queue(whole, serving);
         }
@@ -260,7 +260,7 @@ impl RespConnection {
         }
     }
 
-    /// Answers an error of a command that is not run. Within a transaction it spoils that.
+    /// Answers the error of a command that is not run. The error spoils an open transaction.
     #[cold]
     fn refuse<S: Serve>(&mut self, error: CommandError<'_>, mut serving: Serving<'_, '_, S>) {
         if let Some(transaction) = &mut self.transaction {
@@ -312,22 +312,22 @@ impl RespConnection {
         serving: &mut Serving<'_, '_, S>,
     ) {
         let (call, version) = (Call::from(command), self.session.version);
-        serving.context.enqueue(Manner::Resp(AnswerForm { call, version, shape }));
+        serving.context.enqueue(ReplyForm::Resp(AnswerForm { call, version, shape }));
     }
 }
 
 impl Parks for RespConnection {
-    fn parked(&self) -> &[Parked] {
+    fn parked(&self) -> &[ParkedItem] {
         &self.parked
     }
 
-    fn parked_mut(&mut self) -> &mut Vec<Parked> {
+    fn parked_mut(&mut self) -> &mut Vec<ParkedItem> {
         &mut self.parked
     }
 }
 
 impl<S: Serve> Serving<'_, '_, S> {
-    /// Answers an error of a command.
+    /// Answers the error of a command.
     #[cold]
     fn error(&mut self, version: Version, error: CommandError<'_>) {
         let status = error.status();

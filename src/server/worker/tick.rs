@@ -1,11 +1,11 @@
-//! A worker's tick: wait, read every ready client, read the clock once, answer each with one call.
+//! A worker's tick: wait, read all ready clients, read the clock once, answer each with one call.
 //!
 //! Invariant: a tick does a bounded amount of work for each client. It waits for nothing but its
 //! share of semaphores, so a stalled client delays no other. In the steady state it allocates
 //! nothing and writes no log line, unless `<log refusals>` asks for some.
 
 mod parking;
-mod refusals;
+mod refusal_log;
 
 use std::io;
 use std::net::IpAddr;
@@ -16,17 +16,17 @@ use std::time::{Duration, Instant};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
-use self::refusals::{RefusalLog, log_left_out};
-use super::accept::{ACCEPTS_PER_TICK, Accepted, Listeners};
+use self::refusal_log::{RefusalLog, log_left_out};
+use super::accept::{ACCEPTS_PER_TICK, AcceptedClient, WorkerListeners};
 use super::buffers::Buffers;
-use super::client::{Client, Moved, Reading, Writing};
+use super::client::{Client, Reading, Traffic, Writing};
 use super::conf_in_use::ConfInUse;
-use super::courier_bells::CourierBells;
+use super::mailbox_bells::MailboxBells;
 use super::overload_log::OverloadLog;
 use super::parked_clients::ParkedClients;
 use super::request_handler::RequestHandler;
 use crate::net::listeners::ListenerSet;
-use crate::net::timers::{Expired, Lengths, TimerKind, Timers};
+use crate::net::timers::{Expired, TimeoutLengths, TimerKind, Timers};
 use crate::process::child::ChildContext;
 use crate::process::log::{self, LogThrottle};
 use crate::process::message::{self, Received, ToChild};
@@ -46,19 +46,19 @@ const FIRST_LISTENER: usize = 3;
 const FIRST_CLIENT: usize = 1 << 20;
 
 const EVENTS: usize = 1024;
-/// The most clients besides max-connections that only get an answer that refuses them. They are not
-/// served and hold no buffer.
+/// The most refused clients beyond max-connections. A refused client gets only the answer that
+/// refuses it. It is not served and holds no buffer.
 pub const REFUSED_CLIENTS: usize = 1024;
 /// The shortest time between two log lines about connections that cannot be watched.
 const QUIET_MS: u64 = 10_000;
-/// The most clients in a batch. Their requests run together: the memory of one is fetched while
-/// others are processed.
+/// The most clients in a batch. Their requests run together, so that the memory of one is fetched
+/// while others are processed.
 const BATCH: usize = 64;
-/// A batch ends when its answers, without those of its last client, exceed this.
+/// A batch ends when its answers, without those of its last client, exceed this size.
 const BATCH_BYTES: usize = 64 * 1024;
 /// How long a client has to take its last answer and close.
 const LINGER_MS: u64 = 2_000;
-/// How long clients have to take their answers and send the rest of their requests when the worker
+/// How long clients have to take their answers and complete their requests when the worker
 /// finishes.
 const FINISH_MS: u64 = 4_000;
 /// How long clients have to close by themselves when the worker drains.
@@ -75,7 +75,7 @@ enum EndMode {
 
 /// How the worker ends, and the latest time it does.
 #[derive(Debug, Clone, Copy)]
-struct Ending {
+struct WorkerEnd {
     mode: EndMode,
     until_ms: u64,
 }
@@ -85,16 +85,15 @@ pub struct Worker {
     poll: Poll,
     signals: Signals,
     channel: Channel,
-    listeners: Listeners,
+    listeners: WorkerListeners,
     handler: RequestHandler,
     conf: ConfInUse,
     tokens: TokenBoard,
     clients: Vec<Option<Client>>,
     free: Vec<u32>,
-    /// How many of the clients are not served and only get an answer that says so. They do not
-    /// count towards max-connections.
+    /// The number of refused clients. They do not count towards max-connections.
     refused: usize,
-    /// Clients that have something to do without another event.
+    /// Clients that have work in the next tick without another event.
     ready: Vec<u32>,
     /// Clients that this tick reads.
     reading: Vec<u32>,
@@ -102,26 +101,26 @@ pub struct Worker {
     to_run: Vec<u32>,
     /// Clients whose requests run together.
     batch: Vec<u32>,
-    /// Those with a request that waits for a lease.
+    /// Clients with a request that waits for a reply.
     parked: ParkedClients,
-    /// None without a cluster.
-    bells: Option<CourierBells>,
+    /// `None` without a cluster.
+    bells: Option<MailboxBells>,
     timers: Timers,
     buffers: Buffers,
     origin: Instant,
-    /// When this tick began, since the origin. Its clients were readable at that time.
+    /// The start of this tick, since `origin`. The ready clients were readable at that time.
     begun: Duration,
     now_ms: u64,
     /// Bytes read and written in this tick.
-    moved: Moved,
+    traffic: Traffic,
     unwatched: LogThrottle,
     overloads: OverloadLog,
     refusals: RefusalLog,
-    ending: Option<Ending>,
+    ending: Option<WorkerEnd>,
 }
 
 impl Worker {
-    /// Sets up everything a worker needs. [`Worker::run`] then serves.
+    /// Sets up a worker. [`Worker::run`] then serves.
     pub fn new(child: ChildContext, service: Service) -> io::Result<Worker> {
         let poll = Poll::new()?;
         let registry = poll.registry();
@@ -129,7 +128,7 @@ impl Worker {
         let readable = Interest::READABLE;
         registry.register(&mut SourceFd(&signals.as_fd().as_raw_fd()), SIGNALS, readable)?;
         registry.register(&mut SourceFd(&channel.as_fd().as_raw_fd()), CHANNEL, readable)?;
-        let mut listeners = Listeners::new(FIRST_LISTENER, child.share.faces);
+        let mut listeners = WorkerListeners::new(FIRST_LISTENER, child.share.faces);
         for ListenerSet { number, listeners: own } in child.share.sets {
             listeners.open_set(registry, number, own)?;
         }
@@ -138,7 +137,7 @@ impl Worker {
         }
         let slot = service.handle().slot_number();
         let bells = match child.bells {
-            Some(bells) => CourierBells::of_worker(bells, slot, registry, BELL)?,
+            Some(bells) => MailboxBells::of_worker(bells, slot, registry, BELL)?,
             None => None,
         };
         let conf = ConfInUse::of(service.conf(), &child.tokens);
@@ -173,7 +172,7 @@ impl Worker {
             origin: clock::instant(),
             begun: Duration::ZERO,
             now_ms: 0,
-            moved: Moved::default(),
+            traffic: Traffic::default(),
             unwatched: LogThrottle::new(Duration::from_millis(QUIET_MS)),
             overloads: OverloadLog::default(),
             ending: None,
@@ -186,14 +185,14 @@ impl Worker {
         while !self.is_over() {
             let sleeps = !self.parked.is_empty();
             if sleeps {
-                self.lie_down();
+                self.mark_asleep();
             }
             match self.poll.poll(&mut events, self.timeout()) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
                 result => result?,
             }
             if sleeps && let Some(bells) = &self.bells {
-                bells.get_up(&self.handler.service)?;
+                bells.mark_awake(&self.handler.service)?;
             }
             self.begun = clock::since(self.origin);
             self.now_ms = self.begun.as_millis() as u64;
@@ -230,7 +229,8 @@ impl Worker {
         self.answer_clients();
         self.count_answered();
         self.expire_clients();
-        // Timeouts are not timed: the time would be the timeout's length.
+        // Answers to late requests are not timed, because their time would be the length of the
+        // timeout.
         self.handler.answered = 0;
         self.accept_clients();
         let due = self.overloads.take_due(self.now_ms);
@@ -251,19 +251,19 @@ impl Worker {
         }
     }
 
-    /// Records the tick's duration for each of its requests: one clock read for all.
+    /// Records the duration of the tick for each request it answered, with one clock read for all.
     fn count_answered(&mut self) {
         let answered = std::mem::take(&mut self.handler.answered);
         if answered > 0 {
             let took = clock::since(self.origin).saturating_sub(self.begun);
-            // Rounded up: a bucket's bound is never less than the time.
+            // The time is rounded up, so that the bound of its bucket is never less than the time.
             let us = took.as_nanos().div_ceil(1000).min(u64::MAX.into()) as u64;
             self.handler.service.count_time(us, answered);
         }
     }
 
     fn count_moved(&mut self) {
-        let Moved { read, written } = std::mem::take(&mut self.moved);
+        let Traffic { read, written } = std::mem::take(&mut self.traffic);
         if let Some(counters) = self.counters() {
             counters.add(Counter::BytesIn, read);
             counters.add(Counter::BytesOut, written);
@@ -284,7 +284,7 @@ impl Worker {
         let log_ms = self.overloads.due_ms();
         let parked_ms = self.parked.due_ms();
         let left_out_ms = self.refusals.due_ms(self.handler.service.refusal_sample());
-        // A worker without requests gives former groups back, too.
+        // A worker without requests must wake to release former groups, too.
         let has_retired = self.handler.service.handle().has_retired();
         let retired_ms = has_retired.then(|| self.now_ms + RETIRED_EVERY.as_millis() as u64 + 1);
         let all = [due_ms, paused, ending, log_ms, parked_ms, left_out_ms, retired_ms];
@@ -292,10 +292,10 @@ impl Worker {
         Some(Duration::from_millis(next_ms.saturating_sub(self.now_ms)))
     }
 
-    fn lengths(&self) -> Lengths {
+    fn lengths(&self) -> TimeoutLengths {
         let http = &self.conf.srv.http;
         // The clock counts whole milliseconds. One more keeps a timeout from firing early.
-        Lengths {
+        TimeoutLengths {
             idle_ms: http.idle_timeout_ms.saturating_add(1),
             request_ms: http.request_timeout_ms.saturating_add(1),
             linger_ms: LINGER_MS,
@@ -364,13 +364,13 @@ impl Worker {
             EndMode::Drain => DRAIN_MS,
             EndMode::Finish => FINISH_MS,
         };
-        self.ending = Some(Ending { mode, until_ms: self.now_ms + bound_ms });
+        self.ending = Some(WorkerEnd { mode, until_ms: self.now_ms + bound_ms });
         self.handler.draining = true;
         if let Err(error) = self.listeners.close_all(self.poll.registry()) {
             tracing::warn!(%error, "cannot close a listener");
         }
         if mode == EndMode::Finish {
-            // Reads once more, and answers what has arrived until now.
+            // The worker reads once more, and answers all input that has arrived.
             for index in 0..self.clients.len() as u32 {
                 if let Some(client) = self.client(index) {
                     client.readable = true;
@@ -418,7 +418,7 @@ impl Worker {
             let Some(client) = self.clients[index as usize].as_mut() else { continue };
             client.queued = false;
             let reading = client.read(&mut self.buffers.arena);
-            self.moved.take(client.moved());
+            self.traffic.take(client.traffic());
             match reading {
                 Reading::Run => self.to_run.push(index),
                 Reading::Wait if client.is_blocked() => self.to_run.push(index),
@@ -462,13 +462,13 @@ impl Worker {
         self.buffers.scratch.begin_batch();
     }
 
-    /// Takes the client's input into the batch, or continues to write its answers.
+    /// Takes the input of a client into the batch, or continues to write its answers.
     fn take(&mut self, index: u32) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         if client.is_blocked() {
             let writing = client.write_unsent(&mut self.buffers.scratch.pool);
-            let has_taken = client.moved().written > 0;
-            self.moved.take(client.moved());
+            let has_taken = client.traffic().written > 0;
+            self.traffic.take(client.traffic());
             self.give_time(index, has_taken);
             self.after_writing(index, writing);
             return self.wait_again(index);
@@ -478,7 +478,7 @@ impl Worker {
         client.run(&self.conf.srv, &mut self.handler, &mut self.buffers);
     }
 
-    /// Runs the batch and writes to each of its clients with one call.
+    /// Runs the batch, and writes the answers of each client with one call.
     fn answer_batch(&mut self) {
         let Buffers { scratch, out, .. } = &mut self.buffers;
         scratch.flush((&self.conf.srv).into(), &mut self.handler, out);
@@ -497,7 +497,7 @@ impl Worker {
         self.begin_batch();
     }
 
-    /// Writes this part of the output to a client.
+    /// Writes a part of the output to a client.
     fn write(&mut self, index: u32, part: Range<usize>) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         let answers = &self.buffers.out[part];
@@ -507,18 +507,19 @@ impl Worker {
         } else {
             Writing::Done
         };
-        self.moved.take(client.moved());
+        self.traffic.take(client.traffic());
         self.give_time(index, answered);
         self.after_writing(index, writing);
     }
 
-    /// Arms a client's timer. `anew` restarts it: there was an answer, or the client took a part of
-    /// one. A request's time runs from its first byte, however many bytes follow. Neither an empty
-    /// line nor input sent in place of taking answers extends the time.
+    /// Arms the timer of a client. `anew` restarts it, because there was an answer or the client
+    /// took a part of one. The time of a request runs from its first byte, however many bytes
+    /// follow. Neither an empty line nor input from a client that takes no answers extends the
+    /// time.
     fn give_time(&mut self, index: u32, anew: bool) {
         let Some(client) = self.client(index) else { return };
         if client.is_parked() && !client.is_blocked() {
-            // The request has a deadline of its own.
+            // A parked request has a deadline of its own.
             return self.timers.disarm(index);
         }
         let begun = client.has_begun() && !client.is_blocked();
@@ -565,7 +566,7 @@ impl Worker {
             client.release(&mut self.buffers.scratch.pool);
             self.refused -= usize::from(client.is_refused());
             if client.queued {
-                // Otherwise the next client with this number would be in the list twice.
+                // Otherwise the next client with this index would be in the list twice.
                 self.ready.retain(|&other| other != index);
             }
             self.timers.disarm(index);
@@ -579,7 +580,8 @@ impl Worker {
         {
             match kind {
                 TimerKind::Idle => {
-                    // A client without a request is not late. A client that takes no answers is.
+                    // A client without a request is not late. A client that does not take its
+                    // answers is.
                     if self.client(index).is_some_and(|client| client.is_blocked()) {
                         self.count(Counter::Timeouts);
                     }
@@ -615,7 +617,7 @@ impl Worker {
     }
 
     /// Serves a client, or refuses it.
-    fn admit(&mut self, Accepted { stream, peer, face }: Accepted) {
+    fn admit(&mut self, AcceptedClient { stream, peer, face }: AcceptedClient) {
         let refusal = self.refusal_of(peer);
         self.count(Counter::Connections);
         if refusal.is_some() {
@@ -634,7 +636,7 @@ impl Worker {
         }
     }
 
-    /// Why a client is not served, or `None` if it is.
+    /// The reason to refuse a client, or `None` if it is served.
     fn refusal_of(&self, peer: Option<IpAddr>) -> Option<protocol::Error> {
         let srv: &Srv = &self.conf.srv;
         let served = self.clients.len() - self.free.len() - self.refused;
@@ -653,20 +655,20 @@ impl Worker {
             self.refused += 1;
         }
         self.write(index, 0..self.buffers.out.len());
-        // A new connection's socket takes this little at once. One that does not is closed, since
-        // no memory is counted for it.
+        // The socket of a new connection takes such a short answer at once. If it does not, the
+        // client is closed, because no memory is counted for the answer.
         if self.client(index).is_some_and(|client| client.is_blocked()) {
             self.close(index);
         }
     }
 
-    /// Closes the client that was refused first. False if there is none.
+    /// Closes the client that was refused first. Returns false if there is none.
     fn make_room_for_refused(&mut self) -> bool {
         let Some(index) = self.timers.first(TimerKind::Refused) else { return false };
-        // Reads its input, so that no reset overtakes the answer.
+        // Input left unread would cause a reset that overtakes the answer.
         if let Some(client) = self.clients[index as usize].as_mut() {
             client.read(&mut self.buffers.arena);
-            self.moved.take(client.moved());
+            self.traffic.take(client.traffic());
         }
         self.close(index);
         true
@@ -679,7 +681,7 @@ impl Worker {
         }
     }
 
-    /// Gives a client a number, or `None` if its socket cannot be watched.
+    /// Gives a client an index. Returns `None` if the poll cannot watch its socket.
     fn add_client(&mut self, mut client: Client) -> Option<u32> {
         let index = self.free.last().copied().unwrap_or(self.clients.len() as u32);
         let token = Token(FIRST_CLIENT + index as usize);

@@ -7,12 +7,12 @@
 //! | --- | --- |
 //! | `tags` | one byte for each place of the chain |
 //! | `node_check` | the CRC of a node's words |
-//! | `spill_filter` | which keys may have a record that was spilled |
+//! | `kept_filter` | which keys may have a record that is kept outside the files |
 //! | `evict` | chooses the node that leaves a full chain |
 
 pub(crate) mod evict;
+pub(crate) mod kept_filter;
 pub(crate) mod node_check;
-pub(crate) mod spill_filter;
 pub(crate) mod tags;
 
 pub use evict::{Judge, Rank};

@@ -23,7 +23,7 @@ use crate::error::{Error, io_error};
 use crate::file::group::{self, FileSet, Group, Header, MappedFiles};
 use crate::file::layout::PAGE_BYTES;
 use crate::file::region::Region;
-use crate::file::words::{remove_if_there, sync_directory};
+use crate::file::words::{remove_if_there, sync_directory, write_page};
 use crate::grow::next_files;
 use crate::recover::verify::{Moved, Report, Unproven};
 
@@ -135,8 +135,8 @@ impl<'a> Draft<'a> {
         let mut group = Group::of_files(header.clone(), 0, files);
         group.set_former(self.is_former);
         let report = check(&group, (&proof, moved), progress);
-        if group.has_spilled() {
-            // A key-node in the checkpoint may be older than a record that was spilled from it.
+        if group.has_kept() {
+            // A key-node in the checkpoint may be older than a record that left it and is kept.
             group.fill_filters();
         }
         for (region, draft) in group.files().iter().zip(drafts) {
@@ -229,10 +229,14 @@ fn copy(
                 .and_then(|()| from.file.read_exact_at(part, at))
                 .map_err(|source| unreadable(from, source))?;
             // The new file has zeros already, and they need no page.
-            if part.iter().any(|&byte| byte != 0) {
+            let pages = (at..).step_by(PAGE_BYTES).zip(part.chunks(PAGE_BYTES));
+            let mut pages = pages.filter(|(_, page)| page.iter().any(|&byte| byte != 0)).peekable();
+            if pages.peek().is_some() {
                 fault::point(draft)?;
-                to.write_all_at(part, at).map_err(io_error(draft, "write it"))?;
             }
+            pages
+                .try_for_each(|(at, page)| write_page(to, page, at))
+                .map_err(io_error(draft, "write it"))?;
             let seconds = clock::since(begun).as_secs();
             if told_s.fetch_max(seconds, Ordering::Relaxed) < seconds {
                 let percent = at * 100 / end;

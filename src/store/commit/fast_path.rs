@@ -18,9 +18,9 @@ use crate::watch::slot::Intent;
 
 /// Words of a node of one cache line, and of more lines. Most nodes have one of these lengths, and
 /// a constant length needs no loops. The bench `store` shows the gain of the first length (`update
-/// hit, 1 M keys`) and of the second (`update hit, two lines`). The bench `lease` shows that of the
-/// others: nodes with one and with two leases. The test `nodes_of_every_length_are_worked_on_alike`
-/// compares them with the general path.
+/// hit, 1 M keys`) and of the second (`update hit, two lines`). The bench of shared limits shows
+/// that of the others: nodes with one and with two of them. The test
+/// `nodes_of_every_length_are_worked_on_alike` compares them with the general path.
 const ONE_LINE: usize = 8;
 const TWO_LINES: usize = 16;
 const THREE_LINES: usize = 24;

@@ -15,7 +15,7 @@ use frs_conf::key::{KeyRef, Location};
 use super::protocol::{Announced, Change, Changes, KeyNodes};
 use super::undo_log::{LogFull, UndoLog};
 use crate::chain::evict::{EvictionBuffers, FullChain, Judge, Rank, Victim};
-use crate::chain::spill_filter::SpillFilter;
+use crate::chain::kept_filter::KeptFilter;
 use crate::chain::tags::{has_tag, places_of, set_tag};
 use crate::file::group::{Group, is_whole, seal};
 use crate::file::layout::{HEAD_WORDS, TAG_WORDS, node, tag};
@@ -490,22 +490,21 @@ impl<'h> Transaction<'h> {
         key_node.dirty = true;
     }
 
-    /// Whether the key of a node that is not in its chain may have a spilled record.
-    pub fn may_be_spilled(&self, index: NodeIndex) -> bool {
+    /// Whether the key of a node that is not in its chain may have a kept record.
+    pub fn may_be_kept(&self, index: NodeIndex) -> bool {
         let NodeCopy { key_node, tag, .. } = self.copies.nodes[index.0];
-        self.filter(key_node).may_hold(tag)
+        self.filter(key_node).may_be_kept(tag)
     }
 
-    /// Like [`Transaction::erase`], for the courier: the cluster keeps the record, and look-ups of
-    /// its key notice that by the filter. They do so even if the transaction does not commit, which
-    /// does no harm.
-    pub fn spill(&mut self, index: NodeIndex) {
+    /// Like [`Transaction::erase`], for a record that is kept outside: look-ups of its key notice
+    /// that by the filter. They do so even if the transaction does not commit, which does no harm.
+    pub fn erase_kept(&mut self, index: NodeIndex) {
         let NodeCopy { key_node, tag, .. } = self.copies.nodes[index.0];
         self.filter(key_node).add(tag);
         self.erase(index);
     }
 
-    fn filter(&self, key_node: usize) -> SpillFilter<'h> {
+    fn filter(&self, key_node: usize) -> KeptFilter<'h> {
         let KeyNodeAt { intent, group, .. } = self.list()[key_node];
         self.groups()[group].filter(intent.file, intent.key_node)
     }

@@ -89,15 +89,10 @@ pub fn give_access(conf: &Conf) {
 /// the server writes it. Programs read a configuration as soon as it is in force, so this call
 /// comes before that.
 pub fn give_access_to_generation(conf: &Conf, generation: u64) {
-    give_access_to_read(conf, &active::path(&conf.srv.data.dir, generation));
-}
-
-/// Gives a file that only the server writes the mode and group of `conf`, without the rights to
-/// write.
-pub fn give_access_to_read(conf: &Conf, path: &Path) {
+    let path = active::path(&conf.srv.data.dir, generation);
     log_refusal(wanted(&conf.srv.data.access).and_then(|Wanted { mode, gid }| {
-        let given = give(path, Wanted { mode: mode & !FOREIGN_WRITES, gid });
-        all_given(vec![path.to_owned()], vec![given], &conf.srv.data.access)
+        let given = give(&path, Wanted { mode: mode & !FOREIGN_WRITES, gid });
+        all_given(vec![path.clone()], vec![given], &conf.srv.data.access)
     }));
 }
 

@@ -15,14 +15,14 @@ use frs_conf::{self as conf, Geometry, HashKind};
 use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, runtime};
 use super::map::PageAccess;
 use super::region::Region;
-pub(crate) use super::set::committed_path;
 pub use super::set::{FileSet, next_path_of, path_of};
+pub(crate) use super::set::committed_path;
 pub use super::set::{is_next_there, is_there, is_unfinished};
 use super::words::{
     FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of, write_zeros,
 };
+use crate::chain::kept_filter::KeptFilter;
 pub use crate::chain::node_check::{is_whole, seal};
-use crate::chain::spill_filter::SpillFilter;
 use crate::chain::tags::moved_tag;
 use crate::checkpoint::dirty::DirtyPages;
 use crate::checkpoint::dirty_file;
@@ -600,10 +600,10 @@ impl Group {
         Semaphore::of_head(self.file(file), self.head(key_node))
     }
 
-    /// The filter of a key-node. It tells which keys that have no node here may have a spilled
+    /// The filter of a key-node. It tells which keys that have no node here may have a kept
     /// record.
-    pub fn filter(&self, file: u32, key_node: u32) -> SpillFilter<'_> {
-        SpillFilter::of_head(self.file(file), self.head(key_node))
+    pub fn filter(&self, file: u32, key_node: u32) -> KeptFilter<'_> {
+        KeptFilter::of_head(self.file(file), self.head(key_node))
     }
 
     /// Ends a period of the filters of the key-nodes `from..to`, which are numbered over all files.
@@ -614,18 +614,18 @@ impl Group {
         }
     }
 
-    /// Whether any key may have a spilled record.
-    pub fn has_spilled(&self) -> bool {
+    /// Whether any key may have a kept record.
+    pub fn has_kept(&self) -> bool {
         let mut filters = self.filters();
-        filters.any(SpillFilter::is_any)
+        filters.any(KeptFilter::is_any)
     }
 
-    /// Fills all filters: any key may have a spilled record.
+    /// Fills all filters: any key may have a kept record.
     pub fn fill_filters(&self) {
-        self.filters().for_each(SpillFilter::fill);
+        self.filters().for_each(KeptFilter::fill);
     }
 
-    fn filters(&self) -> impl Iterator<Item = SpillFilter<'_>> {
+    fn filters(&self) -> impl Iterator<Item = KeptFilter<'_>> {
         let Geometry { files, key_nodes, .. } = *self.geometry();
         let all = (0..files).flat_map(move |file| (0..key_nodes).map(move |at| (file, at)));
         all.map(|(file, key_node)| self.filter(file, key_node))

@@ -10,7 +10,7 @@
 //!                          7..9 seeds | 9 created ms | 10..14 group name | 14 CRC over 0..14
 //!                          outside the CRC: 16..18 boot id | 18 clean mark | 19 quarantine
 //!                          20 last eviction logged (ms)
-//!   then     key-nodes     head: 0 semaphore (u32), filter of spilled keys (u32): two
+//!   then     key-nodes     head: 0 semaphore (u32), filter of kept keys (u32): two
 //!                          periods of 16 bits | 1..8 tags, a byte a place
 //!                          then `chain` nodes
 //!   node                   0 CRC-32C (0..32; of the node, with 0 for
@@ -21,21 +21,19 @@
 //! runtime.mmap
 //!   page 0   header        0 magic | 1 version, layout digest | 2..4 boot id | 4 created ms
 //!                          5..7 random id | 7 CRC over 0..7 | 64 generation of the configuration
-//!                          65 salt of the host's incarnation (0..63), unproven (63)
+//!                          65 a word of an extension, read with the generation
 //!                          72 the last flush failed (0, 1) | 80 this server's start (ms)
 //!                          81 restarts of workers | 82 of keepers | 83 reloads taken
 //!                          84 refused | 85 last one taken (ms) | 86 last one refused (ms)
-//!                          87 restarts of couriers | 88 of frs-envoys
+//!                          87 restarts of an extension's process | 88 of frs-envoys
 //!                          89 the last reload of the files was refused (0, 1)
-//!                          128..384 the keeper and workers 0.. by their places, last the
-//!                          courier: process id (0..32), how often it was replaced (32..64)
-//!                          384 last number of a binding to the ledger (host seq)
-//!                          385 the start that the ledger knows | 386 the one before | 387 one
-//!                          that it may know, 0: none | 388 how often it was told of 385.
-//!                          Older binaries leave them 0
-//!                          392 programs' doorbell to the courier (u32), spare (u32)
-//!                          400 workers' doorbell to the courier (u32), spare (u32)
-//!                          408..412 slots with new wants, a bit each
+//!                          128..384 the keeper and workers 0.. by their places, last
+//!                          frs-envoy and an extension's process: process id (0..32), how
+//!                          often it was replaced (32..64)
+//!                          384..392 words of an extension: see runtime/extension.rs
+//!                          392 programs' doorbell to the reader of the mailboxes (u32), spare
+//!                          (u32) | 400 workers' doorbell to it (u32), spare (u32)
+//!                          408..412 slots with new letters, a bit each
 //!                          416..420 the cluster's keys: check of the secret | 2 words that key
 //!                          the digests of long keys | CRC over the three
 //!                          424 checkpoints requested | 425 requests answered
@@ -52,10 +50,10 @@
 //!                          Older binaries leave them 0
 //!   then     256 slots     page 0: 0 state (0..32), epoch (32..64) | 1 pid, role | 2 generation
 //!                          acknowledged | 3 phase | 4 intents | 5 transactions begun
-//!                          6 epoch of the owner whose wants stand in the ring (0..32), how
-//!                          the courier calls it: 0 futex, 1 eventfd (32..64)
-//!                          7 wants begun | 16 the owner's doorbell (u32), spare (u32)
-//!                          from 64 on what a courier counts: watch/counter/cluster.rs
+//!                          6 epoch of the owner whose letters stand in the ring (0..32), how
+//!                          their reader calls it: 0 futex, 1 eventfd (32..64)
+//!                          7 letters begun | 16 the owner's doorbell (u32), spare (u32)
+//!                          from 64 on words of an extension: watch/counter/extension.rs
 //!                          page 1: counters: 0..13 of one word each | 32..112 requests by
 //!                          kind and kind of answer | 112..118 errors of items
 //!                          120 connections open | 121 rows of groups in use
@@ -79,13 +77,11 @@
 //!                          26 times of requests: sum (us) | 27.. buckets; row 0: unknown ones,
 //!                          row 1: all others; sparse, blocks are allocated as rows come into
 //!                          use
-//!                          then the ring of 1024 wants: their states, a word each: state
-//!                          (0..8), result (8..16), sequence (16..64); then their records of 40
-//!                          words: 0 CRC-32C (0..32), kind (32..40) | 1 key, as in a node
-//!                          2 generation | 3 uses needed | 4 deadline, ms since the boot
-//!                          5 number (0..48) and wants (48..64) of its atomic request; 0: of none
-//!                          6.. key field; sparse, blocks are allocated where a cluster is
-//!                          configured
+//!                          then the ring of 1024 letters: their states, a word each: state
+//!                          (0..8), reply (8..16), sequence (16..64); then their records of 40
+//!                          words: 0 CRC-32C (0..32), kind (32..40) | 1..6 head, of whose first
+//!                          word 32..48 are the bytes of the tail | 6.. tail; sparse, blocks are
+//!                          allocated where a cluster is configured
 //!                          then the panes of the 64 sketches of refused keys, 7 of 10 s and 7
 //!                          of 10 min each; the last sketch is that of all other businesses; a
 //!                          pane has 64 entries of 12 words: 0 check of the key, 0: free | 1 key,
@@ -227,8 +223,7 @@ pub mod runtime {
     pub(crate) const CRC: usize = 7;
     pub(crate) const GENERATION: usize = 64;
     /// On the same line: both are read often and hardly ever written.
-    pub(crate) const INCARNATION_SALT: usize = GENERATION + 1;
-    pub(crate) const UNPROVEN_BIT: u64 = 1 << 63;
+    pub(crate) const EXTENSION_WORD: usize = GENERATION + 1;
     /// On a cache line of its own.
     pub(crate) const FLUSH_FAILED: usize = GENERATION + 8;
     /// Also on a line of its own: words that only the master writes.
@@ -236,24 +231,21 @@ pub mod runtime {
     pub(crate) const RESTARTS: usize = STARTED + 1;
     pub(crate) const RELOADS: usize = RESTARTS + 2;
     pub(crate) const RELOADED: usize = RELOADS + 2;
-    pub(crate) const COURIER_RESTARTS: usize = RELOADED + 2;
+    pub(crate) const EXTENSION_RESTARTS: usize = RELOADED + 2;
     /// Older binaries leave it 0.
-    pub(crate) const ENVOY_RESTARTS: usize = COURIER_RESTARTS + 1;
+    pub(crate) const ENVOY_RESTARTS: usize = EXTENSION_RESTARTS + 1;
     pub(crate) const RELOAD_REFUSED: usize = ENVOY_RESTARTS + 1;
-    /// The keeper, then the workers. The last place is the courier's, the one before it
-    /// frs-envoy's.
+    /// The keeper, then the workers. The last place is that of an extension's process, the one
+    /// before it frs-envoy's.
     pub(crate) const PLACES: usize = 128;
     pub(crate) const PLACES_MAX: usize = SLOTS;
-    pub(crate) const COURIER_PLACE: usize = PLACES_MAX - 1;
-    pub(crate) const ENVOY_PLACE: usize = COURIER_PLACE - 1;
-    /// The courier's words, each bell and the bits of asking slots have cache lines of their own,
-    /// because different processes write them.
-    pub(crate) const HOST_SEQ: usize = PLACES + PLACES_MAX;
-    pub(crate) const START_KNOWN: usize = HOST_SEQ + 1;
-    pub(crate) const START_BEFORE: usize = START_KNOWN + 1;
-    pub(crate) const START_NEXT: usize = START_BEFORE + 1;
-    pub(crate) const START_TOLD: usize = START_NEXT + 1;
-    pub(crate) const PROGRAMS_BELL: usize = HOST_SEQ + 8;
+    pub(crate) const EXTENSION_PLACE: usize = PLACES_MAX - 1;
+    pub(crate) const ENVOY_PLACE: usize = EXTENSION_PLACE - 1;
+    /// The words of an extension, each bell and the bits of asking slots have cache lines of their
+    /// own, because different processes write them.
+    pub(crate) const EXTENSION: usize = PLACES + PLACES_MAX;
+    pub(crate) const EXTENSION_WORDS: usize = 8;
+    pub(crate) const PROGRAMS_BELL: usize = EXTENSION + EXTENSION_WORDS;
     pub(crate) const WORKERS_BELL: usize = PROGRAMS_BELL + 8;
     pub(crate) const ASKING: usize = WORKERS_BELL + 8;
     pub(crate) const ASKING_WORDS: usize = SLOTS / 64;
@@ -316,9 +308,10 @@ pub mod slot {
     /// On a line of its own.
     #[cfg(not(loom))]
     pub(crate) const BELL: usize = 16;
-    pub(crate) const CLUSTER: usize = 64;
-    /// Room for the functions and commands that a courier sends to nodes.
-    pub(crate) const CLUSTER_FUNCTIONS: usize = 24;
+    pub(crate) const EXTENSION: usize = 64;
+    pub(crate) const EXTENSION_WORDS: usize = of(448, 448, 0);
+    /// The size of a table in the words of the extension, for the digest of this file.
+    pub(crate) const EXTENSION_TABLE: usize = 24;
     pub(crate) const COUNTERS: usize = PAGE_WORDS;
 
     // Words in the page of counters, from its start.
@@ -386,24 +379,22 @@ pub mod slot {
     pub(crate) const BIZ_OTHERS: usize = 1;
     pub(crate) const BIZ_FIRST: usize = 2;
 
-    /// Items of an owner that wait for the courier.
-    pub(crate) const WANTS: usize = of(1024, 4, 1);
-    pub(crate) const WANT_STATES: usize = BIZ_ROWS_START + BIZ_ROWS * BIZ_ROW_WORDS;
-    pub(crate) const WANT_RECORDS: usize = WANT_STATES + WANTS;
-    pub(crate) const WANT_CHECK: usize = 0;
-    pub(crate) const WANT_KEY: usize = 1;
-    pub(crate) const WANT_GENERATION: usize = 2;
-    pub(crate) const WANT_NEED: usize = 3;
-    pub(crate) const WANT_DEADLINE: usize = 4;
-    pub(crate) const WANT_REQUEST: usize = 5;
-    pub(crate) const WANT_FIELD: usize = 6;
-    /// Words of the longest key field.
-    pub(crate) const WANT_FIELD_WORDS: usize = of(32, 32, 1);
-    pub(crate) const WANT_WORDS: usize = of(40, 40, WANT_FIELD + WANT_FIELD_WORDS);
-    pub(crate) const WANTS_BYTES: u64 = (SKETCHES_START - WANT_STATES) as u64 * 8;
+    /// Letters of an owner that wait for their replies.
+    pub(crate) const LETTERS: usize = of(1024, 4, 1);
+    pub(crate) const LETTER_STATES: usize = BIZ_ROWS_START + BIZ_ROWS * BIZ_ROW_WORDS;
+    pub(crate) const LETTER_RECORDS: usize = LETTER_STATES + LETTERS;
+    pub(crate) const LETTER_CHECK: usize = 0;
+    pub(crate) const LETTER_HEAD: usize = 1;
+    /// Words of the head of a letter.
+    pub(crate) const LETTER_HEAD_WORDS: usize = 5;
+    pub(crate) const LETTER_TAIL: usize = LETTER_HEAD + LETTER_HEAD_WORDS;
+    /// Words of the longest tail of a letter.
+    pub const LETTER_TAIL_WORDS: usize = of(32, 32, 1);
+    pub(crate) const LETTER_WORDS: usize = of(40, 40, LETTER_TAIL + LETTER_TAIL_WORDS);
+    pub(crate) const MAILBOX_BYTES: u64 = (SKETCHES_START - LETTER_STATES) as u64 * 8;
 
     pub(crate) const SKETCHES_START: usize =
-        (WANT_RECORDS + WANTS * WANT_WORDS).next_multiple_of(PAGE_WORDS);
+        (LETTER_RECORDS + LETTERS * LETTER_WORDS).next_multiple_of(PAGE_WORDS);
 
     /// Words of a slot.
     pub const WORDS: usize = SKETCHES_START + SKETCHES * SKETCH_WORDS;
@@ -421,6 +412,7 @@ const _: () = assert!(slot::WORDS * 8 == 2866 * PAGE_BYTES);
 const _: () = assert!(runtime::WORDS * 8 == (129 + 256 * 2866) * PAGE_BYTES);
 #[cfg(not(any(loom, miri)))]
 const _: () = {
+    assert!(slot::EXTENSION + slot::EXTENSION_WORDS == PAGE_WORDS);
     assert!(slot::HISTOGRAMS + 3 * slot::HISTOGRAM_WORDS == PAGE_WORDS);
     assert!(slot::GROUP_SWEPT < slot::GROUP_ROW_WORDS);
     assert!(slot::BIZ_ROWS_START.is_multiple_of(PAGE_WORDS));
@@ -428,16 +420,16 @@ const _: () = {
     assert!(slot::SKETCH_WORDS.is_multiple_of(PAGE_WORDS));
     assert!(slot::SKETCH_NUMBERS + 2 * slot::SKETCH_PANES <= slot::SKETCH_HEAD_WORDS);
     assert!(slot::ENTRY_LAST + 1 == slot::SKETCH_ENTRY_WORDS);
-    assert!(slot::WANT_STATES.is_multiple_of(PAGE_WORDS) && slot::BELL < PAGE_WORDS);
-    assert!(slot::WANT_FIELD + slot::WANT_FIELD_WORDS <= slot::WANT_WORDS);
-    assert!(slot::WANT_FIELD_WORDS == frs_conf::key::MAX_KEY_WORDS);
+    assert!(slot::LETTER_STATES.is_multiple_of(PAGE_WORDS) && slot::BELL < PAGE_WORDS);
+    assert!(slot::LETTER_TAIL + slot::LETTER_TAIL_WORDS <= slot::LETTER_WORDS);
+    assert!(slot::LETTER_TAIL_WORDS == frs_conf::key::MAX_KEY_WORDS);
 };
 
 // The constants that `frs check` calculates with.
 #[cfg(not(any(loom, miri)))]
 const _: () = {
     use frs_conf::memory_bound::{
-        BIZ_ROW_BYTES, BIZ_ROWS, RUNTIME_BYTES, SKETCH_BYTES, SKETCHES, SLOT_BYTES, WANTS_BYTES,
+        BIZ_ROW_BYTES, BIZ_ROWS, MAILBOX_BYTES, RUNTIME_BYTES, SKETCH_BYTES, SKETCHES, SLOT_BYTES,
     };
     use frs_conf::{SLOTS, UNDO_WORDS};
     assert!(SLOTS as usize == runtime::SLOTS);
@@ -447,7 +439,7 @@ const _: () = {
     assert!(BIZ_ROW_BYTES as usize == slot::BIZ_ROW_WORDS * 8);
     assert!(SKETCHES as usize == slot::SKETCHES);
     assert!(SKETCH_BYTES as usize == slot::SKETCH_WORDS * 8);
-    assert!(WANTS_BYTES == slot::WANTS_BYTES);
+    assert!(MAILBOX_BYTES == slot::MAILBOX_BYTES);
     assert!(RUNTIME_BYTES as usize == (runtime::SLOTS_START + runtime::SLOTS * PAGE_WORDS) * 8);
 };
 
@@ -467,13 +459,13 @@ const fn runtime_digest() -> u32 {
         runtime::FILES_MAX,
         runtime::FILE_WORDS,
         runtime::CRC,
-        runtime::HOST_SEQ,
+        runtime::EXTENSION,
         runtime::ASKING,
         runtime::CLUSTER_KEYS,
         runtime::CLUSTER_KEYS_WORDS,
         slot::RING_TAIL,
-        slot::CLUSTER,
-        slot::CLUSTER_FUNCTIONS,
+        slot::EXTENSION,
+        slot::EXTENSION_TABLE,
         slot::REQUESTS,
         slot::HISTOGRAMS,
         slot::HISTOGRAM_WORDS,
@@ -491,9 +483,9 @@ const fn runtime_digest() -> u32 {
         slot::BIZ_ROW_WORDS,
         slot::BIZ_REFUSALS,
         slot::BIZ_TIMES,
-        slot::WANT_STATES,
-        slot::WANT_FIELD,
-        slot::WANT_WORDS,
+        slot::LETTER_STATES,
+        slot::LETTER_TAIL,
+        slot::LETTER_WORDS,
         slot::SKETCHES_START,
         slot::WORDS,
     ];

@@ -41,9 +41,10 @@ pub(crate) mod write_back;
 
 #[cfg(not(loom))]
 pub use {
-    access::{give_access, give_access_to_generation, give_access_to_history, give_access_to_read},
+    access::{give_access, give_access_to_generation, give_access_to_history},
     flush::Flush,
     group::Group,
     live::{live_geometry, settled},
     set::path_of,
+    words::{FileFacts, FilePlace},
 };

@@ -8,8 +8,9 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::error::{Error, io_error};
+use crate::file::layout::PAGE_BYTES;
 
-/// The properties of runtime.mmap that an incarnation is made of.
+/// The properties by which a runtime.mmap differs from every other one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileFacts {
     /// The random id in it.
@@ -101,17 +102,19 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), Error> {
         .map_err(io_error(directory, "sync the directory"))
 }
 
-/// Bytes that one call writes.
-const ZERO_BYTES: usize = 1 << 20;
-
 /// Writes zeros to all of a new file.
 pub(crate) fn write_zeros(file: &File, len: u64) -> io::Result<()> {
-    let zeros = vec![0; ZERO_BYTES];
-    let mut at = 0;
-    while at < len {
-        let part = &zeros[..ZERO_BYTES.min((len - at) as usize)];
-        file.write_all_at(part, at)?;
-        at += part.len() as u64;
-    }
-    Ok(())
+    let zeros = [0; PAGE_BYTES];
+    (0..len).step_by(PAGE_BYTES).try_for_each(|at| {
+        let rest = (len - at).min(PAGE_BYTES as u64);
+        write_page(file, &zeros[..rest as usize], at)
+    })
+}
+
+/// Writes one page of a file that processes map. The page cache keeps the bytes of one call
+/// together, in one folio, and the first store into a folio after a flush marks all of it dirty.
+/// Small folios make that fault quick and the next flush small.
+pub(crate) fn write_page(file: &File, page: &[u8], at: u64) -> io::Result<()> {
+    debug_assert!(page.len() <= PAGE_BYTES);
+    file.write_all_at(page, at)
 }

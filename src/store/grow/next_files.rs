@@ -31,13 +31,13 @@ use crate::file::words::sync_directory;
 use crate::watch::runtime::Runtime;
 
 /// Makes the next files of a group: empty as those of a new group, with the seeds of the group in
-/// force, so that digests stay the same. The filters of the new files are full if the group spills,
-/// or if any of its keys may have a spilled record.
+/// force, so that digests stay the same. The filters of the new files are full if records of the
+/// group may be kept outside.
 pub(crate) fn create(
     live_dir: &Path,
     old: &Header,
     configured: &conf::Group,
-    has_spilled: bool,
+    has_kept: bool,
 ) -> Result<(), Error> {
     remove(live_dir, &old.name)?;
     let mut id = [0; 8];
@@ -52,7 +52,7 @@ pub(crate) fn create(
     let files = 0..header.geometry.files;
     let paths: Vec<PathBuf> = files.map(|file| draft_path(live_dir, &old.name, file)).collect();
     let made = Draft::create_at(live_dir, &header, paths).and_then(|draft| {
-        if has_spilled || configured.spill {
+        if has_kept || configured.keeps_outside() {
             draft.fill_filters();
         }
         draft.flush()

@@ -114,7 +114,7 @@ impl Draft {
         tag::of(word, place)
     }
 
-    /// Fills all filters: any key may have a spilled record.
+    /// Fills all filters: any key may have a kept record.
     pub fn fill_filters(&self) {
         self.group.fill_filters();
     }

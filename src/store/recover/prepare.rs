@@ -231,8 +231,8 @@ fn prepare_groups(
     let mut prepared = Prepared::default();
     let runtime = Runtime::open(&conf.srv.data.dir)?;
     let places = Places::of(&conf.srv);
-    let wants = conf.srv.cluster.is_some();
-    runtime.reserve(&places, SlotBlocks { bizs: conf.map.bizs.len(), wants })?;
+    let mailbox = conf.srv.cluster.is_some();
+    runtime.reserve(&places, SlotBlocks { bizs: conf.map.bizs.len(), mailbox })?;
     // Undo first, and only where it is valid: recovery skips groups whose files are not the
     // registered ones.
     let mut handle = Handle::attach_at(

@@ -106,11 +106,11 @@ impl Backing {
     }
 }
 
-/// Lock byte of the courier. It follows the bytes for freeing.
-pub(crate) const COURIER_BYTE: u64 = WORDS as u64 * 8 + SLOTS as u64;
+/// Lock byte of the reader of the mailboxes. It follows the bytes for freeing.
+pub(crate) const MAILBOXES_BYTE: u64 = WORDS as u64 * 8 + SLOTS as u64;
 
-/// Lock byte of the keeper that makes checkpoints. It follows the courier's.
-pub(crate) const CHECKPOINT_BYTE: u64 = COURIER_BYTE + 1;
+/// Lock byte of the keeper that makes checkpoints. It follows that one.
+pub(crate) const CHECKPOINT_BYTE: u64 = MAILBOXES_BYTE + 1;
 
 /// Lock byte of the master. It follows that of checkpoints.
 pub(crate) const MASTER_BYTE: u64 = CHECKPOINT_BYTE + 1;

@@ -7,7 +7,7 @@
 //! business without a row is counted in the row of all others. The layers above define what the
 //! numbers of requests, answers, outcomes and errors mean.
 
-mod cluster;
+mod extension;
 mod histogram;
 mod sums;
 
@@ -16,10 +16,7 @@ use frs_base::sync::Ordering;
 use crate::file::layout::{self, slot as at};
 use crate::file::region::Region;
 
-pub use cluster::{
-    ClusterFunction, ClusterNodeState, ClusterResult, ClusterState, ClusterSums, CourierCounters,
-    LeaseCounter, LeaseState, SpillResult,
-};
+pub use extension::{ExtensionSums, ExtensionWords};
 pub(crate) use histogram::upper_us;
 pub use histogram::{BUCKETS, Doubling, Histogram, bucket_of};
 pub use sums::{BizKey, BizSums, GroupKey, GroupSums, Nodes, SlotCounts, Sums};
@@ -47,11 +44,11 @@ pub enum Counter {
     BytesIn = 8,
     /// Bytes written to clients.
     BytesOut = 9,
-    /// A waiting item was answered from the ledger.
+    /// A waiting item got its answer.
     WaitsAnswered = 10,
     /// A waiting item reached its deadline before an answer.
     WaitsMissed = 11,
-    /// A waiting item could not be asked for, because the cluster was not reached.
+    /// A waiting item got no answer, because the cluster was not reached.
     WaitsUnreachable = 12,
 }
 
@@ -112,8 +109,8 @@ pub enum Timed {
     Request = 0,
     /// Writing back the dirty pages of all groups.
     Flush = 1,
-    /// A message of the courier about a key, from its sending to its answer.
-    Cluster = 2,
+    /// A message of an extension, from its sending to its answer.
+    Extension = 2,
 }
 
 // Each table ends before the next one begins.
@@ -123,7 +120,8 @@ const _: () = {
     assert!(at::ITEM_ERRORS + ITEM_ERRORS <= at::OPEN);
     assert!(BUCKETS < at::HISTOGRAM_WORDS);
     assert!(
-        at::HISTOGRAMS + (Timed::Cluster as usize + 1) * at::HISTOGRAM_WORDS <= layout::PAGE_WORDS
+        at::HISTOGRAMS + (Timed::Extension as usize + 1) * at::HISTOGRAM_WORDS
+            <= layout::PAGE_WORDS
     );
     assert!(at::GROUP_COUNTS + GROUP_COUNTERS < at::GROUP_NODES);
     assert!(at::BIZ_COUNTS + 2 * OUTCOMES == at::BIZ_REFUSALS);
@@ -289,7 +287,7 @@ impl<'a> Counters<'a> {
         self.set_parked(0);
     }
 
-    /// Stores the number of clients with a request that waits for a lease.
+    /// Stores the number of clients with a request that waits.
     #[inline]
     pub fn set_parked(self, clients: u64) {
         self.set(at::COUNTERS + at::PARKED, clients);

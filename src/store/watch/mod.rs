@@ -6,15 +6,14 @@
 //!
 //! | file | duty |
 //! | --- | --- |
-//! | `runtime` | its header, its register, the words of master, courier and checkpoints |
+//! | `runtime` | its header, its register, the words of master and checkpoints |
 //! | `backing` | the locks of the slots, and their blocks on the disk |
 //! | `places` | which slots an attachment may take |
 //! | `slot` | a slot as words: state, owner, intent list |
-//! | `mailbox/` | the ring of wants of a slot, and the bells |
+//! | `mailbox/` | the ring of letters of a slot, and the bells |
 //! | `counter` | the counters of a slot, and their sums |
 //! | `refused` | the keys that a slot has refused most |
 //! | `sweep` | counts the nodes of all groups, slowly |
-//! | `incarnation` | the number by which the ledger knows this host |
 
 pub(crate) mod mailbox;
 pub mod slot;
@@ -23,8 +22,6 @@ pub mod slot;
 pub(crate) mod backing;
 #[cfg(not(loom))]
 pub mod counter;
-#[cfg(not(loom))]
-pub(crate) mod incarnation;
 #[cfg(not(loom))]
 pub(crate) mod places;
 #[cfg(not(loom))]
@@ -37,12 +34,11 @@ pub(crate) mod sweep;
 #[cfg(not(loom))]
 pub use {
     counter::{BizRow, Counter, Counters, GroupCounter, Sums},
-    incarnation::{ClusterId, Incarnation, check_boot_clock},
     places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest},
     refused::{RefusedCount, RefusedKey, RefusedKeys, RefusedSketches, Window},
     runtime::{
-        CheckpointCounts, ChildRole, CourierLock, Damage, LINGERING, MasterCounts, MasterLock,
-        RequestedPass, Runtime, SlotStatus, Starts,
+        CheckpointCounts, ChildPlace, Damage, LINGERING, MailboxLock, MasterCounts, MasterLock,
+        RequestedPass, Runtime, SlotStatus,
     },
     sweep::Sweep,
 };

@@ -16,7 +16,7 @@ use frs_base::sync::{Ordering, fence};
 use frs_base::sys;
 
 use super::backing::Backing;
-use super::counter::{ClusterState, Counters, SlotCounts, Sums};
+use super::counter::{Counters, ExtensionWords, SlotCounts, Sums};
 use super::refused::{RefusedKeys, RefusedSums, Window};
 use super::slot::{SlotOwner, SlotWords};
 use crate::error::{Error, expect, io_error};
@@ -31,22 +31,21 @@ use crate::file::words::{
 mod attach;
 mod checkpoints;
 mod cluster_keys;
-mod courier;
 mod doubts;
+mod extension;
 mod files;
 mod lineage;
+mod mailboxes;
 mod master;
 mod master_lock;
-mod newest;
 mod probe;
 
 pub(crate) use attach::{Slot, SlotBlocks};
 pub use checkpoints::{CheckpointCounts, RequestedPass};
-pub use courier::CourierLock;
 pub(crate) use files::{FileEntry, NamedGroup, Pairing, Registered};
-pub use master::{ChildRole, MasterCounts};
+pub use mailboxes::MailboxLock;
+pub use master::{ChildPlace, MasterCounts};
 pub use master_lock::MasterLock;
-pub use newest::Starts;
 pub use probe::Damage;
 
 /// How long locks and sockets of a killed process may remain.
@@ -241,8 +240,8 @@ impl Runtime {
         [self.region.load(at::BOOT), self.region.load(at::BOOT + 1)]
     }
 
-    /// The properties of the file that are part of the host's incarnation.
-    pub(crate) fn file_facts(&self) -> Result<FileFacts, Error> {
+    /// The properties by which this file differs from every other one.
+    pub fn file_facts(&self) -> Result<FileFacts, Error> {
         let place = FilePlace::of(self.backing.file());
         let id = [self.region.load(at::ID), self.region.load(at::ID + 1)];
         Ok(FileFacts { id, place: place.map_err(io_error(&self.path, "read its inode"))? })
@@ -376,9 +375,9 @@ impl Runtime {
         (0..at::SLOTS as u32).filter(|&slot| self.slot(slot).state().epoch != 0)
     }
 
-    /// The cluster as the courier in a slot sees it.
-    pub fn cluster_state(&self, slot: u32) -> ClusterState {
-        ClusterState::of(self.counters(slot))
+    /// The words of an extension in a slot.
+    pub fn extension_of(&self, slot: u32) -> ExtensionWords<'_> {
+        self.counters(slot).extension()
     }
 
     /// The main counts of a slot.

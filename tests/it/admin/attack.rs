@@ -1,4 +1,4 @@
-//! An attack: one address of many is refused again and again among usual traffic, and each view
+//! An attack: one address among many is refused again and again in usual traffic, and each view
 //! names it.
 
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use crate::common::plane::Plane;
 use crate::common::terminal::{Size, Terminal};
 use crate::common::{Client, Setup, text, wait_until};
 
-/// Both businesses have the same traffic. The attacker is at the first one.
+/// Both businesses have the same traffic. The attacker uses the first one.
 const MAP: &str = r#"<map>
   <group name="default" files="1" key-nodes="4096" chain="8" node-size="128"/>
   <biz id="1" name="login" key="string">
@@ -27,11 +27,11 @@ const MAP: &str = r#"<map>
 </map>
 "#;
 const ADDRESSES: u64 = 10_000;
-/// By rank in the traffic, of which it is one of the rarest.
+/// The attacker's rank in the traffic, where it is one of the rarest addresses.
 const ATTACKER: u64 = 9_876;
-/// Within this time each view shows it.
+/// The time within which each view shows the attacker.
 const SOON: Duration = Duration::from_secs(5);
-/// Requests are sent in pieces, so many a second.
+/// The pieces of a second. Each is sent at once.
 const PIECES: u32 = 20;
 
 fn address(rank: u64) -> String {
@@ -39,7 +39,7 @@ fn address(rank: u64) -> String {
     format!("10.1.{}.{}", of / 100, of % 100)
 }
 
-/// What clients were refused.
+/// A refused key.
 #[derive(Debug, Default, PartialEq, Eq, Hash, Clone)]
 struct Key {
     biz: String,
@@ -47,14 +47,14 @@ struct Key {
 }
 type Refused = HashMap<Key, u64>;
 
-/// A client that sends until this is dropped.
+/// A client that sends until this is dropped or ended.
 struct Traffic {
     ends: Arc<AtomicBool>,
     sender: Option<JoinHandle<Refused>>,
 }
 
 impl Traffic {
-    /// Sends what `piece` asks for again and again.
+    /// Sends the requests of `piece` again and again.
     fn start(mut client: Client, mut piece: impl FnMut() -> Vec<Key> + Send + 'static) -> Traffic {
         let ends = Arc::new(AtomicBool::new(false));
         let is_over = ends.clone();
@@ -71,7 +71,7 @@ impl Traffic {
         Traffic { ends, sender: Some(sender) }
     }
 
-    /// What it was refused in all.
+    /// Ends the client. Returns all its refusals.
     fn end(mut self) -> Refused {
         self.ends.store(true, Ordering::Relaxed);
         self.sender.take().expect("it runs").join().expect("all was answered")
@@ -84,7 +84,7 @@ impl Drop for Traffic {
     }
 }
 
-/// Sends Updates in one piece. Returns those that were refused.
+/// Sends Updates in one piece. Returns the refused keys.
 fn send(client: &mut Client, keys: Vec<Key>) -> Vec<Key> {
     let request = |Key { biz, address }: &Key| {
         format!("GET /update?biz={biz}&key={address} HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -100,7 +100,7 @@ fn send(client: &mut Client, keys: Vec<Key>) -> Vec<Key> {
     refused
 }
 
-/// Zipf traffic of all addresses: that of rank n comes as often as 1/n.
+/// Zipf traffic of all addresses: rank n comes in proportion to 1/n.
 fn usual(seed: u64) -> impl FnMut() -> Vec<Key> {
     let ranks = Keys::zipf(seed, ADDRESSES as u32, 1.0);
     let mut next = 0;
@@ -118,7 +118,7 @@ fn attacker() -> Key {
     Key { biz: "login".to_owned(), address: address(ATTACKER) }
 }
 
-/// 100 Updates a second of one address.
+/// An attack: 100 Updates a second from one address.
 fn attack() -> Vec<Key> {
     vec![attacker(); 100 / PIECES as usize]
 }
@@ -135,12 +135,12 @@ fn number(word: &str) -> u64 {
     word.replace(',', "").parse().unwrap_or_else(|_| panic!("{word}"))
 }
 
-/// Whether some counts may be too high: a sketch had no room for all keys.
+/// Whether some counts may be too high, because a sketch had no room for all keys.
 fn is_full(shown: &[Shown]) -> bool {
     shown.iter().any(|one| one.error > 0)
 }
 
-/// By the admin plane, the most refused one first.
+/// The refused keys by the admin plane, the most refused one first.
 fn by_plane(plane: &Plane, query: &str) -> Vec<Shown> {
     let top = plane.json(&format!("/top?by=refused&n=30{query}"));
     let word = |value: &Value| value.as_str().expect("a word").to_owned();
@@ -152,7 +152,7 @@ fn by_plane(plane: &Plane, query: &str) -> Vec<Shown> {
     top["top"]["nodes"].as_array().into_iter().flatten().map(shown).collect()
 }
 
-/// By the tool.
+/// The refused keys by frs-inspect.
 fn by_tool(setup: &Setup, more: &[&str]) -> Vec<Shown> {
     let said = setup.inspect(&[&["top", "data", "--by", "refused", "-n", "30"], more].concat());
     assert!(said.status.success(), "{said:?}");
@@ -173,7 +173,7 @@ fn by_watch(lines: &[String]) -> Option<Shown> {
     Some(Shown { key: Key { biz, address }, refused: number(words[2]), error: number(words[3]) })
 }
 
-/// How often the limit of each business has refused, by `/stats` and by `/metrics`.
+/// The refusals of each business's limit, by `/stats` and by `/metrics`.
 fn by_limit(plane: &Plane) -> [[u64; 2]; 2] {
     let stats = plane.json("/stats");
     let of_stats = |name: &str| {
@@ -200,7 +200,7 @@ fn an_attacker_is_first_in_every_view() {
     };
     let watch = plane.setup.inspector(&["watch", "data"]);
     let mut watch = Terminal::start(&watch, Size { columns: 120, rows: 40 });
-    // Both workers are asked.
+    // Three clients reach both workers.
     let mut traffic: Vec<Traffic> =
         (1..4).map(|seed| Traffic::start(server.client(), usual(seed))).collect();
     wait_until("no sketch has room for another key", || {

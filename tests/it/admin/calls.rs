@@ -19,7 +19,7 @@ fn biz(id: u32, max: u64) -> String {
     )
 }
 
-/// The answers on connections to several workers.
+/// The answers over enough connections to reach all workers.
 fn of_all_workers(server: &Server<'_>, target: &str) -> Vec<Answer> {
     let mut clients: Vec<Client> = (0..24).map(|_| server.client()).collect();
     clients.iter_mut().map(|client| client.get(target)).collect()
@@ -75,7 +75,7 @@ fn what_is_there_can_be_looked_at() {
     let most = top.find("key=\"most\" used=\"3\"").expect("it is there");
     assert!(most < top.find("key=\"more\" used=\"2\"").expect("so is that"), "{top}");
     assert!(!top.contains("least"), "{top}");
-    // The keeper looks at all nodes again when it takes a configuration.
+    // The keeper scans all nodes again when it takes a new configuration.
     assert_eq!(plane.ask("POST", "/reload", "").status, 200);
     let stats = wait_until("the hottest keys are known", || {
         let stats = plane.get("/stats").body;
@@ -146,7 +146,7 @@ fn who_may_not_is_refused_and_named_in_the_log() {
     assert_eq!(plane.get("/health").status, 200);
     assert_eq!(plane.map(), before);
     assert_eq!(server.client().get("/query?biz=three&key=a").attribute("used"), Some("0"));
-    // Ten lines a second. The others are only counted.
+    // The log has at most ten lines a second. Further refusals are only counted.
     let log = wait_until("all are told of", || {
         let log = plane.setup.log();
         let left_out = log.lines().filter_map(|line| line.split("left_out=").nth(1));
@@ -275,10 +275,10 @@ fn what_begins_anew_is_told_with_its_number_and_a_put_wants_to_hear_it() {
         assert!(said.contains(words) && said.contains("?fresh=true"), "{answer:?}");
         assert_eq!(plane.map(), before);
     }
-    // What keeps them asks for nothing.
+    // A change that keeps the records needs no `fresh`.
     assert_eq!(plane.ask("PUT", "/biz/three", &three(2, "1h", 4)).status, 200);
     assert_eq!(server.client().get("/query?biz=three&key=a").attribute("used"), Some("2"));
-    // By hand: the check says so, and the reload, and its log.
+    // The same change made in the file: the check, the reload and the log report it.
     plane.setup.write_map(&before.replace("id=\"2\"", "id=\"7\""));
     let words = format!("{words}: its id was 2 and is 7");
     let checked = text(&plane.setup.frs(&["check"]).stdout);
@@ -288,7 +288,7 @@ fn what_begins_anew_is_told_with_its_number_and_a_put_wants_to_hear_it() {
     assert!(reloaded.ends_with(&format!("\n{words}\n")), "{reloaded}");
     assert!(plane.setup.log().contains(&words), "{}", plane.setup.log());
     assert_eq!(server.client().get("/query?biz=three&key=a").attribute("used"), Some("0"));
-    // Nothing lives under the new id yet.
+    // No record has the new id yet.
     server.client().charge("three", "a", 1);
     let answer = plane.ask("PUT", "/biz/three?fresh=true", &three(7, "2h", 3));
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -366,7 +366,7 @@ fn a_file_that_somebody_else_has_written_is_left_alone() {
     assert_eq!(answer.status, 422);
     assert!(answer.body.matches("conf/map.xml:1:").count() > 1, "all faults: {answer:?}");
     assert_eq!(server.client().get("/query?biz=three&key=a").attribute("max"), Some("4"));
-    // The answer to a command is not taken for an answer to the plane, nor the reverse.
+    // A command's answer never goes to the plane, nor a plane's answer to a command.
     plane.setup.write_map(&map);
     let mut command = std::thread::scope(|scope| {
         let commands =
@@ -381,8 +381,8 @@ fn a_file_that_somebody_else_has_written_is_left_alone() {
     assert!(command.drain(..).all(|output| output.status.success()));
 }
 
-/// A map that passes the check, but that the master refuses: a directory is in the place of the
-/// file of the next generation.
+/// A map that passes the check but is refused by the master, because a directory stands in place of
+/// the next generation's file.
 #[test]
 fn a_map_that_the_master_refuses_does_not_stay() {
     let plane = Plane::new(1);
@@ -482,7 +482,7 @@ fn degraded_is_every_worker_before_it_is_answered_and_so_it_stays() {
             assert_eq!(answer.attribute("degraded").is_some(), expected, "{answer:?}");
         }
     };
-    // Busy workers must have taken it, too.
+    // Busy workers must have taken the switch too.
     let (done, checked) = (AtomicBool::new(false), AtomicU64::new(0));
     let is_on = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! The log of changes, who made them, and changes that are taken back; bans that are lifted.
+//! The log of changes, their authors, changes that are undone, and bans that are lifted.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ impl Plane {
         std::fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
-    /// A change with another token.
+    /// Makes a change with another token.
     fn ask_as(&self, token: &str, method: &str, target: &str, body: &str) -> Answer {
         let bearer = format!("Authorization: Bearer {token}\r\n");
         ask(&mut self.client(), method, target, &bearer, body).expect("an answer")
@@ -124,7 +124,7 @@ fn every_change_is_in_the_log_with_its_author_and_nothing_else_is() {
         assert!(from_there && change["time"].as_str().is_some_and(|time| time.ends_with('Z')));
         assert!(change["id"].as_u64().is_some_and(|known| known >= id), "{changes:?}");
     }
-    // In XML the elements stand there as they are.
+    // XML shows the elements as they are in map.xml.
     let xml = plane.get("/changes?n=1").body;
     let (head, rest) = xml.split_once("<old>").expect("an old one");
     assert!(head.starts_with("<changes>\n  <change id=\"") && head.contains(" what=\"biz\" "));
@@ -170,13 +170,13 @@ fn names_come_from_tokens_and_one_that_only_looks_changes_nothing() {
     let refused = plane.ask_as(READER, "PUT", put, "");
     assert_eq!(refused.status, 403);
     assert!(refused.body.contains("the token of grafana is read-only"), "{refused:?}");
-    // To look, no token is needed; a wrong one is told.
+    // A look needs no token, but a wrong token is reported.
     assert_eq!(plane.ask_as(READER, "GET", "/changes", "").status, 200);
     assert_eq!(plane.ask_as("0123456789abcdefg", "GET", "/changes", "").status, 401);
     assert_eq!(plane.ask_as("0123456789abcdefg", "PUT", put, "").status, 401);
     let who: Vec<String> = plane.kinds().into_iter().map(|[_, _, who]| who).collect();
     assert_eq!(who, ["alice", "bob"]);
-    // A file with a fault holds no token, and its tokens are not shown.
+    // A file with a fault counts as empty, and its tokens are not shown.
     std::fs::write(&file, format!("{tokens}carol\n")).expect("written");
     let checked = plane.setup.frs(&["check"]);
     let said = String::from_utf8_lossy(&checked.stdout).into_owned();
@@ -230,7 +230,7 @@ fn a_change_of_a_biz_is_taken_back() {
     let server = plane.start(1);
     let map = plane.map();
     let three = plane.biz_text("three").expect("there");
-    // A new one, a changed one, and one that was removed.
+    // A new business, a changed one, and a removed one.
     plane.put(9, &biz(9, "nine", 1));
     assert_eq!(plane.undo_last().status, 200);
     assert_eq!((plane.biz_text("nine"), plane.map()), (None, map.clone()));
@@ -242,7 +242,7 @@ fn a_change_of_a_biz_is_taken_back() {
     assert_eq!(plane.ask("DELETE", "/biz/2", "").status, 200);
     assert_eq!(plane.undo_last().status, 201);
     assert_eq!(plane.biz_text("2").as_ref(), Some(&three));
-    // An undo is a change, and can be taken back.
+    // An undo is a change itself, and can be undone.
     let undo = &plane.changes("?n=1")[0];
     assert_eq!([&undo["what"], &undo["target"], &undo["who"]], ["undo", "three", "admin"]);
     assert_eq!((undo["old"].is_null(), &undo["new"]), (true, &Value::from(three)));
@@ -271,7 +271,7 @@ fn what_has_changed_since_or_is_no_biz_is_not_taken_back() {
         ask(&mut plane.client(), "POST", "/changes/2/undo", "", "").expect("one").status,
         401
     );
-    // What it would put back is checked as a PUT: the group of the map then was another one.
+    // An undo is checked as a PUT, against the present map.
     let map = plane.map();
     plane.setup.write_map(&map.replace("max=\"2\"", "max=\"5\""));
     assert_eq!(plane.ask("POST", "/changes/2/undo", "").status, 409, "map.xml is not in force");
@@ -309,7 +309,7 @@ fn an_undo_puts_the_old_text_back_or_says_why_it_does_not_apply() {
     assert_eq!(plane.ask("DELETE", "/biz/9", "").status, 200);
     let removed = id();
     refused(changed, 409, "the biz has changed since");
-    // Another one has its name.
+    // Another business has taken its name.
     plane.put(10, &biz(10, "nine", 3));
     refused(removed, 409, "the biz has changed since");
 
@@ -323,7 +323,7 @@ fn an_undo_puts_the_old_text_back_or_says_why_it_does_not_apply() {
         refused(id(), 422, &format!("is of the kind {kind}: only a change of a biz is undone"));
     }
 
-    // It would be in a group that is no longer there.
+    // Its group no longer exists.
     let map = plane.map();
     let group =
         "<group name=\"other\" files=\"1\" key-nodes=\"64\" chain=\"8\" node-size=\"128\"/>";
@@ -337,7 +337,7 @@ fn an_undo_puts_the_old_text_back_or_says_why_it_does_not_apply() {
     refused(removed, 422, "the name of a &lt;group&gt;");
 }
 
-/// The server dies when the change is begun, and before its outcome is in the log.
+/// The server dies after the change began, and before its outcome is in the log.
 // Shows: change-log.
 #[test]
 fn a_change_that_a_death_interrupts_is_listed_if_it_took_effect() {
@@ -345,7 +345,7 @@ fn a_change_that_a_death_interrupts_is_listed_if_it_took_effect() {
     let mut server = plane.start(1);
     plane.put(9, &biz(9, "nine", 1));
     let changed = biz(9, "nine", 2);
-    // The master makes no change while it is stopped.
+    // A stopped master makes no change.
     server.signal(Signal::SIGSTOP);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -360,7 +360,7 @@ fn a_change_that_a_death_interrupts_is_listed_if_it_took_effect() {
         server.kill_all();
     });
     drop(server);
-    // Of these nobody can tell. The last line is cut off, as by a full disk.
+    // The outcome of these changes is unknown. The last line is cut off, as on a full disk.
     let mut log = plane.log_text();
     log += "{\"id\":3,\"time\":\"2026-11-22T12:00:00.123Z\",\"who\":\"bob\",\"what\":\"reset\",\
             \"target\":\"nine\",\"begun\":true}\n{\"id\":4,\"time\":\"2026-1";
@@ -407,7 +407,7 @@ fn a_keeper_that_dies_in_a_change_hides_nothing_and_repeats_no_id() {
         assert!(ids.is_sorted_by(|one, other| one > other), "{ids:?}");
         assert!(ids[0] > before, "{ids:?}");
         before = ids[0];
-        // The change is listed, unless it failed: then it is not in force.
+        // The change is listed, or it failed and is not in force.
         let is_listed = changes.iter().any(|change| change["new"] == biz(9, "nine", max));
         assert!(is_listed || plane.biz_text("nine") != Some(biz(9, "nine", max)), "{changes:?}");
         plane.setup.frs(&["reload"]);
@@ -437,7 +437,7 @@ fn a_change_that_cannot_be_logged_is_not_made() {
     assert_eq!(plane.get("/node?biz=three&key=k").status, 404);
     assert!(plane.get("/health").body.contains("degraded=\"false\""));
     assert!(plane.setup.log().contains("changes.log: cannot write: changes are refused"));
-    // A reload by a signal has been decided elsewhere.
+    // A reload by a signal does not depend on the log of changes.
     assert!(plane.setup.frs(&["reload"]).status.success());
     assert!(plane.setup.log().contains("changes.log: cannot write"));
     std::fs::remove_dir(plane.log_path()).expect("removed");
@@ -445,7 +445,7 @@ fn a_change_that_cannot_be_logged_is_not_made() {
     assert_eq!(plane.kinds(), [["node", "three/k", "admin"]]);
 }
 
-/// Bans of some keys; the key `left` has two uses left.
+/// Bans three keys. The key `left` keeps two uses.
 fn ban_some(server: &Server<'_>, biz: &str) {
     let mut client = server.client();
     for key in ["a", "b", "c"] {
@@ -479,7 +479,7 @@ fn a_raised_limit_lifts_its_bans_and_the_counts_stay() {
         assert_eq!(other.attribute("banned"), Some("true"), "it is not meant");
     }
     assert_eq!(get(&server, "/query?biz=nine&key=left").attribute("used"), Some("1"));
-    // A ban again holds, and survives a restart as the lift does.
+    // A new ban holds, and survives a restart as the lift does.
     server.client().charge("nine", "a", 2);
     let banned = get(&server, "/update?biz=nine&key=a");
     assert_eq!(banned.attribute("banned"), Some("true"), "{banned:?}");
@@ -496,7 +496,7 @@ fn a_raised_limit_lifts_its_bans_and_the_counts_stay() {
     let server = plane.start(2);
     assert_eq!(get(&server, "/query?biz=nine&key=a").attribute("banned"), Some("true"));
     assert_eq!(get(&server, "/query?biz=nine&key=b").attribute("limited"), Some("false"));
-    // The same limits: nothing but the bans changes.
+    // With the same limits only the bans change.
     let same = plane.biz_text("nine").expect("there");
     assert_eq!(plane.ask("PUT", "/biz/nine?lift-bans=true", &same).status, 200);
     let found = get(&server, "/query?biz=nine&key=a");
@@ -554,7 +554,7 @@ fn a_start_that_an_interrupted_change_prevents_says_where_the_text_before_it_is(
     assert!(said.contains("\"old\" in data/map.pending is the text before it"), "{said}");
 }
 
-/// A keeper is killed as soon as it has written map.xml, before or after it has asked the master.
+/// A keeper is killed as soon as it has written map.xml, before or after it asks the master.
 // Shows: admin-changes.
 #[test]
 fn a_keeper_killed_inside_a_change_leaves_no_file_that_differs() {

@@ -12,7 +12,8 @@ use crate::common::{Answer, BOUND, Client, Server, Settings, Setup, wait_until};
 use frs_conf::Conf;
 use nix::sys::signal::{Signal, kill};
 
-/// The answer to a client that sends `said` and closes its side before any of it is read.
+/// The answer to a client that sends `request` and closes its side before the server reads any of
+/// it.
 fn said_and_ended<S: Read + Write>(
     server: &Server<'_>,
     mut stream: S,
@@ -78,7 +79,7 @@ fn requests_that_are_never_finished_keep_nobody_out() {
     let _slow: Vec<Client> = (0..48).map(begin).collect();
     let begun = Instant::now();
     assert_eq!(plane.get("/health").status, 200);
-    // Three groups of sixteen clients with ten seconds each would take thirty.
+    // Three groups of sixteen clients, at ten seconds each, would take thirty seconds.
     assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
 }
 
@@ -251,7 +252,7 @@ fn clients_that_send_a_byte_now_and_then_keep_no_newcomer_out() {
         scope.spawn(move || {
             let head = b"ET /health HTTP/1.1\r\nHost: a-host-with-a-name-that-has-no-end";
             for byte in head.iter().cycle() {
-                // Some are turned away meanwhile.
+                // Some clients are turned away meanwhile.
                 slow.iter().for_each(|client| drop((&client.stream).write(&[*byte])));
                 if done.load(Ordering::SeqCst) {
                     return;
@@ -300,7 +301,7 @@ fn clients_that_do_not_read_their_answers_keep_no_newcomer_out() {
         // Bytes that do not fit are not needed, and some clients are turned away meanwhile.
         let _ = (&client.stream).write(request.as_bytes());
     }
-    // In its first second no client is known to be deaf, so a newcomer may be told to retry.
+    // In its first second no client is known to be deaf, so a newcomer may be asked to retry.
     let refused = newcomers(&plane).into_iter().find(|answer| answer.status != 200);
     if let Some(refused) = refused {
         assert!(refused.head.contains("Retry-After: 1\r\n"), "{refused:?}");
@@ -324,7 +325,7 @@ fn in_a_storm_of_newcomers_who_speaks_is_served() {
             let mut storm = std::collections::VecDeque::new();
             while !done.load(Ordering::SeqCst) {
                 let Some(client) = Client::try_connect(plane.address) else { continue };
-                // Every second one begins a request.
+                // Every second client begins a request.
                 if storm.len() % 2 == 0 {
                     let _ = (&client.stream).write(b"G");
                 }
@@ -361,7 +362,7 @@ fn after_ten_wrong_tokens_an_address_waits_and_who_shows_a_right_one_here_does_n
     for _ in 0..10 {
         assert_eq!(erase(&mut plane.client(), wrong).status, 401);
     }
-    // No number of connections makes guesses faster. On a busy machine a wait may end before.
+    // More connections do not make guesses faster. On a busy machine a wait may end before.
     let waits = wait_until("a wrong one waits", || {
         let answer = erase(&mut plane.client(), wrong);
         (answer.status == 503).then_some(answer)
@@ -369,7 +370,7 @@ fn after_ten_wrong_tokens_an_address_waits_and_who_shows_a_right_one_here_does_n
     assert!(waits.head.contains("Retry-After: "), "{}", waits.head);
     assert_eq!(erase(&mut proven, &right).status, 404, "it is no guesser");
     assert_eq!(plane.get("/health").status, 200, "it shows no token");
-    // All local users have this address: one of them must not lock the operators out.
+    // All local users share this address. One of them must not lock the operators out.
     assert_eq!(erase(&mut plane.client(), &right).status, 404);
     assert_eq!(erase(&mut plane.client(), wrong).status, 401, "its count is cleared");
 }

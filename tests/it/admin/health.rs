@@ -1,5 +1,5 @@
-//! What /health, status and metrics of the admin plane tell of a worker that is not there, and of a
-//! reload that was refused.
+//! What /health, status and metrics of the admin plane report about a stopped worker and about a
+//! refused reload.
 
 use crate::common::plane::Plane;
 use crate::common::{text, wait_until};
@@ -9,7 +9,7 @@ fn health_tells_of_a_worker_that_is_not_there() {
     let plane = Plane::new(2);
     let server = plane.start(2);
     let worker = server.workers()[0];
-    // A stopped worker exists and does not answer. The client that waits is told so.
+    // A stopped worker exists, but does not answer. The waiting client learns that.
     nix::sys::signal::kill(worker, nix::sys::signal::Signal::SIGSTOP).expect("stopped");
     let answer = plane.ask("POST", "/degrade?on=true", "");
     assert_eq!(answer.status, 202, "{answer:?}");
@@ -48,10 +48,10 @@ fn a_refused_reload_is_seen_everywhere_until_the_next_one() {
     plane.setup.write_map(&good);
     assert_eq!(plane.setup.frs(&["reload"]).status.code(), Some(0));
     expect(false);
-    // A change that is refused leaves the files as they are in force.
+    // A refused change leaves the files that are in force.
     assert_eq!(plane.ask("PUT", "/biz/9", "<biz id=\"9\" name=\"n\" key=\"x\"/>").status, 422);
     expect(false);
-    // A start takes the files.
+    // A start uses the files.
     plane.setup.write_map("<map>");
     assert_eq!(plane.setup.frs(&["reload"]).status.code(), Some(1));
     plane.setup.write_map(&good);

@@ -1,10 +1,11 @@
-//! The history of a server that is killed, and stopped, and started again, or replaced while it
-//! serves.
+//! The history of a server that is killed, stopped and started again, or replaced while it serves.
 
 use std::io::{ErrorKind, Read};
 
 use frs_base::clock;
-use frs_server::stats::history_file::{HistoryFile, ROW_BIZS, Row, RowBiz, Step, Totals};
+use frs_server::stats::history_file::{
+    HistoryBiz, HistoryFile, HistoryRow, HistoryTotals, ROW_BIZS, Resolution,
+};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
@@ -17,7 +18,7 @@ use crate::life::Life;
 fn rows(plane: &Plane, since: &str) -> Option<Vec<Value>> {
     let accept = "Accept: application/json\r\n";
     let target = format!("/stats?since={since}");
-    // A keeper may have died, and the next one not be ready.
+    // A keeper may have died, and the next one may not be ready yet.
     let answer = ask(&mut Client::try_connect(plane.address)?, "GET", &target, accept, "").ok()?;
     assert!([200, 503].contains(&answer.status), "{answer:?}");
     let document: Value = serde_json::from_str(&answer.body).expect("JSON");
@@ -28,8 +29,8 @@ fn sum(rows: &[Value], of: &str, name: &str) -> u64 {
     rows.iter().filter_map(|row| row["biz"][of][name].as_u64()).sum()
 }
 
-/// Waits until both kinds of rows have counted so many Updates of business `three` that passed, and
-/// so many that were refused.
+/// Waits until both kinds of rows have counted this many allowed and limited Updates of business
+/// `three`.
 #[track_caller]
 fn expect(plane: &Plane, allowed: u64, limited: u64) {
     expect_of(plane, "three", [allowed, limited]);
@@ -54,7 +55,7 @@ fn update_over(mut client: Client, key: &str) {
     (0..5).for_each(|_| drop(client.get(&format!("/update?biz=three&key={key}"))));
 }
 
-/// The Updates of a business that passed, and those that were refused, by `/metrics`.
+/// The allowed and the limited Updates of a business, by `/metrics`.
 fn counted(plane: &Plane, biz: &str) -> [u64; 2] {
     ["allowed", "limited"].map(|verdict| {
         let sample =
@@ -68,7 +69,7 @@ fn counted(plane: &Plane, biz: &str) -> [u64; 2] {
 fn nothing_of_the_history_is_lost_or_counted_twice() {
     let plane = Plane::new(2);
     let mut server = plane.start(2);
-    // What was counted before the first look is no second's.
+    // Uses before the first look belong to no second.
     wait_until("the first second has a row", || rows(&plane, "1m").filter(|rows| !rows.is_empty()));
     update(&server, "a");
     expect(&plane, 3, 2);
@@ -109,7 +110,7 @@ fn upgrades_lose_nothing_of_the_history() {
             (counted(&plane, biz) == expected).then_some(())
         });
     }
-    // Each second that was recorded has one row, before and after.
+    // Each recorded second has one row, from before or after the upgrades.
     let rows = rows(&plane, "2m").expect("rows");
     let times: Vec<u64> = rows.iter().filter_map(|row| row["time"].as_u64()).collect();
     assert!(times.is_sorted_by(|one, other| one < other), "{times:?}");
@@ -120,24 +121,33 @@ fn upgrades_lose_nothing_of_the_history() {
 /// The minutes of six hours.
 const MINUTES: u64 = 360;
 
-/// Writes the history of six hours, in which 256 businesses had traffic all the time.
+/// Writes a history of six hours in which 256 businesses had constant traffic.
 fn write_hours(plane: &Plane) {
     let data = plane.setup.path("data");
     std::fs::create_dir_all(&data).expect("created");
     let mut file = HistoryFile::open(&data).expect("opened").expect("nobody else has it");
-    let biz = |id: u32| RowBiz { id: Some(id), allowed: 70_000, limited: 900, p99_us: Some(90) };
-    let bizs: Vec<RowBiz> = (1..=ROW_BIZS as u32).map(biz).collect();
+    let biz =
+        |id: u32| HistoryBiz { id: Some(id), allowed: 70_000, limited: 900, p99_us: Some(90) };
+    let bizs: Vec<HistoryBiz> = (1..=ROW_BIZS as u32).map(biz).collect();
     let now = clock::now();
     for back in 0..MINUTES {
-        let time_ms = Step::Minute.begin(now - back * Step::Minute.ms());
-        let row = Row { time_ms, requests: 18_000_000, bizs: bizs.clone(), ..Row::default() };
-        file.write_row(Step::Minute, &row).expect("written");
+        let time_ms = Resolution::Minute.begin(now - back * Resolution::Minute.ms());
+        let row = HistoryRow {
+            time_ms,
+            requests: 18_000_000,
+            bizs: bizs.clone(),
+            ..HistoryRow::default()
+        };
+        file.write_row(Resolution::Minute, &row).expect("written");
     }
-    let totals = Totals { second_ms: Step::Second.begin(now) - 1000, ..Totals::default() };
+    let totals = HistoryTotals {
+        second_ms: Resolution::Second.begin(now) - 1000,
+        ..HistoryTotals::default()
+    };
     file.commit(&totals).expect("written");
 }
 
-/// How often it is tried to be answered before.
+/// How often the test tries to be answered first.
 const TRIES: usize = 10;
 
 // Shows: slow-admin-clients.
@@ -146,8 +156,8 @@ fn a_long_history_keeps_no_other_client_waiting() {
     let plane = Plane::new(1);
     write_hours(&plane);
     let _server = plane.start(1);
-    // On a busy machine this test may be the one that is late. If others had to wait, none would
-    // ever be answered before.
+    // On a busy machine this test may be the late one. If clients had to wait, no try would
+    // succeed.
     let is_first = |target: &str| {
         let mut asks = plane.client();
         asks.send("GET /stats?since=6h HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -163,7 +173,7 @@ fn a_long_history_keeps_no_other_client_waiting() {
     }
     let answer = (0..TRIES).find_map(|_| is_first("/health")).expect("/health is answered before");
     assert_eq!(answer.status, 200);
-    // Some of them may be older than six hours by now.
+    // Some rows may be older than six hours by now.
     let rows = answer.body.matches("name=\"256\"").count() as u64;
     assert!(rows >= MINUTES - 10, "{rows} in {} bytes", answer.body.len());
 }

@@ -1,4 +1,4 @@
-//! Who is refused: keys that outlive who counted them, and a sample in the log.
+//! Refused keys: their counts outlive the workers that counted them, and the log has a sample.
 
 use std::io::Write;
 
@@ -53,7 +53,7 @@ fn a_long_key_is_shown_whole_or_as_it_begins() {
     let server = plane.start(1);
     let mut client = server.client();
     let uuid = "123e4567-e89b-12d3-a456-426614174000";
-    // Its fortieth byte is the first half of a letter.
+    // The 40th byte of this key is the first half of a letter.
     let token = format!("{}\u{e9} and more", "t".repeat(39));
     update(&mut client, (0..9).map(|_| uuid.to_owned()));
     update(&mut client, (0..6).map(|_| token.replace('\u{e9}', "%C3%A9").replace(' ', "%20")));
@@ -99,7 +99,7 @@ fn a_sample_of_refusals_is_logged() {
         assert!(line.contains("limit=\"1\"") && line.contains("peer=\"127.0.0.1\""), "{line}");
         assert!(line.contains("key=\"k0\\n\"") || line.contains("key=\"k1\\n\""), "{line}");
     }
-    // A reload of the same rate begins no other sample; a larger one has room for the difference.
+    // A reload with the same rate continues the sample. A larger rate adds the difference.
     let reload = |rate: &str| {
         let more = format!("<admin listen=\"{}\"/>{rate}", plane.address);
         plane.setup.write_srv(&Settings { workers: 1, more, ..Settings::default() });
@@ -114,7 +114,7 @@ fn a_sample_of_refusals_is_logged() {
     assert_eq!((count(" refused biz="), count("more items were refused")), (4, 0));
     assert!(count(&format!("begins=\"{}\"", &long[1..])) > 0, "{}", plane.setup.log());
     assert!(!plane.setup.log().contains(&long));
-    // 2 were left out at first, 4 after a reload and 3 after the other one: all are told of where
+    // Refusals left out: 2 at first, 4 after a reload and 3 after the next. All are reported when
     // the sample ends.
     reload("");
     wait_until("those that were left out are told of", || {
@@ -140,7 +140,7 @@ fn those_that_were_left_out_are_told_of_when_the_load_stops_and_when_the_worker_
     let logged =
         || plane.setup.log().lines().filter(|line| line.contains(" refused biz=")).count() as u64;
     update(&mut client, (0..23).map(|_| "k".to_owned()));
-    // Nothing is sent meanwhile.
+    // The client sends nothing meanwhile.
     wait_until("the rest is told of", || (left_out() + logged() == 20).then_some(()));
     assert!(logged() >= 2);
     update(&mut client, (0..20).map(|_| "k".to_owned()));

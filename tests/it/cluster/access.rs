@@ -1,10 +1,10 @@
-//! Who is let in: passwords, users with few rights, TLS.
+//! Access to a cluster: passwords, users with few rights, TLS.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use frs_server::courier::cluster::{ClusterFault, Event};
+use frs_cluster::connections::{ClusterFault, Event};
 use redis::cmd;
 
 use super::host::{Host, SECRET, conf, with_login};
@@ -31,7 +31,7 @@ fn a_password_is_used() {
     }
 }
 
-/// What the user of a courier needs.
+/// The rights that a courier's user needs.
 const RIGHTS: &str = "~frs:* &frs:* resetchannels &frs:* -@all +fcall +function|load +info \
     +cluster|shards +cluster|info +asking +wait +ping +publish +subscribe +unsubscribe \
     +punsubscribe +time +get +set +del +hget +hmget +hset +hdel +hgetall +hscan +expire +pexpire \
@@ -57,7 +57,7 @@ fn a_user_needs_few_rights() {
     for missing in ["+fcall ", "+info ", "+cluster|shards ", "+hset "] {
         set(&RIGHTS.replace(missing, ""));
         let fault = Host::try_start(&conf, SECRET).map(|mut host| {
-            // A master that learns writes nothing.
+            // A learning master writes nothing, so the fault may come late.
             wait_until("a fault is told", || {
                 let id = host.need(&ledger_in(1, 2), 1);
                 let _ = host.answer(id);
@@ -72,7 +72,7 @@ fn a_user_needs_few_rights() {
     }
 }
 
-/// The courier acts as a user that cannot read the files: the master has read them.
+/// The courier runs as a user that cannot read the files, because the master has read them.
 #[test]
 fn files_that_only_root_can_read_are_enough_and_a_reload_takes_another_password() {
     if !nix::unistd::geteuid().is_root() {
@@ -107,7 +107,7 @@ fn files_that_only_root_can_read_are_enough_and_a_reload_takes_another_password(
         });
     };
     charged("a");
-    // Connections that are logged in stay so: only another courier needs the other password.
+    // Connections that are logged in stay so. Only a new courier needs the new password.
     let_in("shut");
     write_password("shut");
     assert_eq!(setup.frs(&["reload"]).status.code(), Some(0), "{}", setup.log());
@@ -152,7 +152,7 @@ fn certificates(dir: &Path) -> Option<()> {
         .try_for_each(|line| run(&line.split_whitespace().collect::<Vec<_>>()))
 }
 
-/// Whether a server can listen over TLS. Without a certificate it ends in any case, and says why.
+/// Whether a server can listen over TLS. Without a certificate it ends in any case, and prints why.
 fn has_tls(server: &str) -> bool {
     let output = Command::new(server).args(["--port", "0", "--tls-port", "1"]).output();
     let said = output.expect("it runs");
@@ -160,8 +160,8 @@ fn has_tls(server: &str) -> bool {
     !["Failed finding TLS", "Bad directive"].iter().any(|fault| said.contains(fault))
 }
 
-/// The authorities that a process trusts are those of the machine, or of SSL_CERT_FILE, so the
-/// links are in a process of their own.
+/// A process trusts the authorities of the machine, or of SSL_CERT_FILE, so the links run in a
+/// process of their own.
 #[test]
 fn nodes_are_reached_over_tls() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -1,5 +1,5 @@
-//! Atomic requests over keys of different slots of the cluster, from three hosts: all of a request
-//! is charged or nothing, and none waits for another for ever.
+//! Atomic requests over keys of different slots of the cluster, from three hosts: a request is
+//! charged wholly or not at all, and no requests wait for each other forever.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,26 +17,26 @@ use crate::common::{Client, Server, wait_until};
 const BIZS: usize = 10;
 const CLIENTS: u64 = 6;
 const HOSTS: usize = 3;
-/// For how long an item may wait for a lease.
+/// The longest time that an item may wait for a lease.
 const WAIT: Duration = Duration::from_secs(1);
-/// Beyond that an answer takes no longer, on a busy machine.
+/// The longest delay of an answer beyond that, on a busy machine.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// Charges that clients know of.
+/// Charges as clients count them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Charges {
-    /// Of requests that were admitted.
+    /// Charges of admitted requests.
     sure: u64,
-    /// Of requests whose answers were lost.
+    /// Charges of requests whose answers were lost.
     maybe: u64,
 }
 
-/// What clients were told.
+/// The answers that clients received.
 #[derive(Debug, Clone, Default)]
 struct Told {
-    /// Of each shared business.
+    /// The charges of each shared business.
     shared: [Charges; BIZS],
-    /// Of the business of each host's own.
+    /// The charges of each host's own business.
     own: [Charges; HOSTS],
     admitted: u64,
     refused: u64,
@@ -50,7 +50,7 @@ impl Charges {
         self.maybe += other.maybe;
     }
 
-    /// Whether it can be so many.
+    /// Whether `used` is a possible sum.
     fn can_be(self, used: u64) -> bool {
         (self.sure..=self.sure + self.maybe).contains(&used)
     }
@@ -66,7 +66,7 @@ impl Told {
         self.slowest = self.slowest.max(other.slowest);
     }
 
-    /// Notes a request to a host that was charged, or may have been.
+    /// Adds a request that was charged, or may have been.
     fn charge(&mut self, bizs: &[usize], host: usize, charges: Charges) {
         for &biz in bizs {
             match self.shared.get_mut(biz) {
@@ -83,8 +83,8 @@ fn document(bizs: &[usize]) -> String {
     format!("<request atomic=\"true\">{items}</request>")
 }
 
-/// Two to four shared businesses in any order, one may stand there twice; and often the host's own
-/// one somewhere between them.
+/// Two to four shared businesses in any order, maybe one of them twice. Often the host's own
+/// business stands between them.
 fn draw(random: &mut Random) -> Vec<usize> {
     let mut bizs: Vec<usize> = (0..2 + random.below(3)).map(|_| random.below(BIZS)).collect();
     if random.below(2) == 0 {
@@ -109,7 +109,7 @@ fn client(hosts: &[SocketAddr], seed: u64, stop: &AtomicBool) -> Told {
             continue;
         };
         told.slowest = told.slowest.max(begun.elapsed());
-        // A worker that is overloaded or ends answers without a document.
+        // An overloaded or ending worker answers without a document.
         if answer.status == 503 {
             told.busy += 1;
             continue;
@@ -132,7 +132,7 @@ fn client(hosts: &[SocketAddr], seed: u64, stop: &AtomicBool) -> Told {
     told
 }
 
-/// Shared businesses, and one of each host's own.
+/// Shared businesses, and one business of each host's own.
 fn setup(max: u64, share: &str, nodes: &Nodes) -> Hosts {
     let biz = format!("share=\"{share}\" hosts=\"3\" wait=\"1000ms\" on-down=\"refuse\"");
     let one = Shared::new(&biz, &format!("policy=\"total\" max=\"{max}\""));
@@ -164,15 +164,15 @@ fn run(hosts: &[SocketAddr], act: impl FnOnce()) -> Told {
     })
 }
 
-/// Uses of a business, as a host's Query says.
+/// The uses of a business that a host's Query reports.
 fn used(host: SocketAddr, biz: usize) -> u64 {
     let request = format!("<request><item biz=\"b{biz}\" key=\"k\"/></request>");
     let response = post(&mut Client::connect(host), "/query", &request);
     response.items[0].values.number("used").expect("figures")
 }
 
-/// All of a request was charged or nothing: sums agree, in the ledgers once hosts have given back
-/// what they had not used, and on each host.
+/// Each request was charged wholly or not at all: the sums agree on each host, and in the ledgers
+/// once the hosts have returned their unspent uses.
 #[track_caller]
 fn sums_agree(told: &Told, nodes: &Nodes, hosts: &[SocketAddr]) {
     for (biz, charges) in told.shared.iter().enumerate() {
@@ -198,7 +198,7 @@ fn where_there_is_enough_every_request_comes_through() {
     let addresses = hosts.addresses();
     let told = run(&addresses, || thread::sleep(Duration::from_secs(5)));
     assert!(told.admitted > 300, "{told:?}");
-    // On a busy machine a wait may be over before a process has run.
+    // On a busy machine a wait may end before a process has run.
     assert!(told.refused * 50 <= told.admitted, "{told:?}");
     sums_agree(&told, &nodes, &addresses);
     drop(servers);
@@ -216,8 +216,8 @@ fn spend(hosts: &[SocketAddr]) {
     });
 }
 
-/// Few uses, asked for in all orders: what is charged is whole, and nothing that a request could
-/// have had is left in the end.
+/// Checks few uses that are needed in all orders: requests are charged wholly, and no uses remain
+/// that a request could have had.
 #[track_caller]
 fn check_scarce(told: &Told, max: u64) {
     for (biz, charges) in told.shared.iter().enumerate() {

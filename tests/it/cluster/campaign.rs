@@ -1,7 +1,7 @@
-//! Faults of all kinds at random, one after another, while some hosts are asked: nothing is over
-//! and nothing is missing.
+//! Random faults of all kinds, one after another, while hosts are under load: nothing is over the
+//! maximum, and nothing is missing.
 //!
-//! `FRS_FAULTS=1800:7:2` is for so many seconds, with this seed and so many hosts.
+//! `FRS_FAULTS=SECONDS:SEED:HOSTS` sets the length, the seed and the number of hosts.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use super::hosts::{Hosts, Load, Random, Routing, Shared, map, settings};
 use super::nodes::{MASTERS, Nodes};
 use super::outages::wait_for_answers;
 
-/// Unless it is said otherwise.
+/// The length without `FRS_FAULTS`.
 const SECONDS: u64 = 25;
-/// Couriers connect again, and masters learn.
+/// `learn` is short, because couriers reconnect and masters learn often.
 const CLUSTER: &str = "learn=\"1s\"";
 const REST: Duration = Duration::from_millis(2_500);
 
@@ -26,12 +26,12 @@ fn length_seed_and_hosts() -> (Duration, u64, usize) {
     (Duration::from_secs(seconds), seed, hosts as usize)
 }
 
-/// Businesses that end, with what they admit in all, in so long a time.
+/// Businesses whose uses run out, with the uses that they admit in all during `length`.
 fn ending(length: Duration) -> Vec<(Shared, u64)> {
     let seconds = length.as_secs();
     let year = |max| shared("cluster", &format!("policy=\"calendar\" unit=\"year\" max=\"{max}\""));
     let total = |max| shared("exact", &format!("policy=\"total\" max=\"{max}\""));
-    // Some are used up soon, and some last.
+    // Some are used up soon, others last.
     vec![
         (hour(100, "cluster"), 100),
         (hour(200 * seconds, "cluster"), 200 * seconds),
@@ -42,13 +42,13 @@ fn ending(length: Duration) -> Vec<(Shared, u64)> {
     ]
 }
 
-/// What fails. The names of masters change while replicas take over.
+/// The parts that fail.
 struct Stage<'a> {
     nodes: &'a Nodes,
     gate: &'a Gate,
     killer: Killer<'a>,
     random: Random,
-    /// Where the masters of the first slots are.
+    /// The present master of each third of the slots.
     masters: [usize; MASTERS],
 }
 
@@ -121,7 +121,7 @@ fn faults_of_all_kinds_cost_nothing() {
     let addresses = hosts.addresses();
     let mut load = Load::new(&addresses, all.len(), Routing::None);
     load.endless_from = maxima.len();
-    // The largest one more often.
+    // The largest business is picked more often.
     load.picks.extend([1; 6]);
     let histories = load.run(|load| {
         let begun = Instant::now();
@@ -134,7 +134,7 @@ fn faults_of_all_kinds_cost_nothing() {
     });
     println!("seed {seed}, {count} hosts");
     check_ending(&nodes, &histories, &maxima);
-    // Each time that the cluster is emptied, tokens count as taken that have flowed back since.
+    // Each time the cluster is emptied, tokens that have flowed back count as taken again.
     check_endless(&histories[maxima.len()..], 0);
     let logs: usize = hosts.setups.iter().map(|setup| setup.log().lines().count()).sum();
     println!("{logs} lines in the logs");

@@ -13,7 +13,7 @@ use crate::common::{Client, needs};
 const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 const DAY_MS: u64 = 24 * HOUR_MS;
-/// The business that is not shared, behind those that are.
+/// The index of the business that is not shared, after the shared ones.
 const OWN: usize = 6;
 
 /// The library that shifts a program's clock.
@@ -24,7 +24,8 @@ fn faketime() -> Option<PathBuf> {
         .find(|library| library.exists())
 }
 
-/// By how many ms a host's clock is ahead, of a day: its business `b{biz}` counts by calendar days.
+/// The ms by which a host's clock is ahead, within a day. Its business `b{biz}` counts by calendar
+/// days.
 fn ahead_ms(host: SocketAddr, biz: usize) -> u64 {
     let answer = Client::connect(host).get(&format!("/update?biz=b{biz}&key=own"));
     let reset_ms: u64 = answer.attribute("reset").expect("a turn").parse().expect("a number");
@@ -47,7 +48,7 @@ fn hosts_with_clocks_an_hour_wrong_admit_exactly_the_maximum() {
         Shared::new(biz, "policy=\"sliding-counter\" interval=\"3s\" max=\"20\""),
         Shared::new(biz, "policy=\"token\" rate=\"5/s\" burst=\"20\""),
         Shared::new(biz, "policy=\"total\" max=\"50\""),
-        // Each host's own.
+        // Not shared: each host counts alone.
         Shared::new("", "policy=\"calendar\" unit=\"day\" max=\"50\""),
     ];
     let hosts = Hosts::new(3, &nodes.seeds(), "", &map(&shared));
@@ -76,7 +77,7 @@ fn hosts_with_clocks_an_hour_wrong_admit_exactly_the_maximum() {
     let begun_ms = now_ms();
     let histories = std::thread::scope(|scope| {
         scope.spawn(|| windows.watch(&nodes.seeds(), OWN));
-        // Over the turn of a minute, with some seconds on both sides.
+        // Runs over the turn of a minute, with some seconds before and after it.
         let into_ms = now_ms() % MINUTE_MS;
         let length_ms = (MINUTE_MS - into_ms + 5_000).max(12_000);
         let histories = load.run_for(Duration::from_millis(length_ms));

@@ -1,5 +1,5 @@
-//! Copies of a data directory are written back into the same files, as `cp` and `rsync` do it: what
-//! their leases allow was spent since, and is not spent again.
+//! Copies of a data directory are written back into the same files, as `cp` and `rsync` do it. The
+//! uses of their leases have been spent since, and are not spent again.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -38,7 +38,7 @@ impl Copy {
         Copy(files)
     }
 
-    /// Writes it back into the files that are there.
+    /// Writes the copy back into the existing files.
     fn restore(&self) {
         for (path, bytes) in &self.0 {
             let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);
@@ -49,13 +49,13 @@ impl Copy {
     }
 }
 
-/// Uses up to so many of b0; how many were admitted.
+/// Uses b0 up to `most` times. Returns how many uses were admitted.
 fn spend(client: &mut Client, most: u64) -> u64 {
     let is_admitted = |_: &u64| client.get("/update?biz=b0&key=k").status == 200;
     (0..most).take_while(is_admitted).count() as u64
 }
 
-/// Spends all that is left, which others may have to give back first.
+/// Spends all uses that are left. Other hosts may have to return some first.
 fn spend_all(client: &mut Client) -> u64 {
     let (mut admitted, mut in_vain) = (0, 0);
     while in_vain < 5 {
@@ -67,7 +67,7 @@ fn spend_all(client: &mut Client) -> u64 {
     admitted
 }
 
-/// One host and its cluster. None: this machine has no Redis.
+/// One host and its cluster. `None` if this machine has no Redis.
 fn started() -> Option<(Nodes, Hosts)> {
     let nodes = Nodes::start()?;
     let limit = format!("policy=\"total\" max=\"{MAX}\"");
@@ -84,7 +84,8 @@ fn kill(mut server: Server<'_>) {
     server.kill_all_and_wait();
 }
 
-/// A copy is made by `copy` of a host that has spent some; the host goes on, and ends by `end`.
+/// `copy` copies the directory of a host that has spent some uses. The host goes on, and ends by
+/// `end`.
 fn expect_nothing_twice(copy: fn(Server<'_>) -> Copy, end: fn(Server<'_>)) {
     let Some((_nodes, hosts)) = started() else { return };
     let setup = &hosts.setups[0];
@@ -93,7 +94,7 @@ fn expect_nothing_twice(copy: fn(Server<'_>) -> Copy, end: fn(Server<'_>)) {
     let copy = copy(server);
     let server = setup.start();
     admitted += charge(&mut server.client(), 140);
-    // The cluster is told of this start for the next time.
+    // Waits until the start is stored in the cluster, for the check of the next start.
     thread::sleep(Duration::from_millis(1_500));
     end(server);
     copy.restore();
@@ -101,7 +102,7 @@ fn expect_nothing_twice(copy: fn(Server<'_>) -> Copy, end: fn(Server<'_>)) {
     admitted += spend_all(&mut server.client());
     assert!(admitted <= MAX, "{admitted} of {MAX}");
     assert!(setup.log().contains("the data directory is an older copy"), "{}", setup.log());
-    // Not more than what the copy held is missing.
+    // At most the uses that the copy held are missing.
     assert!(admitted + MAX / 2 >= MAX, "{admitted} of {MAX}");
     drop(server);
 }
@@ -143,7 +144,7 @@ fn the_newest_directory_keeps_what_it_holds_over_any_end() {
         admitted += charge(&mut server.client(), 101);
         end(server);
     }
-    // Written back, and yet the newest.
+    // The directory is written back, but no later start exists.
     Copy::of(&setup.path("data")).restore();
     let server = setup.start();
     admitted += spend_all(&mut server.client());
@@ -152,7 +153,7 @@ fn the_newest_directory_keeps_what_it_holds_over_any_end() {
     drop(server);
 }
 
-/// A start that the cluster has not heard of yet spends no lease, and loses none.
+/// A start that is not stored in the cluster yet spends no lease, and loses none.
 // Shows: older-copies.
 #[test]
 fn a_host_that_starts_cut_off_waits_with_its_leases() {
@@ -175,7 +176,7 @@ fn a_host_that_starts_cut_off_waits_with_its_leases() {
     drop(server);
 }
 
-/// The cluster does not hear of the machine any more, so nothing tells a copy from what was copied.
+/// The cluster cannot tell a copy from the original, because no later start is stored.
 // Shows: older-copies.
 #[test]
 fn a_copy_made_in_an_outage_is_over_by_the_rest_of_its_lease_at_most() {
@@ -188,10 +189,10 @@ fn a_copy_made_in_an_outage_is_over_by_the_rest_of_its_lease_at_most() {
     let lost = || setup.log().matches("a master of the cluster is not connected").count();
     let lost_before = lost();
     (0..nodes.count()).for_each(|i| nodes.stop(i));
-    // What is sent before that is heard after the outage.
+    // Messages sent while a master is still connected arrive after the outage.
     let has_lost_all = || (lost() >= lost_before + MASTERS).then_some(());
     wait_until("no master is connected", has_lost_all);
-    // Copying takes its time; a lease that nobody uses meanwhile would go back.
+    // Copying takes time, and an idle lease would be returned meanwhile.
     let mut rest = 0;
     let copy = thread::scope(|scope| {
         let copying = scope.spawn(|| Copy::of(&setup.path("data")));
@@ -201,7 +202,7 @@ fn a_copy_made_in_an_outage_is_over_by_the_rest_of_its_lease_at_most() {
         }
         copying.join().expect("copied")
     });
-    // It spends what it has in hand, and is then refused.
+    // The host spends its unspent uses, then it is refused.
     rest += spend(&mut client, MAX);
     assert!(rest > 0 && admitted + rest <= granted, "{admitted} and {rest} of {granted}");
     admitted += rest;
@@ -227,14 +228,15 @@ fn a_cluster_that_is_emptied_while_a_host_is_stopped_voids_its_leases() {
     stop(server);
     (0..MASTERS).for_each(|i| nodes.flush_all(i));
     let server = setup.start();
-    // The whole maximum is granted anew, and nothing beside it.
+    // The whole maximum is granted anew, and nothing in addition.
     assert_eq!(spend_all(&mut server.client()), MAX);
     assert_eq!(nodes.granted(0).uses, MAX);
     assert!(setup.log().contains("the cluster has lost its start"), "{}", setup.log());
     drop(server);
 }
 
-/// What it holds it may not spend, and what it allows itself it does not add to that.
+/// The host may not spend its lease while it is cut off, and its own share does not come on top of
+/// it.
 // Shows: older-copies.
 #[test]
 fn a_host_that_starts_cut_off_allows_itself_its_share_and_no_more() {
@@ -252,7 +254,7 @@ fn a_host_that_starts_cut_off_allows_itself_its_share_and_no_more() {
     let mut client = server.client();
     let alone = charge(&mut client, 1) + spend_all(&mut client);
     println!("{before} before it, {alone} while it was cut off");
-    // What it has used of its lease counts.
+    // The uses of its lease count towards the share.
     assert_eq!(before + alone, SHARE);
     (0..nodes.count()).for_each(|i| nodes.go_on(i));
     nodes.wait_until_whole();

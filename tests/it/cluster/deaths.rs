@@ -1,5 +1,5 @@
-//! Processes of hosts die, and whole hosts lose their directories: never more than the maximum is
-//! admitted, and only what a lost directory held is missing.
+//! Processes of hosts die, and whole hosts lose their directories. Never more than the maximum is
+//! admitted, and only uses that a lost directory held are missing.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -32,7 +32,7 @@ pub fn hour(max: u64, share: &str) -> Shared {
     shared(share, &format!("policy=\"interval\" interval=\"1h\" max=\"{max}\""))
 }
 
-/// Businesses that end, with what they admit in all.
+/// Businesses whose uses run out, with the uses that they admit in all.
 fn ending() -> Vec<(Shared, u64)> {
     let mut all = Vec::new();
     for max in MAXIMA {
@@ -46,7 +46,7 @@ fn ending() -> Vec<(Shared, u64)> {
     all
 }
 
-/// Businesses that get more with the time.
+/// Businesses that get more uses as time passes.
 pub fn endless() -> [Shared; 3] {
     [
         shared("cluster", &format!("policy=\"token\" rate=\"{RATE}/s\" burst=\"{BURST}\"")),
@@ -55,7 +55,7 @@ pub fn endless() -> [Shared; 3] {
     ]
 }
 
-/// Businesses that end have admitted what they may, and not more.
+/// Businesses whose uses run out have admitted exactly their maximum.
 #[track_caller]
 pub fn check_ending(nodes: &Nodes, histories: &[History], maxima: &[u64]) {
     for (biz, (history, max)) in histories.iter().zip(maxima).enumerate() {
@@ -67,13 +67,13 @@ pub fn check_ending(nodes: &Nodes, histories: &[History], maxima: &[u64]) {
     }
 }
 
-/// Tokens that flow back in so long a time come to the hosts, though slowly.
+/// Tokens that flow back in `length_ms` reach the hosts, though slowly.
 #[track_caller]
 pub fn check_endless(histories: &[History], length_ms: u64) {
     let [token, sliding @ ..] = histories else { panic!("histories") };
     assert_eq!(token.overdrawn(BURST, RATE, 1_000), 0);
     let (admitted, lost) = (token.admitted.len() as u64, token.lost.len() as u64);
-    // While couriers die nothing is granted; how long that takes depends on the machine.
+    // Nothing is granted while couriers are dead. The length of that depends on the machine.
     let least = BURST + RATE * length_ms / 4_000;
     println!("token: {admitted} admitted and {lost} lost, at least {least}");
     assert!(admitted + lost >= least, "{admitted} admitted and {lost} lost of {least}");
@@ -85,11 +85,11 @@ pub fn check_endless(histories: &[History], length_ms: u64) {
     }
 }
 
-/// What `Client::attach` of a program needs, and how many businesses there are.
+/// The data directory of the attached program, and the number of businesses.
 const DATA: &str = "FRS_TEST_DATA";
 const BIZS: &str = "FRS_TEST_BIZS";
 
-/// Says before each Update what it asks for, and afterwards how it was answered.
+/// Prints before each Update what it asks for, and afterwards the answer.
 #[test]
 #[ignore = "a program of killed"]
 fn asks_through_the_library() {
@@ -98,7 +98,7 @@ fn asks_through_the_library() {
     println!();
     let client = wait_until("there is a place", || Client::attach(&data).ok());
     let mut random = Random::new(std::process::id().into());
-    // It ends by a signal, or as soon as nobody hears it.
+    // Ends by a signal, or when printing fails.
     loop {
         let (biz, from_ms) = (random.below(bizs), now_ms());
         println!("asks {biz} {from_ms}");
@@ -151,11 +151,11 @@ fn attached(setup: &Setup, load: &Load<'_>, is_over: &AtomicBool) -> Vec<History
     histories
 }
 
-/// Servers, of which processes are killed.
+/// Servers whose processes are killed.
 pub struct Killer<'a> {
     hosts: &'a Hosts,
     servers: Vec<Server<'a>>,
-    /// Whose masters were killed: their other processes end by themselves.
+    /// Servers whose master was killed. Their other processes end by themselves.
     ending: Vec<Option<Server<'a>>>,
     random: Random,
 }
@@ -168,7 +168,7 @@ impl<'a> Killer<'a> {
         Killer { hosts, servers, ending, random: Random::new(seed) }
     }
 
-    /// Kills a process of one of these roles. False: there is none at the moment.
+    /// Kills a process of one of these roles. `false` if there is none at the moment.
     pub fn kill_one(&mut self, roles: &[&str]) -> bool {
         let nth = self.random.below(self.servers.len());
         let role = roles[self.random.below(roles.len())];
@@ -179,7 +179,7 @@ impl<'a> Killer<'a> {
         !found.is_empty() && kill(found[self.random.below(found.len())], Signal::SIGKILL).is_ok()
     }
 
-    /// Kills a master that serves, and starts the server again.
+    /// Kills a serving master, and starts the server again.
     fn kill_master(&mut self, nth: usize) -> bool {
         let server = &mut self.servers[nth];
         if server.workers().is_empty() {
@@ -203,7 +203,7 @@ fn killed(roles: &[&str], kills: usize) {
     let addresses = hosts.addresses();
     let mut load = Load::new(&addresses, all.len(), Routing::None);
     load.endless_from = maxima.len();
-    // The largest ones more often.
+    // The largest businesses are picked more often.
     let picks = |(biz, max): (usize, &u64)| vec![biz; 1 + *max as usize / 1_000];
     load.picks.extend((0..).zip(&maxima).flat_map(picks));
     let (begun_ms, is_over) = (now_ms(), AtomicBool::new(false));
@@ -263,7 +263,7 @@ fn a_host_whose_directory_is_deleted_costs_at_most_what_it_held() {
     });
     let (admitted, lost) = (histories[0].admitted.len() as u64, histories[0].lost.len() as u64);
     assert!(admitted <= MAX, "{admitted} admitted");
-    // A lease is at most max / (2 hosts) beyond what was used; it held one.
+    // A lease is at most max / (2 hosts) beyond the used uses, and the lost host held one.
     let slice = MAX / 6;
     assert!(admitted + lost + slice >= MAX, "{admitted} admitted and {lost} lost");
 }

@@ -1,5 +1,5 @@
-//! Exactly M uses are admitted over all hosts in each window of the ledger, whatever the policy,
-//! and whether or not keys are routed to their hosts.
+//! All hosts together admit exactly M uses in each window of the ledger, for every policy, whether
+//! or not keys are routed to their hosts.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::hosts::{Hosts, Load, Routing, Shared, map};
 use super::nodes::Nodes;
 use super::windows::Windows;
 
-/// Limits are filled only where clients ask for more than they allow: one load at a time.
+/// One load at a time: a limit is filled only if clients ask for more than it allows.
 static ALONE: Mutex<()> = Mutex::new(());
 const INTERVAL_MS: u64 = 3_000;
 const MINUTE_MS: u64 = 60_000;
@@ -32,7 +32,7 @@ enum Policy {
     Token,
 }
 
-/// A business under load, with windows that turn.
+/// A limit under load, whose windows turn.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     policy: Policy,
@@ -45,7 +45,7 @@ fn rate(max: u64) -> u64 {
     max.div_ceil(4)
 }
 
-/// All cases of a share.
+/// All cases of one `share`.
 fn table(share: &'static str) -> Vec<Case> {
     let of = |policy, max| Case { policy, share, max };
     POLICIES.into_iter().flat_map(|policy| [1, 5, 100].map(|max| of(policy, max))).collect()
@@ -70,7 +70,7 @@ impl Case {
         Shared::new(&own, &limit)
     }
 
-    /// A larger maximum is asked for more often.
+    /// A larger maximum is picked more often.
     fn weight(self) -> usize {
         match self.max {
             1 => 1,
@@ -103,13 +103,13 @@ impl Case {
                 // Hosts count in whole milliseconds.
                 let most = history.most_in(INTERVAL_MS - 1) as u64;
                 assert!(most <= self.max, "{told}: {most} in an interval");
-                // After each interval as much again, if not at once.
+                // Each interval admits the maximum again, though not at once.
                 let times = (load.end_ms - load.start_ms) / (2 * INTERVAL_MS);
                 assert!(history.admitted.len() as u64 >= times * self.max, "{told}");
             }
             Policy::SlidingCounter => {
                 assert_eq!(history.over_counter(INTERVAL_MS, self.max), 0, "{told}");
-                // What one window does not get the next one gets.
+                // Uses that one window does not admit are admitted in the next.
                 let first_ms = load.start_ms.next_multiple_of(INTERVAL_MS);
                 let starts = first_ms..load.end_ms - 2 * INTERVAL_MS;
                 for start_ms in starts.step_by(INTERVAL_MS as usize) {
@@ -122,7 +122,7 @@ impl Case {
         }
     }
 
-    /// Each window has what is allowed, and not more.
+    /// Each window admits its maximum, and no more.
     #[track_caller]
     fn check_windows(self, told: &str, history: &History, windows: &[Window], load: Window) {
         let mut filled = 0;
@@ -134,7 +134,7 @@ impl Case {
                 end_ms: window.end_ms.min(load.end_ms),
             };
             let asked = history.asked_in(both) as u64;
-            // Clients asked for more, and long enough.
+            // The clients asked for more than the maximum, and long enough.
             if both.end_ms >= both.start_ms + INTERVAL_MS && asked >= self.max + self.max / 2 + 5 {
                 let is_filled = uses.most as u64 >= self.max;
                 assert!(is_filled, "{told}: {uses:?} of {asked} asked in {window:?}");
@@ -145,18 +145,18 @@ impl Case {
     }
 }
 
-/// At most the burst and what flows back in any time, and not much less in all.
+/// Never more than the burst and the tokens that flow back, and not much less in all.
 #[track_caller]
 fn check_bucket(told: &str, history: &History, burst: u64, rate: u64, load: Window) {
     assert_eq!(history.overdrawn(burst, rate, 1_000), 0, "{told}");
     let flowed = flowed(rate, load);
-    // A bucket of one is full, and gets nothing more, from each token to the next question.
+    // A bucket of one is full, and receives no more, between a token and the next request.
     let least = burst + if burst == 1 { flowed / 2 } else { flowed * 9 / 10 };
     let admitted = history.admitted.len() as u64;
     assert!(admitted >= least, "{told} of {burst} and {flowed}");
 }
 
-/// Tokens that have flowed back for certain.
+/// Tokens that have certainly flowed back.
 fn flowed(rate: u64, load: Window) -> u64 {
     (load.end_ms - load.start_ms).saturating_sub(2_000) * rate / 1_000
 }
@@ -180,8 +180,8 @@ fn holds_with(share: &'static str, routing: Routing) {
     let mut load = Load::new(&addresses, cases.len(), routing);
     let weighed = (0..).zip(&cases).flat_map(|(biz, case)| vec![biz; case.weight()]);
     load.picks = weighed.collect();
-    // Most of them wait for a lease at any moment. A request of one use each asks for too little
-    // where a slow machine finds its leases elsewhere.
+    // Most clients wait for a lease at any moment. On a slow machine whose leases are at other
+    // hosts, requests of one use each would not ask for enough.
     load.clients = 24;
     load.batch = if routing == Routing::None { 3 } else { 1 };
     let windows = Windows::default();
@@ -214,7 +214,7 @@ fn exactly_the_maximum_of_every_policy_where_keys_are_routed() {
     holds(Routing::ByKey);
 }
 
-/// Windows that do not turn meanwhile, and a bucket.
+/// Windows that do not turn during the test, and a bucket.
 #[track_caller]
 fn ten_thousand(routing: Routing) {
     const MAX: u64 = 10_000;
@@ -247,9 +247,9 @@ fn ten_thousand(routing: Routing) {
     }
     let (bucket, told) = (&histories[3], &shared[3].limit);
     assert_eq!(bucket.overdrawn(MAX, RATE, 1_000), 0, "{told}");
-    // How much flows back depends on how busy this machine is: nothing does while hosts hold all
-    // that is left, until they report what they have spent, and what a lease has left at its end
-    // counts as spent. Of what is recalled a host keeps a quarter.
+    // The returned tokens depend on the load of this machine. None flow back while hosts hold all
+    // that is left, until they report what they have spent. Tokens that are unspent when a lease
+    // ends count as spent. A host keeps a quarter of a recalled lease.
     let [admitted, refused] = [bucket.admitted.len() as u64, bucket.refused];
     let asked = admitted + refused;
     let least = asked.min(MAX + flowed(RATE, whole)) * 3 / 4;

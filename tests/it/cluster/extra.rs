@@ -1,5 +1,5 @@
-//! Uses without a lease, and uses given back: the ledger hears of them at once, though nobody asks
-//! it for anything.
+//! Uses without a lease, and returned uses: the courier reports them at once, even if no item needs
+//! the ledger.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::hosts::{Hosts, Shared, map};
 use super::nodes::{MASTERS, NAME, Nodes};
 use crate::common::{Client, wait_until};
 
-/// A round over all nodes finds such uses too, after a quarter of a minute at most.
+/// A round over all nodes finds such uses too, but only within a quarter of a minute.
 const AT_ONCE: Duration = Duration::from_secs(4);
 
 // Shows: uses-without-a-lease.
@@ -42,7 +42,7 @@ fn forced_uses_without_a_lease_are_told_at_once() {
     }
 }
 
-/// Each policy, with a maximum of five that all come back in an hour at the earliest.
+/// Each policy with a maximum of five uses, of which none come back within an hour.
 const FIVE: [&str; 6] = [
     "policy=\"interval\" interval=\"1h\" max=\"5\"",
     "policy=\"calendar\" unit=\"month\" max=\"5\"",
@@ -76,7 +76,7 @@ fn what_one_machine_gives_back_another_one_uses_at_once() {
             (left == 0).then_some(())
         });
         for count in [1, 2] {
-            // It has heard that there is none to be had.
+            // This host has learned that nothing is left.
             assert!(!used(&mut other, biz, 1) && !used(&mut other, biz, 1), "{limit}");
             assert!(used(&mut one, biz, -count), "{limit}");
             let begun = Instant::now();
@@ -95,7 +95,7 @@ fn what_one_machine_gives_back_another_one_uses_at_once() {
 #[test]
 fn a_machine_that_has_used_nothing_gives_back_what_another_one_has_used() {
     let Some(nodes) = Nodes::start() else { return };
-    // Of two limits with one log the first one tells of it.
+    // Two limits share one log. The first one reports it.
     let eight = "policy=\"sliding\" interval=\"1h\" max=\"8\"";
     let of_one_log = format!("{eight}/><limit policy=\"sliding\" interval=\"2h\" max=\"5\"");
     let shared = |share: &str| -> Vec<Shared> {
@@ -117,7 +117,7 @@ fn a_machine_that_has_used_nothing_gives_back_what_another_one_has_used() {
             left -= i32::from(asked(&mut one, biz, 1).status == 200);
             (left == 0).then_some(())
         });
-        // In half of them the ledger has not heard yet that the last ones were used.
+        // In every second case a refusal makes the hosts report their last uses first.
         if biz % 2 == 0 {
             assert_ne!(asked(&mut one, biz, 1).status, 200, "{limit}: more than five");
             assert_ne!(asked(&mut third, biz, 1).status, 200, "{limit}: more than five");

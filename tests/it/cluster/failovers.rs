@@ -1,5 +1,5 @@
-//! A master fails, and the machine that has used a key is lost before: nobody claims what it was
-//! granted, so what the replica has heard of decides.
+//! A master fails after the machine that used a key was lost. No machine claims that machine's
+//! grants, so the replica's state decides.
 
 use redis::{Connection, cmd};
 
@@ -10,17 +10,17 @@ use super::outages::{HOSTS, figures, granted, ledger};
 
 const MAX: u64 = 300;
 
-/// The replica of a master, which may be read.
+/// The replica of a master, open for reads.
 fn replica(nodes: &Nodes, master: usize) -> Connection {
     let mut replica = nodes.connect(master + MASTERS);
     let _: String = cmd("READONLY").query(&mut replica).expect("a replica");
     replica
 }
 
-/// Waits until the replica has all that the master has written.
+/// Waits until the replica has all writes of the master.
 fn wait_for_replica(nodes: &Nodes, master: usize, ledger: &str) {
     let mut connection = nodes.connect(master);
-    // It waits for what its own connection has written.
+    // WAIT waits for the writes of its own connection only.
     let of_ledger = ledger.split(['{', '}']).nth(1).expect("a name in braces");
     let _: u64 = cmd("INCR").arg(format!("{{{of_ledger}}}")).query(&mut connection).expect("set");
     let acknowledged: u64 =
@@ -30,9 +30,9 @@ fn wait_for_replica(nodes: &Nodes, master: usize, ledger: &str) {
     assert_eq!(of_replica, granted(&mut connection, ledger));
 }
 
-/// A machine uses all that it is granted and is lost with its directory, and then the master fails.
-/// Its replica has all, or all but the last grants. Returns what was admitted over and under the
-/// maximum, and what was granted beyond what the replica knew.
+/// A machine uses all that it is granted and is lost with its directory. Then the master fails. Its
+/// replica has all grants, or all but the last. Returns the uses admitted over and under the
+/// maximum, and the grants that the replica did not know.
 fn failed_over(has_all: bool) -> Option<([u64; 2], u64)> {
     let mut nodes = Nodes::start()?;
     let biz = format!("share=\"cluster\" hosts=\"{HOSTS}\" wait=\"200ms\" on-down=\"refuse\"");
@@ -47,7 +47,7 @@ fn failed_over(has_all: bool) -> Option<([u64; 2], u64)> {
     let mut of_master = nodes.connect(master);
     let mut used = 20;
     if !has_all {
-        // What the master has sent before would be heard, so nothing more may be sent.
+        // The replica would still read writes that are already sent, so its connection is cut.
         nodes.stop(master + MASTERS);
         nodes.cut_replicas(master);
     }
@@ -56,7 +56,7 @@ fn failed_over(has_all: bool) -> Option<([u64; 2], u64)> {
         charge(&mut client, 1);
         used += 1;
     }
-    // All that it holds, so that none is missing.
+    // Spends the whole lease, so that no uses are missing.
     while used < granted(&mut of_master, &ledger) {
         charge(&mut client, 1);
         used += 1;

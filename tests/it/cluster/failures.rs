@@ -1,13 +1,13 @@
-//! Masters that change, move their slots, fall silent, or lose what they had.
+//! Masters that change, move their slots, fall silent, or lose their data.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use frs_base::clock;
+use frs_cluster::connections::{Event, Lost};
+use frs_cluster::lease::{Claim, Take};
+use frs_cluster::ledger::Reply;
 use frs_conf::Cluster;
-use frs_limit::lease::{Claim, Take};
-use frs_server::courier::cluster::{Event, Lost};
-use frs_server::courier::ledger::Reply;
 use redis::cmd;
 
 use super::gate::Gate;
@@ -15,27 +15,28 @@ use super::host::{Host, MAX, conf, granted};
 use super::nodes::{MASTERS, Nodes, ledger_in};
 use crate::common::wait_until;
 
-/// Waits for as long as a change would take to be told twice: several looks at the cluster and
-/// heartbeats of each master. Nothing else tells that something does not happen.
+/// Waits as long as a second report of a change would take: several looks at the cluster, and
+/// heartbeats of each master. The absence of a report has no other sign.
 fn wait_for_looks() {
     std::thread::sleep(Duration::from_millis(1500));
 }
 
-/// Waits until nothing more is told of an emptied master. It may begin to learn only after it was
-/// found to be another one; then it is told twice.
+/// Waits until an emptied master is not reported any more. It is reported twice if it begins to
+/// learn only after it was found to be another one.
 fn wait_until_told(host: &mut Host, slots: &Range<u16>) {
     wait_for_looks();
     assert!(host.new_masters().iter().all(|again| again == slots));
 }
 
-/// A host that has been granted 5 uses of a ledger.
+/// A host with a grant of 5 uses.
 fn holder(conf: &Cluster, ledger: &str) -> Host {
     let mut host = Host::start(conf).settled();
     host.need_until_granted(ledger, 5);
     host
 }
 
-/// Asks for uses until a master answers; a busy machine may lose messages. Then its reply.
+/// Asks for uses until a master answers, because a busy machine may lose messages. Returns the
+/// reply.
 fn need_until_answered(host: &mut Host, ledger: &str, need: u64) -> Reply {
     wait_until("a master answers", || {
         let id = host.need(ledger, need);
@@ -43,7 +44,7 @@ fn need_until_answered(host: &mut Host, ledger: &str, need: u64) -> Reply {
     })
 }
 
-/// The cluster, where a write counts only once a replica has it.
+/// The cluster, with writes that count only once a replica has them.
 fn acknowledged(nodes: &Nodes) -> Cluster {
     Cluster { wait_replicas: 1, timeout_ms: 500, ..conf(nodes.seeds()) }
 }
@@ -56,8 +57,8 @@ fn a_slot_that_has_moved_is_followed() {
 
     nodes.begin_to_move(slot, 0, 1);
     nodes.move_keys(slot, 0, 1);
-    // The slot is still the old master's, but the key is not there any more; and of another key
-    // nobody knows what was granted before.
+    // The slot still belongs to the old master, but the key has moved. For a key without a ledger
+    // the earlier grants are unknown.
     let id = host.need(&ledger, 2);
     let reply = host.answer(id).expect("an answer by ASK");
     assert_eq!(granted(&reply).map(|granted| granted.pool), Some((MAX - 7) as i64));
@@ -78,7 +79,7 @@ fn a_slot_that_has_moved_is_followed() {
     }
 }
 
-/// The last part of a move without what comes before it: the ledgers are gone.
+/// The last part of a move without its first part: the ledgers are gone.
 // Shows: late-answers-and-moved-slots.
 #[test]
 fn a_slot_that_is_given_to_another_master_is_learnt() {
@@ -93,13 +94,13 @@ fn a_slot_that_is_given_to_another_master_is_learnt() {
     let reply = need_until_answered(&mut stranger, &ledger, 1);
     assert!(granted(&reply).is_none() && reply.learning_ms > 0, "{reply:?}");
     assert_eq!(host.new_master(), [slot..slot + 1]);
-    // The slots that it had already are not learnt again.
+    // The master's earlier slots do not learn again.
     let reply = need_until_answered(&mut host, &other, 1);
     assert!(granted(&reply).is_some() && reply.learning_ms == 0, "{reply:?}");
     stranger.need_until_granted(&ledger, 1);
 }
 
-/// Nobody has asked for anything there, and hosts have met it: it begins to learn with the others.
+/// A slot without ledgers, whose master hosts have met: it begins to learn with the others.
 // Shows: late-answers-and-moved-slots.
 #[test]
 fn all_slots_of_a_master_learn_at_once() {
@@ -120,9 +121,9 @@ fn a_replica_takes_the_place_of_a_dead_master() {
     let Some(mut nodes) = Nodes::start() else { return };
     let slots = Nodes::first_slots(0);
     let ledger = ledger_in(slots.start, 1);
-    // It learns for longer than the first answer takes on a busy machine.
+    // The learning lasts longer than the first answer takes on a busy machine.
     let mut host = holder(&Cluster { learn_ms: 3000, ..conf(nodes.seeds()) }, &ledger);
-    // The other masters go on meanwhile.
+    // The other masters serve meanwhile.
     let other = ledger_in(Nodes::first_slots(1).start, 1);
     host.need_until_granted(&other, 1);
 
@@ -138,7 +139,7 @@ fn a_replica_takes_the_place_of_a_dead_master() {
     wait_for_looks();
     assert_eq!(host.new_masters(), [], "a change is told once");
 
-    // The dead one comes back as a replica of the other.
+    // The dead node comes back as a replica of the new master.
     nodes.restart(0);
     nodes.wait_until_whole();
     wait_for_looks();
@@ -171,7 +172,7 @@ fn a_master_that_was_emptied_is_a_new_one() {
         nodes.flush_all(2);
         assert_eq!(host.new_master(), std::slice::from_ref(&slots));
         wait_until_told(&mut host, &slots);
-        // What it looked like is known again after the connection broke.
+        // The host still recognizes the master after its connection breaks.
         let _: u64 = nodes.ask(2, cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal"));
         wait_for_looks();
         assert_eq!(host.new_masters(), []);
@@ -187,7 +188,7 @@ fn a_master_that_was_emptied_while_nobody_looked_is_a_new_one() {
     let mut conf = conf(nodes.seeds());
     conf.learn_ms = 100;
     let mut host = Host::start(&conf).settled();
-    // No connection, for longer than it learns.
+    // The node answers nothing for longer than it learns.
     let _: String = nodes.ask(1, cmd("CLIENT").arg("PAUSE").arg(400).arg("ALL"));
     nodes.flush_all(1);
     let slots = Nodes::first_slots(1);
@@ -199,8 +200,8 @@ fn a_master_that_was_emptied_while_nobody_looked_is_a_new_one() {
 
 #[test]
 fn a_master_that_has_started_again_is_a_new_one() {
-    // The first replica of a master that has started again gives its data another name, so such a
-    // master learns twice.
+    // The first replica of a restarted master changes the identity of its data, so such a master
+    // learns twice.
     let Some(mut nodes) = Nodes::masters_alone() else { return };
     let slots = Nodes::first_slots(1);
     let mut host = holder(&conf(nodes.seeds()), &ledger_in(slots.start, 1));
@@ -209,7 +210,7 @@ fn a_master_that_has_started_again_is_a_new_one() {
     assert_eq!(host.new_master(), std::slice::from_ref(&slots));
     wait_for_looks();
     assert_eq!(host.new_masters(), []);
-    // Its functions were gone with everything else.
+    // Its functions were lost with all data.
     host.need_until_granted(&ledger_in(slots.start, 1), 5);
 }
 
@@ -229,7 +230,7 @@ fn a_library_that_is_missing_is_loaded() {
         let granted = granted(&answer.expect("an answer")).expect("a window");
         assert_eq!(granted.pool, (MAX - 1) as i64, "{id}");
     }
-    // Its slots have stayed its own.
+    // The slots have not changed masters.
     assert_eq!(host.new_masters(), []);
     let list: redis::Value = nodes.ask(0, cmd("FUNCTION").arg("LIST"));
     assert!(format!("{list:?}").contains("frs_1"), "{list:?}");
@@ -265,7 +266,7 @@ fn an_answer_that_is_late_is_lost_and_breaks_no_connection() {
             assert!(matches!(answer, Err(Lost::Broken { .. })), "{answer:?}");
         }
         gate.slow(Duration::ZERO);
-        // The answer to what is asked then, and none of the late ones.
+        // This answer belongs to this request, and not to a late one.
         host.need_until_granted(&ledger, 7);
         assert!(!host.heard.iter().any(|event| matches!(event, Event::Down { .. })));
     }
@@ -275,7 +276,7 @@ fn an_answer_that_is_late_is_lost_and_breaks_no_connection() {
 #[test]
 fn a_node_that_says_nothing_loses_messages_in_time() {
     let Some(nodes) = Nodes::with(super::nodes::NodeOptions {
-        // Nobody takes over meanwhile.
+        // No replica takes over meanwhile.
         arguments: vec!["--cluster-node-timeout".to_owned(), "60000".to_owned()],
         ..Default::default()
     }) else {
@@ -291,7 +292,7 @@ fn a_node_that_says_nothing_loses_messages_in_time() {
         let id = host.need(&ledger, 1);
         match host.answer(id).expect_err("no answer") {
             Lost::Broken { .. } => Some(begun),
-            // The test slept for so long that the node was down before the message was there.
+            // The test slept so long that the node was down before the message was sent.
             Lost::Down { .. } => {
                 nodes.go_on(0);
                 host.need_until_granted(&ledger, 1);
@@ -305,7 +306,7 @@ fn a_node_that_says_nothing_loses_messages_in_time() {
         host.hear();
         (!host.links.is_reachable(1)).then_some(())
     });
-    // A busy machine may have been late with another one.
+    // On a busy machine another master may have been late.
     wait_until("the others are there", || {
         host.hear();
         host.links.is_reachable(16383).then_some(())
@@ -328,7 +329,7 @@ fn a_write_that_too_few_replicas_have_is_lost() {
         let expected = Lost::NotAcknowledged { acknowledged: 0, expected: 1 };
         assert_eq!(answer, Err(expected), "{id}");
     }
-    // The other masters have their replicas.
+    // The other masters still have their replicas.
     let id = host.need(&ledger_in(16383, 1), 1);
     host.answer(id).expect("an answer");
     nodes.go_on(MASTERS);
@@ -347,8 +348,8 @@ fn a_write_is_not_acknowledged_to_another_connection_either() {
     let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
     let take = Take { host: 7, seq: 1, claim, need: 3, want: 3 };
     let expected = Lost::NotAcknowledged { acknowledged: 0, expected: 1 };
-    // The second one has written nothing but the same again. From Redis 7.2 on WAIT means what the
-    // connection has written last; before, all that was written.
+    // The second host repeats the message, so it writes nothing. From Redis 7.2 on WAIT waits for
+    // the last write of the connection; before, for all writes.
     for mut host in [host, Host::start(&conf).settled()] {
         let id = host.send(&ledger, take);
         assert_eq!(host.answer(id), Err(expected.clone()));
@@ -366,7 +367,7 @@ fn a_slot_that_no_node_serves_is_down() {
     let Some(mut nodes) = Nodes::start() else { return };
     let ledger = ledger_in(1, 1);
     let mut host = holder(&conf(nodes.seeds()), &ledger);
-    // The first master is in a minority soon.
+    // The first master is soon in a minority.
     (1..6).for_each(|node| nodes.kill(node));
     let down = wait_until("it serves no more", || {
         let id = host.need(&ledger, 1);

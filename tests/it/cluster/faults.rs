@@ -1,12 +1,12 @@
-//! Clusters that cannot be used: each has its name.
+//! Unusable clusters: each has its own fault.
 
 use std::net::TcpListener;
 use std::time::Duration;
 
 use frs_base::clock;
+use frs_cluster::connections::{ClusterFault, Event, Lost};
+use frs_cluster::name::Secret;
 use frs_conf::ClusterNode;
-use frs_server::courier::cluster::{ClusterFault, Event, Lost};
-use frs_server::courier::name::Secret;
 use redis::cmd;
 
 use super::host::{Host, SECRET, conf};
@@ -22,7 +22,7 @@ fn another_secret_under_the_same_name_is_a_fault() {
         panic!("another secret was taken")
     };
     assert_eq!(cluster, "test");
-    // Another name is another cluster.
+    // A cluster with another name is another cluster.
     let mut named = conf(nodes.seeds());
     named.name = "other".to_owned();
     Host::try_start(&named, Secret::new([8; Secret::BYTES])).expect("fit");
@@ -66,7 +66,7 @@ fn a_cluster_that_does_not_answer_is_waited_for() {
     let id = host.need(&ledger_in(7, 1), 1);
     assert_eq!(host.answer(id), Err(Lost::Down { slot: 7 }));
     (0..2 * MASTERS).for_each(|i| nodes.restart(i));
-    // Its nodes come back one after the other: a link may be lost once more meanwhile.
+    // The nodes come back one after the other, so a link may break once more.
     host.need_until_granted(&ledger_in(7, 1), 1);
 }
 
@@ -79,7 +79,7 @@ fn a_seed_that_accepts_and_says_nothing_holds_nobody_up() {
     let host = Host::start(&conf(vec![seed.clone()]));
     drop(host);
     assert!(clock::since(begun) < Duration::from_secs(8), "{:?}", clock::since(begun));
-    // Another seed is asked instead.
+    // Another seed is asked after the silent one.
     let Some(nodes) = Nodes::start() else { return };
     let seeds = [vec![seed], nodes.seeds()].concat();
     let mut host = Host::start(&conf(seeds));

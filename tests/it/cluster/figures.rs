@@ -1,12 +1,12 @@
-//! What an operator sees of several machines: the metrics of what is asked of the cluster, and a
-//! lease in a record.
+//! The figures of several machines that an operator sees: the metrics of requests to the cluster,
+//! and a lease in a record.
 
 use std::collections::BTreeMap;
 
-use frs_limit::lease::Taken;
-use frs_server::courier::cluster::Lost;
-use frs_server::courier::ledger::{Answer, Reply};
-use frs_store::counter::{ClusterFunction, ClusterResult};
+use frs_cluster::connections::Lost;
+use frs_cluster::figures::{ClusterFunction, ClusterResult};
+use frs_cluster::lease::Taken;
+use frs_cluster::ledger::{Answer, Reply};
 use redis::cmd;
 use serde_json::Value;
 
@@ -16,9 +16,9 @@ use super::nodes::{MASTERS, Nodes, ledger_in};
 use crate::common::plane::{Plane, ask};
 use crate::common::{Setup, text, wait_until};
 
-/// How often a function had each result, since the last time.
+/// The count of each result of a function, since the last call.
 fn counted(host: &Host, function: ClusterFunction) -> [u64; ClusterResult::ALL.len()] {
-    host.tally.take().requests[function as usize]
+    host.counts.take().requests[function as usize]
 }
 
 #[track_caller]
@@ -29,13 +29,13 @@ fn interval_is_counted(host: &Host, result: ClusterResult) {
     assert_eq!(counts, expected, "{result:?}");
 }
 
-/// Asks until a node is heard. On a machine that is busy, a heartbeat or an answer may be late, and
-/// then its link is down for a moment. Only the last attempt stays counted.
+/// Asks until a node answers. On a busy machine a heartbeat or an answer may be late, and then its
+/// link is down for a moment. Only the last attempt is counted.
 #[track_caller]
 fn answered(host: &mut Host, ask: impl Fn(&mut Host) -> u64) -> Result<Reply, Lost> {
     wait_until("a node answers", || {
         host.hear();
-        host.tally.take();
+        host.counts.take();
         let id = ask(host);
         Some(host.answer(id))
             .filter(|answer| !matches!(answer, Err(Lost::Down { .. } | Lost::Broken { .. })))
@@ -49,8 +49,8 @@ fn each_result_of_a_message_is_counted() {
     let mut conf = conf(nodes.seeds());
     conf.timeout_ms = 300;
     let mut host = Host::start(&conf).settled();
-    let tallied = host.tally.take();
-    let learning = tallied.requests[ClusterFunction::Heartbeat as usize];
+    let taken = host.counts.take();
+    let learning = taken.requests[ClusterFunction::Heartbeat as usize];
     assert!(learning[ClusterResult::Learning as usize] > 0, "masters learn at first: {learning:?}");
     for function in [
         ClusterFunction::Load,
@@ -59,37 +59,37 @@ fn each_result_of_a_message_is_counted() {
         ClusterFunction::Secret,
         ClusterFunction::Subscribe,
     ] {
-        let counts = tallied.requests[function as usize];
+        let counts = taken.requests[function as usize];
         assert!(counts[ClusterResult::Ok as usize] > 0, "{function:?}: {counts:?}");
     }
     let ledger = ledger_in(1, 1);
     host.need_until_granted(&ledger, 1);
-    let tallied = host.tally.take();
-    assert!(tallied.times.count() > 0 && tallied.times.sum_us > 0, "{:?}", tallied.times);
+    let taken = host.counts.take();
+    assert!(taken.times.count() > 0 && taken.times.sum_us > 0, "{:?}", taken.times);
     let ask = |host: &mut Host, ledger: &str, result| {
         let _ = answered(host, |host| host.need(ledger, 1));
         interval_is_counted(host, result);
     };
     ask(&mut host, &ledger, ClusterResult::Ok);
     // A number that this host has used before.
-    let claim = frs_limit::lease::Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
+    let claim = frs_cluster::lease::Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
     let host_number = std::process::id().into();
-    let old = frs_limit::lease::Take { host: host_number, seq: 1, claim, need: 1, want: 1 };
+    let old = frs_cluster::lease::Take { host: host_number, seq: 1, claim, need: 1, want: 1 };
     let stale = answered(&mut host, |host| host.send(&ledger, old)).expect("an answer");
     assert_eq!(stale.answer, Answer::Taken(Taken::Stale));
-    // It is counted by who knows whether a later one has overtaken it.
+    // The links do not count it: only the courier knows whether a later message has overtaken it.
     assert_eq!(counted(&host, ClusterFunction::Interval), [0; ClusterResult::ALL.len()]);
-    // A key that is no ledger.
+    // A key that is not a ledger.
     let other = ledger_in(1, 2);
     let _: String = nodes.ask(0, cmd("SET").arg(&other).arg("x"));
     ask(&mut host, &other, ClusterResult::Error);
-    // A slot that is on its way: the first node says where, the second one answers.
+    // A slot that is moving: the first node redirects, the second one answers.
     nodes.begin_to_move(1, 0, 1);
     answered(&mut host, |host| host.need(&ledger_in(1, 3), 1)).expect("an answer");
     let counts = counted(&host, ClusterFunction::Interval);
     assert_eq!(counts[ClusterResult::Moved as usize], 1, "{counts:?}");
     assert_eq!(counts.iter().sum::<u64>(), 2, "{counts:?}");
-    // Nobody acknowledges, the check of the secret first of all.
+    // No replica acknowledges, beginning with the check of the secret.
     let mut waits = conf.clone();
     waits.wait_replicas = 1;
     let sure = Host::start(&waits);
@@ -98,14 +98,14 @@ fn each_result_of_a_message_is_counted() {
         (counts[ClusterResult::Unconfirmed as usize] > 0).then_some(())
     });
     drop(sure);
-    // A node that says nothing; a heartbeat may have noticed it before.
+    // A silent node. A heartbeat may have noticed it before.
     let far = ledger_in(12_000, 2);
     wait_until("a message is lost", || {
         host.hear();
         if !host.links.is_reachable(12_000) {
             return None;
         }
-        host.tally.take();
+        host.counts.take();
         nodes.stop(2);
         let id = host.need(&far, 1);
         host.answer(id).expect_err("no answer");
@@ -113,19 +113,19 @@ fn each_result_of_a_message_is_counted() {
         nodes.go_on(2);
         (counts[ClusterResult::Timeout as usize] == 1).then_some(())
     });
-    // And one that is not there.
+    // A node that is gone.
     nodes.kill(2);
     wait_until("it is known to be down", || {
         host.hear();
         (!host.links.is_reachable(12_000)).then_some(())
     });
-    host.tally.take();
+    host.counts.take();
     let id = host.need(&far, 1);
     host.answer(id).expect_err("no answer");
     interval_is_counted(&host, ClusterResult::Unreachable);
 }
 
-/// How often each function had the result ok.
+/// The count of the result ok for each function.
 fn requests(plane: &Plane) -> BTreeMap<String, u64> {
     let page = plane.get("/metrics").body;
     let samples = page.lines().filter_map(|line| {
@@ -137,7 +137,7 @@ fn requests(plane: &Plane) -> BTreeMap<String, u64> {
     samples.collect()
 }
 
-/// What a courier asks nodes.
+/// The functions that a courier calls.
 const FUNCTIONS: [&str; 19] = [
     "calendar",
     "drop",
@@ -179,7 +179,7 @@ fn every_function_that_the_courier_calls_is_counted() {
                spill=\"true\"/><biz id=\"3001\" name=\"own\" key=\"string\" group=\"kept\">\
                <limit policy=\"interval\" interval=\"1h\" max=\"100\"/></biz></map>";
     let map = hosts::map(&limits).replace("</map>", own);
-    // Groups come before businesses.
+    // In map.xml groups come before businesses.
     let (group, biz) = own.split_once("<biz").expect("a biz");
     let map = map.replace(group, "").replacen("  <biz", &format!("  {group}\n  <biz"), 1);
     assert!(map.contains(biz));
@@ -204,13 +204,15 @@ fn every_function_that_the_courier_calls_is_counted() {
     wait_until("the first host has a lease", || {
         (clients[0].get("/update?biz=b0&key=k").status == 200).then_some(())
     });
-    // Until the second one needs what that one holds: it asks who has some, and recalls it.
+    // The second host asks until it needs uses that the first one holds: it asks for the holders,
+    // and recalls.
     wait_until("each function was called", || {
         (0..13).for_each(|_| {
             clients[1].get("/update?biz=b0&key=k");
         });
         clients.iter_mut().for_each(|client| {
-            // Twice as many keys as their group has nodes: some go to the cluster and come back.
+            // There are twice as many keys as their group has nodes, so some records go to the
+            // cluster and come back.
             (0..16).for_each(|key| {
                 client.get(&format!("/update?biz=own&key=k{key}"));
             });
@@ -222,7 +224,7 @@ fn every_function_that_the_courier_calls_is_counted() {
     assert!(times.expect("a count").parse::<u64>().expect("a number") > 0);
 }
 
-/// The two lines of a lease in what `frs-inspect get` prints, word by word.
+/// The two lines of a lease that `frs-inspect get` prints, as words.
 fn lease_shown(setup: &Setup) -> Vec<String> {
     let output = setup.inspect(&["get", "data", "b0", "alice"]);
     let shown = text(&output.stdout);
@@ -230,7 +232,7 @@ fn lease_shown(setup: &Setup) -> Vec<String> {
     let lines: Vec<&str> = [lines.next(), lines.next()].into_iter().flatten().collect();
     assert_eq!(lines.len(), 2, "{shown}");
     let named = format!("{}, {}", lines[0].trim_start_matches("  lease 1   "), lines[1].trim());
-    // Digits are in groups of three.
+    // `frs-inspect` groups digits by three.
     let named = named.replace(", ", "; ").replace(',', " ");
     named.split("; ").map(str::to_owned).collect()
 }
@@ -249,7 +251,7 @@ fn a_lease_is_shown_with_its_figures() {
     let biz = "share=\"cluster\" hosts=\"2\" wait=\"500ms\"";
     let map = hosts::map(&[Shared::new(biz, limit)]);
     let plane = hosts::plane(&nodes.seeds(), "timeout=\"500ms\"", &map);
-    // It may have to be built, which takes longer than a lease stays that nobody uses.
+    // frs-inspect may have to be built first, which takes longer than an idle lease lasts.
     plane.setup.inspect(&["--version"]);
     let mut server = plane.start(2);
     wait_until("the masters grant", || {
@@ -266,7 +268,7 @@ fn a_lease_is_shown_with_its_figures() {
         let output = plane.setup.inspect(&["dump", "data", "--biz", "b0", "--format", format]);
         text(&output.stdout)
     };
-    // All are looked at while the lease stays as it is: an idle one goes back after a while.
+    // All formats are read before the lease changes: an idle lease is returned after a while.
     let (lease, dumped, xml, shown) = wait_until("the answer is heard", || {
         let lease = node();
         let looked = (dump("json"), dump("xml"), lease_shown(&plane.setup));
@@ -280,7 +282,7 @@ fn a_lease_is_shown_with_its_figures() {
     let ends_ms = lease["ends"].as_u64().expect("a number");
     assert!((3_000_000..=3_600_000).contains(&ends_ms), "{lease}");
     assert!(lease["age"].as_u64().expect("a number") < 600_000, "{lease}");
-    // A dump says the same, in each format that has names.
+    // A dump shows the same values, in each format with names.
     let dumped = lease_of(&dumped, "/0/limits/0/lease");
     for name in ["allowance", "used", "window", "elsewhere", "in-flight", "void"] {
         assert_eq!(dumped[name], lease[name], "{name}: {dumped}");
@@ -295,11 +297,11 @@ fn a_lease_is_shown_with_its_figures() {
     assert_eq!(shown[4], format!("elsewhere {}", 1000 - allowance), "{shown:?}");
     assert!(shown[5].starts_with("heard ") && shown[5].ends_with(" ms ago"), "{shown:?}");
     assert_eq!(shown[6], "in flight no", "{shown:?}");
-    // A message that nobody answers.
+    // A message without an answer.
     (0..2 * MASTERS).for_each(|i| nodes.stop(i));
     server.client().get("/update?biz=b0&key=alice&count=900");
     assert_eq!(lease_shown(&plane.setup)[6], "in flight yes");
-    // Another host: what the record holds is nobody's.
+    // After the loss of runtime.mmap this is another host, and the record's lease belongs to none.
     server.kill_all_and_wait();
     (0..2 * MASTERS).for_each(|i| nodes.go_on(i));
     drop(server);
@@ -350,7 +352,7 @@ fn a_record_that_is_erased_frees_no_uses_in_the_ledger() {
         let answer = server.client().get("/update?biz=b0&key=alice&count=6");
         (answer.status == 200).then_some(())
     });
-    // An answer that is under way makes the record anew.
+    // An answer that is still in flight would create the record again.
     wait_until("the record is gone", || {
         plane.ask("DELETE", "/node?biz=b0&key=alice", "");
         (plane.get("/node?biz=b0&key=alice").status == 404).then_some(())

@@ -1,8 +1,9 @@
-//! A host's own way to the cluster, which a test can close or slow down: each node has a second
-//! address, and whoever asks there hears of the nodes by their second addresses.
+//! A host's own way to the cluster, which a test can close or slow down. Each node has a second
+//! address there, and its replies to clients of that address name all nodes by their second
+//! addresses.
 //!
 //! Invariant: while the gate is closed no byte passes in either direction, and no connection
-//! breaks; what was sent meanwhile arrives later.
+//! breaks. Bytes sent meanwhile arrive later.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -15,15 +16,16 @@ use frs_conf::ClusterNode;
 
 use super::nodes::Nodes;
 
-/// The nodes' host, as they tell it.
+/// The nodes' host, as the nodes report it.
 const INSIDE: &str = "127.0.0.1";
-/// The same for those behind the gate. It has as many bytes, so no length of a reply changes.
+/// The host that clients behind the gate see. It has as many bytes, so no length in a reply
+/// changes.
 const OUTSIDE: &str = "127.0.0.2";
 const _: () = assert!(INSIDE.len() == OUTSIDE.len());
 
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Second addresses of all nodes: on another host, with the same ports.
+/// The second addresses of all nodes: on another host, with the same ports.
 pub struct Gate {
     nodes: Vec<ClusterNode>,
     state: Arc<State>,
@@ -32,7 +34,7 @@ pub struct Gate {
 #[derive(Default)]
 struct State {
     is_closed: AtomicBool,
-    /// For how many milliseconds bytes are on their way.
+    /// The delay of each byte in milliseconds.
     late_ms: AtomicU64,
     is_over: AtomicBool,
 }
@@ -52,7 +54,7 @@ impl Gate {
         gate
     }
 
-    /// The addresses for those behind the gate.
+    /// The addresses for clients behind the gate.
     pub fn seeds(&self) -> Vec<ClusterNode> {
         let of = |node: &ClusterNode| ClusterNode { host: OUTSIDE.to_owned(), port: node.port };
         self.nodes.iter().map(of).collect()
@@ -62,7 +64,7 @@ impl Gate {
         self.state.is_closed.store(true, Ordering::SeqCst);
     }
 
-    /// From now on bytes take so long in each direction.
+    /// Sets the delay of bytes in each direction.
     pub fn slow(&self, late: Duration) {
         self.state.late_ms.store(late.as_millis() as u64, Ordering::SeqCst);
     }
@@ -79,7 +81,7 @@ impl Drop for Gate {
 }
 
 impl State {
-    /// Waits until the gate is open. False: it is over.
+    /// Waits until the gate is open. Returns `false` if the gate has ended.
     fn wait(&self) -> bool {
         while self.is_closed.load(Ordering::SeqCst) && !self.is_over.load(Ordering::SeqCst) {
             thread::sleep(PAUSE);
@@ -94,7 +96,7 @@ fn accept(listener: &TcpListener, port: u16, state: &Arc<State>) {
             thread::sleep(PAUSE);
             continue;
         };
-        // A node that was killed accepts nobody.
+        // A node that was killed accepts no connections.
         let Ok(node) = TcpStream::connect((INSIDE, port)) else { continue };
         for stream in [&client, &node] {
             stream.set_nonblocking(false).expect("set");
@@ -110,7 +112,7 @@ fn accept(listener: &TcpListener, port: u16, state: &Arc<State>) {
     }
 }
 
-/// Passes all bytes, until either end is closed.
+/// Passes all bytes until either end is closed.
 fn pass(
     mut from: TcpStream,
     mut to: TcpStream,
@@ -138,10 +140,10 @@ fn is_passing(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// What a node says, with the names of nodes replaced.
+/// The replies of a node, with the names of nodes replaced.
 #[derive(Default)]
 struct Replies {
-    /// The beginning of a name, perhaps. No reply ends with one.
+    /// Bytes that may begin a name. No reply ends with them.
     rest: Vec<u8>,
 }
 

@@ -1,12 +1,12 @@
-//! What clients saw: uses that were admitted, each between two moments, and what any order of them
-//! proves.
+//! The clients' view: admitted uses, each between two moments, and facts that hold for every
+//! possible order of them.
 //!
-//! Invariant: a check finds fault only with what must have been. A use happened at some moment
-//! between its request and its answer, by the one clock of this machine, which the ledger's servers
-//! read as well. So a check counts what lies within bounds for certain, or what may lie within.
+//! Invariant: a check reports only certain faults. A use happened at some moment between its
+//! request and its answer, by the one clock of this machine, which the ledger's servers also read.
+//! So a check counts uses that certainly lie within bounds, or uses that may.
 
-/// A use, in milliseconds since the epoch: it was admitted not before the first moment and not
-/// after the last.
+/// A use that was admitted between these two moments, both included, in milliseconds since the
+/// epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Use {
     pub from_ms: u64,
@@ -16,11 +16,11 @@ pub struct Use {
 /// The uses of one key over all hosts.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    /// Admitted for certain.
+    /// Uses that were certainly admitted.
     pub admitted: Vec<Use>,
-    /// Their answers were lost: admitted or not.
+    /// Uses that may have been admitted: their answers were lost.
     pub lost: Vec<Use>,
-    /// Each request, for each use that it asked for.
+    /// The request of each use that was asked for.
     pub asked: Vec<Use>,
     pub refused: u64,
     pub busy: u64,
@@ -33,7 +33,7 @@ pub struct Window {
     pub end_ms: u64,
 }
 
-/// How many uses there are: at least and at most.
+/// The least and the most possible number of uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     pub least: usize,
@@ -54,7 +54,7 @@ impl History {
         self.busy += other.busy;
     }
 
-    /// The uses in a window.
+    /// The possible number of uses in a window.
     pub fn within(&self, window: Window) -> Bounds {
         let inside = |one: &&Use| one.from_ms >= window.start_ms && one.to_ms < window.end_ms;
         let touching = |one: &&Use| one.to_ms >= window.start_ms && one.from_ms <= window.end_ms;
@@ -62,7 +62,7 @@ impl History {
         Bounds { least: self.admitted.iter().filter(inside).count(), most: may }
     }
 
-    /// The most uses that lie within any `interval_ms` for certain.
+    /// The most uses that certainly lie within some `interval_ms`.
     pub fn most_in(&self, interval_ms: u64) -> usize {
         let mut by_start = self.admitted.clone();
         by_start.sort_unstable();
@@ -75,21 +75,21 @@ impl History {
         (0..by_start.len()).map(within).max().unwrap_or(0)
     }
 
-    /// How many uses were asked for, and answered, within a window.
+    /// The number of uses that were both asked for and answered within a window.
     pub fn asked_in(&self, window: Window) -> usize {
         let inside = |one: &&Use| one.from_ms >= window.start_ms && one.to_ms < window.end_ms;
         self.asked.iter().filter(inside).count()
     }
 
-    /// The longest time in which nothing was admitted, up to the last use.
+    /// The longest time without an admitted use, up to the last use.
     pub fn longest_pause_ms(&self) -> u64 {
         let mut ends: Vec<u64> = self.admitted.iter().map(|one| one.to_ms).collect();
         ends.sort_unstable();
         ends.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
     }
 
-    /// By how many uses a bucket of `burst` tokens, of which `rate` flow back in `period_ms`, was
-    /// overdrawn for certain; 0: never.
+    /// The number of uses by which a bucket of `burst` tokens, of which `rate` flow back in
+    /// `period_ms`, was certainly overdrawn.
     pub fn overdrawn(&self, burst: u64, rate: u64, period_ms: u64) -> u64 {
         let mut by_end = self.admitted.clone();
         by_end.sort_unstable_by_key(|one| one.to_ms);
@@ -107,8 +107,8 @@ impl History {
         starts.into_iter().map(from).max().unwrap_or(0)
     }
 
-    /// By how many uses a sliding counter with windows aligned to the interval was over its
-    /// maximum for certain.
+    /// The number of uses by which a sliding counter, with windows aligned to the interval, was
+    /// certainly over its maximum.
     pub fn over_counter(&self, interval_ms: u64, max: u64) -> u64 {
         let over = |last: &Use| {
             let start_ms = last.from_ms - last.from_ms % interval_ms;

@@ -1,4 +1,4 @@
-//! A host of a test: the links to a cluster, and what has been heard over them.
+//! A host of a test: the links to a cluster, and the events received over them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -6,20 +6,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use frs_cluster::connections::{ClusterFault, Event, Links, Lost, Message, MessageCounts, Wake};
+use frs_cluster::lease::{Claim, Granted, Kind, Settings, Take, Taken};
+use frs_cluster::ledger::{Answer, Reply};
+use frs_cluster::name::Secret;
 use frs_conf::{Cluster, ClusterNode, Login};
-use frs_limit::lease::{Claim, Granted, Kind, Settings, Take, Taken};
-use frs_server::courier::cluster::{ClusterFault, Event, Links, Lost, Message, Tally, Wake};
-use frs_server::courier::ledger::{Answer, Reply};
-use frs_server::courier::name::Secret;
 
 use crate::common::{files, wait_until};
 
-/// Links, and what was heard.
+/// Links, and the events received over them.
 pub struct Host {
     pub links: Links,
     pub heard: Vec<Event>,
     pub woken: Arc<AtomicUsize>,
-    pub tally: Arc<Tally>,
+    pub counts: Arc<MessageCounts>,
     number: u64,
     seq: u64,
     id: u64,
@@ -29,7 +29,7 @@ pub const MAX: u64 = 1000;
 pub const SETTINGS: Settings =
     Settings { kind: Kind::Interval { interval_ms: 600_000 }, max: MAX, hosts: 2 };
 
-/// The cluster as a host's configuration names it.
+/// The cluster in a host's configuration.
 pub fn conf(nodes: Vec<ClusterNode>) -> Cluster {
     Cluster {
         name: "test".to_owned(),
@@ -45,7 +45,7 @@ pub fn conf(nodes: Vec<ClusterNode>) -> Cluster {
     }
 }
 
-/// With a password in a file of `dir`.
+/// Adds a login with a password in a file of `dir`.
 pub fn with_login(conf: &mut Cluster, dir: &std::path::Path, user: Option<&str>, password: &str) {
     let password_file = dir.join("password");
     files::write_secret(&password_file, password);
@@ -67,19 +67,19 @@ impl Host {
             count.fetch_add(1, Ordering::Relaxed);
         });
         let password = conf.password().expect("its file is there");
-        let tally = Arc::<Tally>::default();
-        let links = Links::start(conf, secret, password.as_ref(), wake, Arc::clone(&tally))?;
+        let counts = Arc::<MessageCounts>::default();
+        let links = Links::start(conf, secret, password.as_ref(), wake, Arc::clone(&counts))?;
         let number = std::process::id().into();
-        Ok(Host { links, heard: Vec::new(), woken, tally, number, seq: 0, id: 0 })
+        Ok(Host { links, heard: Vec::new(), woken, counts, number, seq: 0, id: 0 })
     }
 
-    /// As another host than those of this process.
+    /// Gives the host a number that differs from those of the other hosts of this process.
     pub fn numbered(mut self, number: u64) -> Host {
         self.number = number;
         self
     }
 
-    /// Asks for uses; the id of the message.
+    /// Asks for uses. Returns the id of the message.
     pub fn need(&mut self, ledger: &str, need: u64) -> u64 {
         self.seq += 1;
         let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
@@ -94,12 +94,12 @@ impl Host {
         id
     }
 
-    /// Takes what was heard.
+    /// Receives the pending events.
     pub fn hear(&mut self) {
         self.heard.extend(self.links.events());
     }
 
-    /// Waits until an event is one that is looked for; it is taken out.
+    /// Waits for an event that `look` accepts, and removes it.
     #[track_caller]
     pub fn wait_for<T>(&mut self, what: &str, mut look: impl FnMut(&Event) -> Option<T>) -> T {
         self.links.flush();
@@ -125,13 +125,13 @@ impl Host {
         answers
     }
 
-    /// Waits for the answer to the only message.
+    /// Waits for the answer to a single message.
     #[track_caller]
     pub fn answer(&mut self, id: u64) -> Result<Reply, Lost> {
         self.answers(&[id]).remove(&id).expect("an answer")
     }
 
-    /// Asks until the ledger grants this many uses; how often the message was lost or refused.
+    /// Asks until the ledger grants this many uses. Returns how many messages were lost or refused.
     #[track_caller]
     pub fn need_until_granted(&mut self, ledger: &str, need: u64) -> usize {
         let mut tries = 0;
@@ -146,7 +146,7 @@ impl Host {
         })
     }
 
-    /// Waits until all masters may be asked, and have told that they are new; forgets all that.
+    /// Waits until all masters are reachable and have been reported as new. Drops these events.
     #[track_caller]
     pub fn settled(mut self) -> Host {
         wait_until("all slots are reachable", || {
@@ -162,7 +162,7 @@ impl Host {
         self
     }
 
-    /// The slots of all new masters that were told; they are taken out.
+    /// Removes the events of new masters, and returns their slots.
     pub fn new_masters(&mut self) -> Vec<Range<u16>> {
         self.hear();
         let mut slots = Vec::new();
@@ -176,7 +176,7 @@ impl Host {
         slots
     }
 
-    /// Waits for a new master; its slots.
+    /// Waits for a new master, and returns its slots.
     #[track_caller]
     pub fn new_master(&mut self) -> Vec<Range<u16>> {
         self.wait_for("a new master is told", |event| match event {
@@ -186,7 +186,7 @@ impl Host {
     }
 }
 
-/// What a ledger has granted.
+/// The grant in a reply.
 pub fn granted(reply: &Reply) -> Option<Granted> {
     match reply.answer {
         Answer::Taken(Taken::Granted(granted)) => Some(granted),

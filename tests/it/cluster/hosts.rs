@@ -1,6 +1,6 @@
-//! Several hosts that share limits over one cluster, and clients that ask all of them.
+//! Several hosts that share limits over one cluster, and clients that use all of them.
 //!
-//! Each business has one key here, so that a history of a business is the history of a ledger.
+//! Each business has one key here, so the history of a business is the history of a ledger.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use crate::common::items::{Item, read_xml, try_post_unread};
 use crate::common::plane::Plane;
 use crate::common::{Answer, BOUND, Client, Server, Settings, Setup, files, wait_until};
 
-/// The secret that all hosts have.
+/// The secret of all hosts.
 pub const SECRET: [u8; 32] = [7; 32];
 
 /// Directories with the configurations of some hosts.
@@ -55,7 +55,8 @@ pub fn map(shared: &[Shared]) -> String {
 }
 
 impl Hosts {
-    /// So many hosts over the cluster of these nodes. `cluster` are more attributes of `<cluster>`.
+    /// `count` hosts over the cluster of these nodes. `cluster` holds further attributes of
+    /// `<cluster>`.
     pub fn new(count: usize, nodes: &[ClusterNode], cluster: &str, map: &str) -> Hosts {
         let of = |_| {
             let setup = Setup::new(&Settings::default());
@@ -75,7 +76,7 @@ impl Hosts {
         self.setups.iter().map(|setup| setup.address).collect()
     }
 
-    /// Kills all processes of a host, and takes its directory away.
+    /// Kills all processes of a host, and removes its data directory.
     pub fn lose(&self, nth: usize, mut server: Server<'_>) {
         server.kill_all_and_wait();
         drop(server);
@@ -83,8 +84,8 @@ impl Hosts {
     }
 }
 
-/// Uses the key of b0 so many times, one after the other, all of which are admitted: a new master
-/// grants nothing for a while. Returns how many these are.
+/// Uses the key of b0 `count` times, one after the other, until each use is admitted: a new master
+/// grants nothing for a while. Returns `count`.
 #[track_caller]
 pub fn charge(client: &mut Client, count: u64) -> u64 {
     for _ in 0..count {
@@ -95,7 +96,7 @@ pub fn charge(client: &mut Client, count: u64) -> u64 {
     count
 }
 
-/// Uses the key of b0 on these hosts until nothing is left. Returns how many uses were admitted.
+/// Uses the key of b0 on these hosts until nothing is left. Returns the number of admitted uses.
 #[track_caller]
 pub fn spend_all(hosts: &[SocketAddr]) -> u64 {
     let histories = Load::new(hosts, 1, Routing::None).run(Load::spend);
@@ -118,12 +119,12 @@ pub fn plane(nodes: &[ClusterNode], cluster: &str, map: &str) -> Plane {
     plane
 }
 
-/// srv.xml of a host.
+/// The srv.xml of a host.
 pub fn settings(nodes: &[ClusterNode], cluster: &str) -> Settings {
     settings_with(nodes, cluster, "")
 }
 
-/// The same with more attributes of each `<node>`, each after a space.
+/// The srv.xml of a host, with further attributes of each `<node>`, each after a space.
 pub fn settings_with(nodes: &[ClusterNode], cluster: &str, login: &str) -> Settings {
     let nodes: String = nodes.iter().map(|node| format!("<node{login}>{node}</node>")).collect();
     let more = format!(
@@ -132,28 +133,29 @@ pub fn settings_with(nodes: &[ClusterNode], cluster: &str, login: &str) -> Setti
     Settings { workers: 2, more, ..Settings::default() }
 }
 
-/// How clients choose a host for a business.
+/// How clients choose the host for a business.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Routing {
-    /// The same one each time.
+    /// Always the same host.
     ByKey,
-    /// Any.
+    /// Any host.
     None,
 }
 
 /// A load on some hosts.
 pub struct Load<'a> {
     pub hosts: &'a [SocketAddr],
-    /// Businesses b0, b1, …
+    /// The number of businesses b0, b1, …
     pub bizs: usize,
-    /// Each business as often as it is asked for among the others.
+    /// The businesses to pick from. A business is picked in proportion to its entries.
     pub picks: Vec<usize>,
-    /// From this one on businesses get more with the time: [`Load::spend`] does not wait for them.
+    /// From this business on, businesses get more uses as time passes: [`Load::spend`] does not
+    /// wait for them.
     pub endless_from: usize,
-    /// Uses that a request asks for, each in an item of its own.
+    /// The uses of a request, each in an item of its own.
     pub batch: usize,
     pub clients: u64,
-    /// Nothing was admitted for so long: nothing is left to be found.
+    /// Without an admitted use for so long, nothing is left.
     pub quiet: Duration,
     pub routing: Routing,
     pub stop: AtomicBool,
@@ -161,9 +163,9 @@ pub struct Load<'a> {
     admitted: AtomicU64,
 }
 
-/// Long enough for leases that others have to give back.
+/// Long enough for leases that other hosts have to return.
 const QUIET: Duration = Duration::from_secs(4);
-/// So many requests are asked in that time.
+/// Requests that are sent at least in that time.
 const QUIET_ASKS: u64 = 200;
 
 impl<'a> Load<'a> {
@@ -200,7 +202,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Asks while `act` runs. Returns the history of each business.
+    /// Runs the clients while `act` runs. Returns the history of each business.
     pub fn run(&self, act: impl FnOnce(&Self)) -> Vec<History> {
         let mut all = vec![History::default(); self.bizs];
         thread::scope(|scope| {
@@ -217,7 +219,7 @@ impl<'a> Load<'a> {
         all
     }
 
-    /// Asks for so long.
+    /// Runs the clients for `length`.
     pub fn run_for(&self, length: Duration) -> Vec<History> {
         self.run(|_| thread::sleep(length))
     }
@@ -246,7 +248,7 @@ impl<'a> Load<'a> {
         histories
     }
 
-    /// A request is answered, and so many of its uses were admitted.
+    /// Counts an answer, and the uses admitted by it.
     pub fn note(&self, biz: usize, admitted: usize) {
         if biz < self.endless_from {
             self.admitted.fetch_add(admitted as u64, Ordering::Relaxed);
@@ -255,14 +257,14 @@ impl<'a> Load<'a> {
     }
 }
 
-/// One Update of so many uses. Returns the connection if it can be used again.
+/// Sends one Update of `batch` uses. Returns the connection if it can be used again.
 fn ask(mut client: Client, biz: usize, batch: usize, history: &mut History) -> Option<Client> {
     let from_ms = now_ms();
     let answer = match batch {
         1 => client.try_get(&format!("/update?biz=b{biz}&key=k")),
         _ => post_items(&mut client, biz, batch),
     };
-    // The last millisecond has begun.
+    // The last millisecond has begun, so the bound is the next one.
     let one = Use { from_ms, to_ms: now_ms() + 1 };
     history.asked.extend(vec![one; batch]);
     let Ok(answer) = answer else {
@@ -286,7 +288,7 @@ fn ask(mut client: Client, biz: usize, batch: usize, history: &mut History) -> O
     (!answer.closes()).then_some(client)
 }
 
-/// Each request had one answer: the next one is that to what is asked next.
+/// Each request had one answer: the next answer is that of the next request.
 fn owes_nothing(mut client: Client) {
     let Ok(answer) = client.try_get("/nothing") else { return };
     let is_ending = answer.status == 503 && answer.closes();

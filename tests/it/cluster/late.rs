@@ -12,7 +12,8 @@ const HOSTS: u64 = 2;
 #[test]
 fn where_answers_are_late_a_machine_admits_its_largest_lease_beyond_the_maximum() {
     let Some(nodes) = Nodes::masters_alone() else { return };
-    // A lease of half of so small a maximum is the largest one, and one use where each asks.
+    // The last number is the largest lease: half of so small a maximum, or one use where each use
+    // asks.
     let cases = [
         ("cluster", "policy=\"total\"", 1, 1),
         ("cluster", "policy=\"total\"", 30, 15),

@@ -1,5 +1,5 @@
-//! Ledgers are lost in each way that there is while one machine holds all that a limit allows: a
-//! master that may not know them grants nothing before that machine has claimed it.
+//! Ledgers are lost in every possible way while one machine holds all uses of a limit. A master
+//! that may not know a ledger grants nothing before that machine has claimed.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::nodes::{MASTERS, Nodes};
 use crate::common::items::post;
 use crate::common::{Client, wait_until};
 
-/// One use of each key, ever.
+/// Each key has one use, ever.
 const MAP: &str = r#"<map>
   <group name="default" keys="20000"/>
   <biz id="2001" name="once" key="integer" share="cluster" hosts="2" wait="200ms" on-miss="refuse">
@@ -23,7 +23,7 @@ const MAP: &str = r#"<map>
 /// Items of a request.
 const ITEMS: usize = 50;
 
-/// Asks for a use of each of these keys; how many are admitted.
+/// Asks for a use of each of these keys. Returns how many are admitted.
 fn ask(client: &mut Client, keys: Range<usize>) -> usize {
     let item = |key: usize| format!("<item biz=\"once\" key=\"{key}\"/>");
     let items: String = keys.map(item).collect();
@@ -31,7 +31,8 @@ fn ask(client: &mut Client, keys: Range<usize>) -> usize {
     answer.items.iter().filter(|item| item.values.get("limited") == Some("false")).count()
 }
 
-/// One machine uses up all keys; the ledgers are lost; another one asks for so long.
+/// One machine uses up all keys, `lose` loses the ledgers, then another machine asks for
+/// `asks_for`.
 fn expect_nothing_over(
     mut nodes: Nodes,
     keys: usize,
@@ -57,7 +58,7 @@ fn expect_nothing_over(
         over += ask(&mut other, some);
     }
     assert_eq!(over, 0, "of {keys} keys");
-    // What nobody has used is granted again.
+    // Uses that no machine claims are granted again.
     wait_until("the masters have learnt", || (ask(&mut other, keys..keys + 1) == 1).then_some(()));
     drop(servers);
 }
@@ -68,7 +69,7 @@ fn the_learning_lasts_until_thousands_of_leases_are_claimed() {
     let Some(nodes) = Nodes::start() else { return };
     expect_nothing_over(nodes, 4_000, Duration::from_secs(6), |nodes| {
         for master in 0..MASTERS {
-            // Nothing that counts what was done remembers it.
+            // The statistics of earlier commands are lost too.
             let mut empty = redis::pipe();
             empty.cmd("FLUSHALL").cmd("CONFIG").arg("RESETSTAT");
             let _: [String; 2] = empty.query(&mut nodes.connect(master)).expect("emptied");
@@ -76,7 +77,7 @@ fn the_learning_lasts_until_thousands_of_leases_are_claimed() {
     });
 }
 
-/// Of each key one use, and of a few keys many.
+/// One use of each key of the first business, many uses of the few keys of the second.
 const UNEQUAL: &str = r#"<map>
   <group name="default" keys="20000"/>
   <biz id="2001" name="once" key="integer" share="cluster" hosts="2" wait="200ms">
@@ -118,10 +119,10 @@ fn the_largest_leases_are_claimed_first() {
         found += large;
         nodes.flush_all(master);
         wait_until("all is claimed", || {
-            // The small ones are counted first.
+            // The small ledgers are counted first.
             let seen = ledgers("2001");
             let claimed = ledgers("2002");
-            // Those that were asked for when it was emptied come before all others.
+            // Keys that clients asked for at the time of the flush come before all others.
             if seen > 2 * ITEMS {
                 assert!(claimed + 1 >= large, "{claimed} of {large} before {seen} small ones");
             }
@@ -132,7 +133,7 @@ fn the_largest_leases_are_claimed_first() {
     drop(server);
 }
 
-/// Windows of a sliding counter are counted from the beginning of 1970.
+/// A sliding counter's windows are aligned to the beginning of 1970.
 const COUNTED_MS: u64 = 8_000;
 const IN_WINDOW: u64 = 100;
 
@@ -148,7 +149,7 @@ fn the_window_before_is_claimed_by_hosts_that_have_asked_in_this_one() {
     let [mut one, mut other] = [(); 2].map(|()| clients.next().expect("two"));
     let used = |client: &mut Client| client.get("/update?biz=b0&key=k").status == 200;
     let in_window = || (now_ms() / COUNTED_MS, now_ms() % COUNTED_MS);
-    // All of it near the end of a window.
+    // The first machine uses everything near the end of a window.
     let window = wait_until("a window is about to end", || {
         let (window, at_ms) = in_window();
         (COUNTED_MS - 3_000..COUNTED_MS - 2_000).contains(&at_ms).then_some(window)
@@ -159,7 +160,7 @@ fn the_window_before_is_claimed_by_hosts_that_have_asked_in_this_one() {
     });
     assert_eq!(in_window().0, window, "this machine is too slow");
     wait_until("the next window has begun", || (in_window().0 > window).then_some(()));
-    // Some of it, as the one before weighs less and less.
+    // It then uses a little of the next window, as the window before weighs less and less.
     let mut admitted = 0;
     wait_until("the first one has asked in it", || {
         admitted += u64::from(used(&mut one));
@@ -170,7 +171,7 @@ fn the_window_before_is_claimed_by_hosts_that_have_asked_in_this_one() {
     }
     while in_window().0 == window + 1 {
         admitted += u64::from(used(&mut other));
-        // What was admitted was admitted before now.
+        // These uses were admitted before this moment.
         let (now, at_ms) = in_window();
         let most = if now > window + 1 { IN_WINDOW } else { IN_WINDOW * at_ms / COUNTED_MS };
         assert!(admitted <= most, "{admitted} admitted {at_ms} ms after the window before");

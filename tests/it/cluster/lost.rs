@@ -1,5 +1,5 @@
-//! A machine is lost with its directory, or leaves in order: what is missing then, to the last use,
-//! and what is not.
+//! A machine is lost with its directory, or leaves in order. The tests count the missing uses
+//! exactly.
 
 use nix::sys::signal::Signal;
 use redis::cmd;
@@ -17,14 +17,14 @@ fn total(share: &str) -> Shared {
     shared(share, &format!("policy=\"total\" max=\"{MAX}\""))
 }
 
-/// Three machines and their cluster. None: this one has no Redis.
+/// Three machines and their cluster. `None` if this machine has no Redis.
 fn started(share: &str) -> Option<(Nodes, Hosts)> {
     let nodes = Nodes::start()?;
     let hosts = Hosts::new(3, &nodes.seeds(), "", &map(&[total(share)]));
     Some((nodes, hosts))
 }
 
-/// What the ledger of b0 has granted a machine.
+/// The uses that the ledger of b0 has granted a machine.
 fn allowance(nodes: &Nodes, row: &[u8]) -> u64 {
     let (master, ledger) = ledger(nodes);
     let row: Vec<u8> = nodes.ask(master, cmd("HGET").arg(&ledger).arg(row));
@@ -42,7 +42,7 @@ fn of_a_total_what_a_lost_machine_had_not_spent_is_missing_until_a_reset() {
     let row = only_row(&nodes);
     charge(&mut servers[1].client(), 10);
     charge(&mut servers[2].client(), 10);
-    // In case its lease has gone back.
+    // In case the machine's lease was returned meanwhile.
     charge(&mut servers[0].client(), 1);
     hosts.lose(0, servers.remove(0));
     let mut admitted = 31 + spend_all(&hosts.addresses()[1..]);
@@ -51,9 +51,9 @@ fn of_a_total_what_a_lost_machine_had_not_spent_is_missing_until_a_reset() {
     assert_eq!(admitted, MAX - missing);
     let granted = nodes.granted(0);
     assert_eq!(granted.uses, MAX);
-    // The ledger has not heard of all that it has spent.
+    // Not all of its uses were reported.
     assert!((missing..=missing + 11).contains(&granted.unspent), "{granted:?}, {missing} missing");
-    // In its place comes a new machine, which has none of it.
+    // A new machine with an empty directory takes its place.
     servers.insert(0, hosts.setups[0].start());
     admitted += spend_all(&hosts.addresses());
     assert_eq!(admitted, MAX - missing);
@@ -78,7 +78,7 @@ fn where_every_use_asks_a_lost_machine_takes_what_it_had_just_asked_for_at_most(
     let (admitted, lost) = (histories[0].admitted.len() as u64, histories[0].lost.len() as u64);
     println!("{admitted} admitted and {lost} lost of {MAX}: {:?}", nodes.granted(0));
     assert!(admitted <= MAX, "{admitted}");
-    // Each client had asked for one use at most.
+    // Each client had asked for at most one use.
     assert!(admitted + load.clients >= MAX, "{admitted} and {lost} lost");
     drop(servers);
 }
@@ -89,7 +89,7 @@ fn what_a_machine_that_leaves_has_not_spent_goes_back_and_is_admitted_by_the_oth
     let Some((nodes, hosts)) = started("cluster") else { return };
     let mut servers = hosts.start();
     charge(&mut servers[0].client(), 50);
-    // After ten seconds in which nobody uses it.
+    // The lease is returned after ten idle seconds.
     wait_until("its lease goes back", || {
         (nodes.granted(0) == Granted { uses: 50, unspent: 0 }).then_some(())
     });

@@ -1,10 +1,10 @@
-//! Messages, questions and channels while nothing fails.
+//! Messages, questions and channels without failures.
 
 use std::sync::atomic::Ordering;
 
-use frs_limit::lease::{Kind, Settings};
-use frs_server::courier::cluster::{Event, Lost, Message};
-use frs_server::courier::name;
+use frs_cluster::connections::{Event, Lost, Message};
+use frs_cluster::lease::{Kind, Settings};
+use frs_cluster::name;
 use redis::cmd;
 
 use super::host::{Host, MAX, SECRET, SETTINGS, conf, granted};
@@ -21,8 +21,8 @@ fn messages_to_all_slots_come_back() {
         ledgers.iter().map(|ledger| name::slot(ledger.as_bytes()) / 64).collect();
     assert_eq!(reached.len(), usize::from(SLOTS / 64), "keys all over the slots");
     let uses = |n: usize| n as u64 % 7 + 1;
-    // A master that learns grants nothing. It meets the slot of its heartbeats first, which is its
-    // last one, then the others in order.
+    // A learning master grants nothing. It first learns in the slot of its heartbeats, the last of
+    // its slots, then in the others in order.
     (0..MASTERS).for_each(|i| {
         host.need_until_granted(&ledger_in(Nodes::first_slots(i).end - 2, 9), 1);
     });
@@ -122,19 +122,19 @@ fn what_cannot_be_sent_is_answered_at_once() {
     let mut host = Host::start(&conf(nodes.seeds())).settled();
     let ledger = ledger_in(1, 1);
     let settings = Settings { kind: Kind::Interval { interval_ms: 0 }, ..SETTINGS };
-    // Nothing is under way any more.
+    // No message is in flight after this answer.
     host.need_until_granted(&ledger_in(Nodes::first_slots(0).end - 1, 1), 1);
-    let take = frs_limit::lease::Take {
+    let take = frs_cluster::lease::Take {
         host: 1,
         seq: 1,
-        claim: frs_limit::lease::Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 },
+        claim: frs_cluster::lease::Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 },
         need: 1,
         want: 1,
     };
     host.links.send(Message { id: 1_000_000, ledger: ledger.clone(), settings, take });
     assert!(matches!(host.answer(1_000_000), Err(Lost::Unfit(_))));
 
-    // A master that does not answer holds what was sent to it; there is a bound.
+    // Messages to a master that does not answer pile up, to a bound.
     nodes.stop(0);
     let ids: Vec<u64> = (0..5000).map(|_| host.need(&ledger, 1)).collect();
     let answers = host.answers(&ids);
@@ -146,7 +146,7 @@ fn what_cannot_be_sent_is_answered_at_once() {
         host.hear();
         host.links.is_reachable(1).then_some(())
     });
-    // One answer a message, also now.
+    // Each message still has one answer.
     let again = host.need(&ledger, 1);
     host.answer(again).expect("an answer");
 }

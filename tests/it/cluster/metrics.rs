@@ -1,5 +1,4 @@
-//! The metrics that warn an operator: each grows when what it stands for has happened, on the
-//! machine that it has happened to.
+//! The metrics that warn an operator: each grows on the machine where its event has happened.
 
 use redis::cmd;
 use serde_json::Value;
@@ -27,7 +26,7 @@ fn masters() -> Option<Nodes> {
     Nodes::masters_alone_with(NodeOptions::default())
 }
 
-/// The sum that a metric has reached; 0 where it has no sample yet.
+/// The value of a metric; 0 while it has no sample.
 fn told(plane: &Plane, metric: &str) -> u64 {
     plane.metric(metric).unwrap_or(0)
 }
@@ -36,7 +35,7 @@ fn uses(client: &mut Client, key: &str, count: u64) -> bool {
     client.get(&format!("/update?biz=b0&key={key}&count={count}")).status == 200
 }
 
-/// Uses so many of a key, one after the other. A new master grants nothing for a while.
+/// Uses a key `count` times, one after the other. A new master grants nothing for a while.
 #[track_caller]
 fn spend(client: &mut Client, key: &str, count: u64) {
     for _ in 0..count {
@@ -44,7 +43,7 @@ fn spend(client: &mut Client, key: &str, count: u64) {
     }
 }
 
-/// Another machine with the same number has sent more messages.
+/// Acts as another machine with the same number that has sent more messages.
 fn number_again(nodes: &Nodes) {
     let (master, ledger) = ledger(nodes);
     let name = only_row(nodes);
@@ -75,7 +74,7 @@ fn a_machine_that_runs_twice_is_counted_and_spends_no_more_than_the_maximum() {
         (nodes.granted(0).uses == MAX && !uses(&mut client, "k", 1)).then_some(())
     });
     assert!(admitted <= MAX, "{admitted}");
-    // The machine goes on under another number, so its answers are good again.
+    // The machine goes on as a new incarnation, so its answers are accepted again.
     let stale = told(&plane, STALE);
     spend(&mut client, "other", 5);
     assert_eq!(told(&plane, STALE), stale);
@@ -94,7 +93,7 @@ fn uses_beyond_the_maximum_are_counted_where_they_were_made() {
     assert_eq!(nodes.granted(0).uses, MAX);
     assert_eq!(planes.each_ref().map(|plane| told(plane, OVER)), [0; 2]);
     (0..MASTERS).for_each(|i| nodes.stop(i));
-    // It has not heard of the key, so it allows itself all of it.
+    // This machine does not know the key, so it allows itself the whole maximum.
     spend(&mut clients[1], "k", MAX);
     assert!(!uses(&mut clients[1], "k", 1));
     (0..MASTERS).for_each(|i| nodes.go_on(i));
@@ -103,7 +102,7 @@ fn uses_beyond_the_maximum_are_counted_where_they_were_made() {
     assert_eq!(told(&planes[0], OVER), 0, "it has admitted the maximum");
 }
 
-/// The lease of a key that is settled: what it allows, and what is used.
+/// The lease of a settled key: its allowance and its uses.
 fn lease(client: &mut Client, key: &str) -> Option<[u64; 2]> {
     let accept = "Accept: application/json\r\n";
     let answer = ask(client, "GET", &format!("/node?biz=b0&key={key}"), accept, "").ok()?;
@@ -117,7 +116,7 @@ fn lease(client: &mut Client, key: &str) -> Option<[u64; 2]> {
 #[test]
 fn uses_in_hand_are_those_of_the_leases_and_beyond_them_those_not_told() {
     let Some(nodes) = masters() else { return };
-    // A lease whose window turns within a minute does not go back.
+    // A lease whose window turns within a minute is not returned.
     let plane = plane(&nodes, shared("", "59s", 1_000));
     let server = plane.start(2);
     let (mut client, mut admin) = (server.client(), plane.client());

@@ -1,4 +1,4 @@
-//! An old master in a minority: it and a host beside it are parted from everybody else.
+//! An old master in a minority: the master and a host beside it are parted from the rest.
 //!
 //! The test prints its figures beside the bounds.
 
@@ -14,29 +14,29 @@ use super::outages::{HOSTS, figures, granted, ledger, wait_for_answers};
 use super::wall::{BESIDE, Wall};
 use crate::common::{Setup, files, wait_until};
 
-/// After so long a node is given up, and a master without most of the others steps down.
+/// The time after which a node is considered failed, and a master in a minority steps down.
 const NODE_TIMEOUT_MS: u64 = 1_500;
 
-/// A slice that was not acknowledged in time is asked for again, in the end only every 2 s. Several
-/// may be left.
+/// A slice without an acknowledgement is asked for again, at last every 2 s, and several may be
+/// pending.
 const QUIET: Duration = Duration::from_secs(12);
 
-/// Uses that the hosts may admit.
+/// The maximum of all hosts together.
 const MAX: u64 = 300;
 
-/// More answers than the others need to use that.
+/// More answers than the other hosts need to use the maximum.
 const ASKED: u64 = 2_000;
 
-/// What happened to the ledger behind the wall.
+/// The ledger's state in both parts of the cluster.
 #[derive(Debug, Clone, Copy)]
 struct Parted {
-    /// Uses that the new master knew to be granted.
+    /// Uses that the new master knew as granted.
     known: u64,
-    /// Uses that the old one had granted in the end.
+    /// Uses that the old master had granted at last.
     granted: u64,
 }
 
-/// The host logs in as one beside the parted node.
+/// Logs the host in as one beside the parted node.
 fn log_in(setup: &Setup, nodes: &Nodes, cluster: &str) {
     files::write_secret(&setup.path("conf/password"), "open");
     let login = format!(" user=\"{BESIDE}\" password-file=\"conf/password\"");
@@ -50,7 +50,8 @@ fn says(nodes: &Nodes, i: usize, command: &str, what: &str, expected: &str) {
     });
 }
 
-/// The master of b0 is alone with a host, until it has stepped down and its replica serves.
+/// Parts the master of b0 and a host from the rest, until the master has stepped down and its
+/// replica serves.
 fn part(nodes: &Nodes, wall: &Wall, load: &Load<'_>) -> Parted {
     let (master, ledger) = ledger(nodes);
     let replica = master + MASTERS;
@@ -68,7 +69,7 @@ fn part(nodes: &Nodes, wall: &Wall, load: &Load<'_>) -> Parted {
     let at_first = granted(&mut here, &ledger);
     says(nodes, replica, "INFO", "replication", "role:master");
     says(nodes, replica, "CLUSTER", "INFO", "cluster_state:ok");
-    // The others use all that the new one knows to be left, if it may grant that.
+    // The other hosts use everything that the new master may still grant.
     let asked = load.answered.load(Ordering::Relaxed) + ASKED;
     wait_until("there is nothing more for the others", || {
         let is_asked = load.answered.load(Ordering::Relaxed) >= asked;
@@ -81,7 +82,8 @@ fn part(nodes: &Nodes, wall: &Wall, load: &Load<'_>) -> Parted {
     Parted { known, granted: at_first }
 }
 
-/// A host, with an old master, is parted from the others. What was told, and what happened.
+/// Parts a host and a master from the others under load. Returns the history and the ledger's
+/// states.
 fn parted(cluster: &str) -> Option<(History, Parted)> {
     let wall = Wall::default();
     let nodes = Nodes::with(NodeOptions {
@@ -94,7 +96,7 @@ fn parted(cluster: &str) -> Option<(History, Parted)> {
         acl.arg("SETUSER").arg(BESIDE).arg(&["on", ">open", "~*", "&*", "+@all"]);
         let _: String = nodes.ask(i, &acl);
     }
-    // Small leases, so that hosts ask often.
+    // Four hosts make leases small, so hosts ask often.
     let biz = "share=\"cluster\" hosts=\"4\" on-down=\"refuse\"";
     let limit = format!("policy=\"interval\" interval=\"1h\" max=\"{MAX}\"");
     let map = map(&[Shared::new(biz, &limit)]);

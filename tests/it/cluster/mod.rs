@@ -1,7 +1,7 @@
 //! A real cluster: the courier's links to it (every slot, every change of a master, every fault),
 //! and whole hosts over it (exactly the maximum, whatever fails).
 
-// Slots are ranges, and often there is one.
+// Lists of slot ranges often hold one range.
 #![allow(clippy::single_range_in_vec_init)]
 
 mod access;

@@ -1,9 +1,9 @@
-//! A real cluster for a test: three masters and three replicas of redis-server (or what FRS_REDIS
-//! names) in a directory of its own. Node `i` is the first master of a third of the slots for
+//! A real cluster for a test: three masters and three replicas of redis-server (or the program in
+//! FRS_REDIS) in a directory of its own. Node `i` is the first master of a third of the slots for
 //! `i < 3`, and `i + 3` is its replica.
 //!
-//! Everything ends with the value. A test that is killed takes the nodes with it, and so does the
-//! end of the thread that started them.
+//! All nodes end when the value is dropped, when the test is killed, and when the thread that
+//! started them ends.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use frs_cluster::name;
 use frs_conf::ClusterNode;
-use frs_server::courier::name;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use redis::{Cmd, Connection, FromRedisValue, Value, cmd};
@@ -21,35 +21,35 @@ use super::wall::{self, Wall};
 use crate::common::address::Reserved;
 use crate::common::{needs, wait_until};
 
-/// The name of the cluster, as hosts have it.
+/// The cluster's name in the hosts' configurations.
 pub const NAME: &str = "test";
 
-/// Slots of a cluster.
+/// The number of slots of a cluster.
 pub const SLOTS: u16 = 1 << 14;
-/// Masters at first.
+/// The number of masters at first.
 pub const MASTERS: usize = 3;
 
-/// When nodes that have not met are made to meet again.
+/// The time after which nodes that do not know each other yet are introduced again.
 const MEET_AGAIN: Duration = Duration::from_secs(3);
 
-/// What ledgers have granted.
+/// The grants of ledgers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Granted {
     pub uses: u64,
-    /// So many of them may be unspent.
+    /// The part that may be unspent.
     pub unspent: u64,
 }
 
-/// How a node is started.
+/// The settings of all nodes.
 #[derive(Clone, Default)]
 pub struct NodeOptions {
-    /// More arguments of each node.
+    /// Further arguments of each node.
     pub arguments: Vec<String>,
     /// The password of the default user.
     pub password: Option<String>,
     /// A directory with ca.pem, node.pem and node.key: each node listens over TLS as well.
     pub tls: Option<PathBuf>,
-    /// Nodes and hosts meet at the doors of this wall.
+    /// If set, nodes and hosts connect through the doors of this wall.
     pub wall: Option<Wall>,
 }
 
@@ -66,11 +66,11 @@ struct Node {
     plain: Reserved,
     tls: Reserved,
     bus: Reserved,
-    /// Where others find its port and its bus.
+    /// The addresses of its port and its bus for other nodes and hosts.
     doors: Option<[SocketAddr; 2]>,
 }
 
-/// The program of a node; none is reported.
+/// The program of a node. Reports a skip if there is none.
 pub fn program() -> Option<String> {
     needs::redis_servers().into_iter().next()
 }
@@ -81,19 +81,19 @@ impl Nodes {
         Nodes::with(NodeOptions::default())
     }
 
-    /// The same with other options.
+    /// Starts three masters and three replicas with these options.
     pub fn with(options: NodeOptions) -> Option<Nodes> {
         let mut nodes = Nodes::without_cluster(2 * MASTERS, options)?;
         nodes.join();
         Some(nodes)
     }
 
-    /// Three masters alone.
+    /// Starts three masters without replicas.
     pub fn masters_alone() -> Option<Nodes> {
         Nodes::masters_alone_with(NodeOptions::default())
     }
 
-    /// The same with other options.
+    /// Starts three masters without replicas, with these options.
     pub fn masters_alone_with(options: NodeOptions) -> Option<Nodes> {
         let mut nodes = Nodes::without_cluster(MASTERS, options)?;
         nodes.join();
@@ -120,7 +120,7 @@ impl Nodes {
     fn spawn(&mut self, i: usize) {
         let dir = self.dir.path().join(i.to_string());
         std::fs::create_dir_all(&dir).expect("created");
-        // A node does not survive the thread that has started it.
+        // A node ends with the thread that started it.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]).arg(&self.program);
         let node = &self.nodes[i];
@@ -171,7 +171,7 @@ impl Nodes {
         });
     }
 
-    /// Makes one cluster of them.
+    /// Makes the nodes one cluster.
     fn join(&mut self) {
         let third = |i: usize| (i * usize::from(SLOTS) / MASTERS) as u16;
         for i in 0..self.nodes.len() {
@@ -189,7 +189,7 @@ impl Nodes {
         };
         let mut met = None;
         wait_until(&expected, || {
-            // A busy node forgets a handshake that is not over after a second.
+            // A busy node drops a handshake that lasts longer than a second.
             if met.is_none_or(|met: Instant| met.elapsed() > MEET_AGAIN) {
                 self.meet();
                 met = Some(Instant::now());
@@ -205,7 +205,7 @@ impl Nodes {
         self.wait_until_whole();
     }
 
-    /// Has the first node meet those that it does not know.
+    /// Introduces the nodes that the first node does not know.
     fn meet(&self) {
         let known: String = self.ask(0, cmd("CLUSTER").arg("NODES"));
         for i in 1..self.nodes.len() {
@@ -220,7 +220,7 @@ impl Nodes {
         }
     }
 
-    /// Waits until all nodes that run see a whole cluster, and all replicas follow their masters.
+    /// Waits until all running nodes see a whole cluster, and all replicas follow their masters.
     pub fn wait_until_whole(&self) {
         let running = || (0..self.nodes.len()).filter(|&i| self.nodes[i].child.is_some());
         for i in running() {
@@ -253,7 +253,7 @@ impl Nodes {
         ClusterNode { host: "127.0.0.1".to_owned(), port: address.port() }
     }
 
-    /// How many there are.
+    /// The number of nodes.
     pub fn count(&self) -> usize {
         self.nodes.len()
     }
@@ -274,12 +274,12 @@ impl Nodes {
         Some(connection)
     }
 
-    /// A connection of the test.
+    /// Connects to a node.
     pub fn connect(&self, i: usize) -> Connection {
         self.try_connect(i).expect("a node accepts")
     }
 
-    /// Runs a command that succeeds.
+    /// Runs a command that must succeed.
     #[track_caller]
     pub fn ask<T: FromRedisValue>(&self, i: usize, command: &Cmd) -> T {
         command.query(&mut self.connect(i)).expect("a node answers")
@@ -290,7 +290,7 @@ impl Nodes {
         command.query(&mut self.try_connect(i)?).ok()
     }
 
-    /// The process of a node that runs.
+    /// The process of a running node.
     pub fn pid(&self, i: usize) -> Pid {
         let child = self.nodes[i].child.as_ref().expect("the node runs");
         Pid::from_raw(child.id() as i32)
@@ -303,37 +303,37 @@ impl Nodes {
         child.wait().expect("ended");
     }
 
-    /// Starts a node that was killed: its data are gone, its place in the cluster is not.
+    /// Starts a node that was killed. It has lost its data, but not its place in the cluster.
     pub fn restart(&mut self, i: usize) {
         self.spawn(i);
         self.wait_until_it_answers(i);
     }
 
-    /// Stops a node: it accepts connections and says nothing.
+    /// Stops a node: it accepts connections, but does not answer.
     pub fn stop(&self, i: usize) {
         kill(self.pid(i), Signal::SIGSTOP).expect("stopped");
     }
 
-    /// Continues a node that was stopped.
+    /// Continues a stopped node.
     pub fn go_on(&self, i: usize) {
         kill(self.pid(i), Signal::SIGCONT).expect("continued");
     }
 
-    /// Makes a replica the master at once, whatever the others say, and waits until all agree.
+    /// Makes a replica the master at once, without a vote, and waits until all nodes agree.
     pub fn take_over(&self, replica: usize) {
         let _: String = self.ask(replica, cmd("CLUSTER").arg("FAILOVER").arg("TAKEOVER"));
         self.wait_until_master(replica);
     }
 
-    /// Has a master hand over to its replica, which has all that was written, and waits until the
-    /// cluster is whole.
+    /// Hands a master's slots over to its replica without loss, and waits until the cluster is
+    /// whole.
     pub fn hand_over(&self, replica: usize) {
         self.wait_until_whole();
         let try_for = Duration::from_secs(6);
         wait_until("the masters vote for the replica", || {
             let _: String = self.ask(replica, cmd("CLUSTER").arg("FAILOVER"));
             let begun = Instant::now();
-            // They vote once in two node timeouts, and the master waits for five seconds.
+            // Masters vote once in two node timeouts, and a handover ends after five seconds.
             while begun.elapsed() < try_for {
                 let info: String = self.try_ask(replica, cmd("INFO").arg("replication"))?;
                 if info.contains("role:master") {
@@ -349,7 +349,7 @@ impl Nodes {
 
     /// Waits until a node is a master with slots.
     pub fn wait_until_master(&self, i: usize) {
-        // Whoever stops and continues the test interrupts a read with a timeout.
+        // A signal to the test interrupts a read that has a timeout.
         let id: String =
             wait_until("it says its name", || self.try_ask(i, cmd("CLUSTER").arg("MYID")));
         let running = (0..self.nodes.len()).filter(|&i| self.nodes[i].child.is_some());
@@ -363,7 +363,7 @@ impl Nodes {
         }
     }
 
-    /// Breaks the connections of a master to its replicas, once.
+    /// Breaks the connections of a master to its replicas once.
     pub fn cut_replicas(&self, master: usize) {
         let _: u64 = self.ask(master, cmd("CLIENT").arg("KILL").arg("TYPE").arg("replica"));
     }
@@ -373,8 +373,8 @@ impl Nodes {
         let _: String = self.ask(i, &cmd("FLUSHALL"));
     }
 
-    /// What the ledgers of a business of the tests' hosts have granted and not taken back, and how
-    /// much of that is maybe unspent.
+    /// The uses that the ledgers of a business have granted and not taken back, and the part that
+    /// may be unspent.
     pub fn granted(&self, biz: usize) -> Granted {
         let all = format!("frs:{{{NAME}:{}:*", 2001 + biz);
         let mut sum = Granted::default();
@@ -382,7 +382,7 @@ impl Nodes {
             let ledgers: Vec<String> = self.ask(i, cmd("KEYS").arg(&all));
             for ledger in ledgers {
                 let mut get = cmd("HMGET");
-                // One that has ended meanwhile has none.
+                // A ledger that has expired meanwhile has no fields.
                 let found: [Option<u64>; 2] = self.ask(i, get.arg(ledger).arg("u").arg("o"));
                 let [uses, unspent] = found.map(|number| number.unwrap_or(0));
                 sum.uses += uses;
@@ -409,7 +409,7 @@ impl Nodes {
         third(i)..third(i + 1)
     }
 
-    /// Begins to move a slot: the old master sends ASK for keys that it has not (any more).
+    /// Begins to move a slot: the old master answers ASK for keys that it does not have.
     pub fn begin_to_move(&self, slot: u16, from: usize, to: usize) {
         let id = |i| self.ask::<String>(i, cmd("CLUSTER").arg("MYID"));
         let set = |at, what: &str, id: String| {
@@ -439,7 +439,7 @@ impl Nodes {
         }
     }
 
-    /// Gives a slot to another master, and leaves its keys behind: these are gone.
+    /// Gives a slot to another master without its keys: they are lost.
     pub fn give(&self, slot: u16, from: usize, to: usize) {
         let mut get = cmd("CLUSTER");
         let keys: Vec<String> = self.ask(from, get.arg("GETKEYSINSLOT").arg(slot).arg(100));
@@ -469,7 +469,7 @@ impl Drop for Nodes {
     }
 }
 
-/// A key of a ledger in this slot.
+/// A ledger's key in this slot.
 pub fn ledger_in(slot: u16, limit: u32) -> String {
     let key = |n: u32| format!("frs:{{test:1:{n:032x}}}:{limit}:0001:0");
     (0..).map(key).find(|key| name::slot(key.as_bytes()) == slot).expect("a key of the slot")

@@ -1,13 +1,13 @@
-//! The cluster fails in each of its ways while three hosts use it: what is over and what is under
-//! stays within the bounds that the design gives.
+//! The cluster fails in each possible way while three hosts use it. The uses over and under the
+//! maximum stay within the documented bounds.
 //!
 //! Each test prints its figures beside the bounds.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use frs_server::courier::ledger::{LIBRARY, LIBRARY_NAME};
-use frs_server::courier::name;
+use frs_cluster::ledger::{LIBRARY, LIBRARY_NAME};
+use frs_cluster::name;
 use redis::{Connection, cmd};
 
 use super::gate::Gate;
@@ -17,19 +17,19 @@ use super::nodes::{MASTERS, Nodes};
 use crate::common::load::wait_for_more;
 use crate::common::{Server, wait_until};
 
-/// Hosts of each test.
+/// The hosts of each test.
 pub const HOSTS: u64 = 3;
 const MAX: u64 = 3_000;
 const CUT_OFF: Duration = Duration::from_secs(10);
 const QUIET: Duration = Duration::from_secs(8);
 
-/// Until a new master is there its keys cannot be reached: hosts allow themselves nothing then.
+/// With `refuse`, hosts admit nothing while a key has no master.
 fn hour(max: u64) -> Shared {
     let biz = format!("share=\"cluster\" hosts=\"{HOSTS}\" wait=\"200ms\" on-down=\"refuse\"");
     Shared::new(&biz, &format!("policy=\"interval\" interval=\"1h\" max=\"{max}\""))
 }
 
-/// Over and under of a history. Prints them.
+/// Prints and returns the uses over and under the maximum.
 pub fn figures(what: &str, history: &History, max: u64, bound: u64) -> [u64; 2] {
     let (admitted, lost) = (history.admitted.len() as u64, history.lost.len() as u64);
     let over = admitted.saturating_sub(max);
@@ -38,7 +38,7 @@ pub fn figures(what: &str, history: &History, max: u64, bound: u64) -> [u64; 2] 
     [over, under]
 }
 
-/// Waits until so many more requests are answered.
+/// Waits for `more` answers.
 pub fn wait_for_answers(load: &Load<'_>, more: u64) {
     wait_for_more(&load.answered, more);
 }
@@ -54,12 +54,14 @@ fn failing(
     failing_of(&hosts, 1, |load| fail(nodes, load)).remove(0)
 }
 
-/// The same with some businesses, on these hosts.
+/// Runs a load of several businesses on these hosts, calls `fail` in between, and spends what is
+/// left.
 fn failing_of(hosts: &Hosts, bizs: usize, fail: impl FnOnce(&Load<'_>)) -> Vec<History> {
     let servers: Vec<Server<'_>> = hosts.start();
     let addresses = hosts.addresses();
     let mut load = Load::new(&addresses, bizs, Routing::None);
-    // Nodes that have stood still may call each other failed once they go on, and grant nothing.
+    // Nodes that were stopped may call each other failed once they continue, and grant nothing
+    // meanwhile.
     load.quiet = QUIET;
     let histories = load.run(|load| {
         wait_for_answers(load, 200);
@@ -70,7 +72,7 @@ fn failing_of(hosts: &Hosts, bizs: usize, fail: impl FnOnce(&Load<'_>)) -> Vec<H
     histories
 }
 
-/// For so long more than a new master learns a busy machine may grant nothing.
+/// The time beyond `learn` for which a busy machine may grant nothing.
 const SLACK_MS: u64 = 4_000;
 
 /// The ledger of b0, and its first master.
@@ -83,7 +85,7 @@ pub fn ledger(nodes: &Nodes) -> (usize, String) {
     wait_until("a ledger is there", || (0..MASTERS).find_map(found))
 }
 
-/// The only machine that the ledger of b0 knows.
+/// The row of the only machine that the ledger of b0 knows.
 pub fn only_row(nodes: &Nodes) -> Vec<u8> {
     let (master, ledger) = ledger(nodes);
     let fields: Vec<Vec<u8>> = nodes.ask(master, cmd("HKEYS").arg(&ledger));
@@ -93,7 +95,7 @@ pub fn only_row(nodes: &Nodes) -> Vec<u8> {
     first
 }
 
-/// What a ledger has granted, as a node knows it.
+/// The uses that a ledger has granted, as a node knows it.
 pub fn granted(connection: &mut Connection, ledger: &str) -> u64 {
     cmd("HGET").arg(ledger).arg("u").query(connection).expect("a ledger")
 }
@@ -106,7 +108,7 @@ fn a_killed_master_whose_replica_is_behind_costs_nothing_where_holders_claim() {
     let history = failing(&mut nodes, "learn=\"3s\"", hour(MAX), |nodes, load| {
         let (master, ledger) = ledger(nodes);
         let mut of_master = nodes.connect(master);
-        // The replica stays at what it has: once it goes on, it reads what was sent to it before.
+        // Without the cut, the replica would read the writes sent before once it continues.
         nodes.stop(master + MASTERS);
         nodes.cut_replicas(master);
         let known = granted(&mut of_master, &ledger);
@@ -119,7 +121,7 @@ fn a_killed_master_whose_replica_is_behind_costs_nothing_where_holders_claim() {
         nodes.wait_until_whole();
         failover = killed.elapsed();
     });
-    // After the failover and `learn` all that is left is granted.
+    // After the failover and `learn` everything left is granted.
     let figures = figures("master killed, replica behind", &history, MAX, 0);
     assert_eq!(figures, [0, 0]);
     let pause_ms = history.longest_pause_ms();
@@ -164,10 +166,10 @@ fn masters_that_hand_over_under_load_cost_nothing() {
     let Some(mut nodes) = Nodes::start() else { return };
     let history = failing(&mut nodes, "learn=\"500ms\"", hour(MAX), |nodes, load| {
         let (master, _) = ledger(nodes);
-        // There and back, and nothing that was written is lost.
+        // The master hands over and gets its slots back, without the loss of a write.
         nodes.hand_over(master + MASTERS);
         wait_for_answers(load, 200);
-        // The other masters vote for a place once in two node timeouts.
+        // The other masters vote for a replica once in two node timeouts.
         thread::sleep(Duration::from_secs(2));
         nodes.hand_over(master);
         wait_for_answers(load, 200);
@@ -247,7 +249,7 @@ fn a_library_that_finds_no_memory_is_named_and_loaded_when_there_is_some() {
     assert_eq!([over, under], [0, 0]);
 }
 
-/// Businesses of each `on-down`, with a window and without one.
+/// Businesses of each `on-down`, with and without a window.
 fn on_downs() -> Vec<(&'static str, Shared)> {
     let limits = ["policy=\"interval\" interval=\"1h\"", "policy=\"total\""];
     let of = |on_down, limit| {
@@ -262,8 +264,8 @@ fn on_downs() -> Vec<(&'static str, Shared)> {
 
 const CUT_OFF_MAX: u64 = 600;
 
-/// What so many hosts that were cut off for ten seconds have cost: they allow themselves what
-/// `on-down` says, each once, and when they reach the cluster again nothing is missing.
+/// Checks the cost of hosts that were cut off for ten seconds: each admits once what `on-down`
+/// says, and nothing is missing when they reach the cluster again.
 #[track_caller]
 fn check_cut_off(what: &str, histories: &[History], hosts: u64) {
     for ((on_down, shared), history) in on_downs().iter().zip(histories) {
@@ -276,7 +278,7 @@ fn check_cut_off(what: &str, histories: &[History], hosts: u64) {
         let [over, under] = figures(&what, history, CUT_OFF_MAX, bound);
         assert!(over <= bound, "{what}");
         assert_eq!(under, 0, "{what}");
-        // What the hosts allow themselves is used.
+        // The hosts have used what they allow themselves.
         assert!(bound == 0 || over > 0, "{what}");
     }
 }

@@ -1,5 +1,5 @@
-//! Requests that wait for leases in real servers, while the cluster stands still: bounds, order,
-//! and processes that are replaced, stopped or killed meanwhile.
+//! Requests that wait for leases in real servers while the cluster stands still: bounds, order, and
+//! processes that are replaced, stopped or killed meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use super::nodes::{MASTERS, NodeOptions, Nodes};
 use super::outages::wait_for_answers;
 use crate::common::{Client, Server, Settings, Setup, is_alive, text, wait_until};
 
-/// Three masters; one that stands still for a while is not given up.
+/// Three masters that are not considered failed while they stand still.
 fn nodes() -> Option<Nodes> {
     let arguments = vec!["--cluster-node-timeout".to_owned(), "60000".to_owned()];
     Nodes::masters_alone_with(NodeOptions { arguments, ..NodeOptions::default() })
@@ -26,10 +26,10 @@ fn go_on(nodes: &Nodes) {
     (0..MASTERS).for_each(|i| nodes.go_on(i));
 }
 
-/// Longer than an item may wait, so that no courier gives the cluster up before.
+/// The timeout is longer than an item may wait, so no courier gives the cluster up before.
 const CLUSTER: &str = "timeout=\"1500ms\" learn=\"1s\"";
 
-/// Requests of a host that wait now.
+/// The requests that wait in a host now.
 fn parked(setup: &Setup) -> u64 {
     let Ok(runtime) = Runtime::open(&setup.path("data")) else { return 0 };
     runtime.slots().iter().map(|slot| runtime.slot_counts(slot.slot).parked).sum()
@@ -75,8 +75,8 @@ fn drain(server: &mut Server<'_>) {
     assert!(server.wait().success(), "{}", server.setup.log());
 }
 
-/// One of two hosts has this happen to it while requests wait in both. Each was answered
-/// once or its connection closed, as [`Load`] sees; and exactly the maximum was admitted.
+/// Calls `happens` on one of two hosts while requests wait in both. Each request is answered once
+/// or its connection is closed, which [`Load`] checks, and exactly the maximum is admitted.
 #[track_caller]
 fn meanwhile(happens: fn(&mut Server<'_>)) {
     const MAX: u64 = 300;
@@ -90,7 +90,7 @@ fn meanwhile(happens: fn(&mut Server<'_>)) {
     let addresses = hosts.addresses();
     let mut load = Load::new(&addresses, shared.len(), Routing::None);
     load.clients = 12;
-    // Nobody has to give anything back first.
+    // No host has to return a lease first.
     load.quiet = Duration::from_secs(2);
     let histories = load.run(|load| {
         wait_for_answers(load, 60);
@@ -113,7 +113,7 @@ fn meanwhile(happens: fn(&mut Server<'_>)) {
     drop(servers);
 }
 
-/// No master serves any more, the first one or one that has followed it.
+/// Whether no master serves any more: neither the first one nor one that has followed it.
 fn is_over(server: &mut Server<'_>) -> bool {
     server.ended().is_some() && master(server.setup).is_none_or(|pid| !is_alive(pid))
 }
@@ -148,7 +148,7 @@ fn requests_wait_while_the_courier_is_killed() {
     meanwhile(kill_courier);
 }
 
-/// One host with one worker, which parks so many requests.
+/// One host with one worker, which parks up to `max_parked` requests.
 fn one_host(nodes: &Nodes, max_parked: u64) -> Hosts {
     let map = "<map>\
         <group name=\"default\" files=\"2\" key-nodes=\"64\" chain=\"8\" node-size=\"1024\"/>\
@@ -162,11 +162,11 @@ fn one_host(nodes: &Nodes, max_parked: u64) -> Hosts {
     hosts
 }
 
-/// An item that was sent so long ago, or later, has not waited for its time yet.
+/// Within this time an item cannot have waited for its whole `wait`.
 const SURELY: Duration = Duration::from_millis(900);
 
-/// Stops the cluster, sends, waits until so many requests wait, looks, and has the cluster go on.
-/// None if this machine was too busy for all that: then nothing is known of what was seen.
+/// Stops the cluster, sends, waits until `most` requests wait, looks, and continues the cluster.
+/// `None` if this machine was too slow for that: then the look proves nothing.
 fn in_time<T>(
     nodes: &Nodes,
     setup: &Setup,

@@ -1,5 +1,5 @@
-//! Reloads that change limits of a shared business, or move its group: the limits that stay keep
-//! their leases, and a lease goes to no other ledger.
+//! Reloads that change limits of a shared business, or move its group. Limits that stay keep their
+//! leases, and no lease is used for another ledger.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::common::{Client, Setup, text, wait_until};
 
 const MAX: u64 = 100;
 
-/// Limits of the business, and the elements between them.
+/// The text between two limits of a business.
 const BETWEEN: &str = "/><limit ";
 
 fn total() -> String {
@@ -27,20 +27,19 @@ fn of(limits: &[&str]) -> String {
     map(&[Shared::new(biz, &limits.join(BETWEEN))])
 }
 
-/// The map.xml of a business with these limits of so many keys. Records are as long as they have to
-/// be.
+/// The map.xml of a business with these limits and `keys` keys. Records are only as long as needed.
 fn sized(keys: u32, limits: &[&str]) -> String {
     let map = of(limits);
     let (from, to) = (map.find("<group").expect("a group"), map.find("  <biz").expect("a biz"));
     format!("{}<group name=\"default\" keys=\"{keys}\"/>\n{}", &map[..from], &map[to..])
 }
 
-/// File 0 of the group, and of what it moves to.
+/// File 0 of the group, and file 0 of the group that it moves to.
 fn files(setup: &Setup) -> [PathBuf; 2] {
     ["default.0.mmap", "default.0.next.mmap"].map(|name| setup.path("data").join(name))
 }
 
-/// Which file it is now.
+/// The inode of the group's file 0.
 fn inode(setup: &Setup) -> u64 {
     files(setup)[0].metadata().expect("a file").ino()
 }
@@ -152,7 +151,7 @@ fn an_older_copy_of_a_group_file_spends_nothing_twice() {
             charge(&mut Client::connect(setup.address), 1);
             admitted += 1;
         }
-        // It keeps its leases.
+        // A kill lets the server keep its leases.
         server.kill_all_and_wait();
         if !copy.exists() {
             std::fs::copy(&files(setup)[0], &copy).expect("copied");
@@ -175,10 +174,10 @@ fn a_limit_with_another_number_spends_nothing_of_its_ledger_before() {
     let _servers = hosts.start();
     let [one, other] = &hosts.setups[..] else { panic!("two hosts") };
     charge(&mut Client::connect(one.address), 1);
-    // In the records of keys nothing moves, but in the business all that follows does.
+    // The change moves nothing in the records of keys, but it does in the record of the business.
     let second = of(&["policy=\"count\" scope=\"biz\"", &total]);
     hosts.setups.iter().for_each(|setup| reload(setup, &second));
-    // The ledger of the second limit grants all to the host that asks.
+    // The ledger of the second limit grants everything to the host that asks.
     assert_eq!(spend_all(&[other.address]), MAX);
     assert_eq!(spend_all(&[one.address]), 0, "uses of the first limit's ledger");
 }

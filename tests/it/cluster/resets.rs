@@ -34,7 +34,7 @@ fn total(max: u64) -> Shared {
     Shared::new(biz, &format!("policy=\"total\" max=\"{max}\""))
 }
 
-/// Resets a business by the admin plane of a host; the status of the answer.
+/// Resets a business through the admin plane of a host. Returns the status.
 fn try_reset(setup: &Setup, biz: &str) -> u16 {
     let path = setup.path("admin.sock");
     wait_until("the admin plane listens", || UnixStream::connect(&path).ok());
@@ -67,12 +67,12 @@ fn epoch_key(biz: u32) -> String {
     format!("frs:{{{NAME}}}:epoch:{biz}")
 }
 
-/// Runs a command on the node that serves its key.
+/// Runs a command on the node that serves the command's key.
 fn ask<T: redis::FromRedisValue>(nodes: &Nodes, command: &redis::Cmd) -> T {
     (0..3).find_map(|i| nodes.try_ask(i, command)).expect("one of them serves it")
 }
 
-/// What the ledgers of a biz have granted under an epoch.
+/// The uses that the ledgers of a biz have granted under an epoch.
 fn granted(nodes: &Nodes, biz: u32, epoch: u64) -> Vec<u64> {
     let pattern = format!("frs:{{{NAME}:{biz}:*}}:*:{epoch}");
     let of = |i| {
@@ -103,7 +103,7 @@ fn the_other_machine_follows_a_reset_while_clients_use_both() {
         let told = Instant::now();
         wait_for_epoch(&hosts.setups[1], 2001, 1);
         took = told.elapsed();
-        // No transaction under the generation before ends from now on.
+        // From now on no transaction commits under the generation before.
         followed_ms = now_ms();
         load.spend();
     });
@@ -121,7 +121,7 @@ fn the_other_machine_follows_a_reset_while_clients_use_both() {
     let changes = std::fs::read_to_string(hosts.setups[1].path("data/changes.log"));
     let follows = "\"who\":\"cluster\",\"what\":\"reset\",\"target\":\"b0\"";
     assert_eq!(changes.expect("a log").matches(follows).count(), 1);
-    // The other business is not meant.
+    // The other business is not affected.
     assert_eq!(histories[1].admitted.len(), 300);
     assert_eq!(epoch(&hosts.setups[1], 2002), 0);
     assert!(granted(&nodes, 2002, 1).is_empty());
@@ -147,7 +147,7 @@ fn a_machine_that_was_away_follows_and_two_resets_at_once_end_as_one_number() {
     drop(servers.pop());
     reset(&hosts.setups[0], "b0");
     wait_for_epoch(&hosts.setups[1], 2001, 1);
-    // The one that is away has spent its part, and knows nothing of the reset.
+    // The absent machine has spent its part, and does not know of the reset.
     servers.push(hosts.setups[2].start());
     let begun = Instant::now();
     wait_for_epoch(&hosts.setups[2], 2001, 1);
@@ -170,7 +170,7 @@ fn a_machine_that_was_away_follows_and_two_resets_at_once_end_as_one_number() {
         assert!(end <= before + 2, "{before} to {end}");
     }
     assert_eq!(spend(&[0, 1, 2]), MAX, "under the last epoch");
-    // Each follows the other while it is reset itself, over the bounds of blocks as well.
+    // Each machine follows the other's resets during its own, also across blocks of epochs.
     let before = epoch(&hosts.setups[0], 2001);
     let storm = |setup| (0..150).map(|_| try_reset(setup, "b0")).collect::<Vec<_>>();
     let statuses = thread::scope(|scope| {
@@ -222,7 +222,7 @@ fn three_hundred_resets_in_a_row_revive_nothing() {
     for (host, setup) in hosts.setups.iter().enumerate() {
         wait_for_epoch(setup, 2001, 300);
         assert_eq!(used(host, "b0", "first"), "0", "host {host}");
-        // With the low bits of 44, and of what comes.
+        // Epoch 300 has the same low 8 bits as 44, and as 556 later.
         charge(host, "second");
     }
     servers[1].kill_all_and_wait();
@@ -239,7 +239,7 @@ fn three_hundred_resets_in_a_row_revive_nothing() {
         }
         assert_eq!(used(host, "alone", "k"), "3");
     }
-    // What is not shared is reset where it is asked.
+    // A business that is not shared is reset only on the machine that is asked.
     reset(&hosts.setups[0], "alone");
     reset(&hosts.setups[0], "b0");
     wait_for_epoch(&hosts.setups[1], 2001, 557);
@@ -273,7 +273,7 @@ fn what_is_no_epoch_is_named_once_and_not_followed() {
     wait_until("all are named", || {
         all().all(|(setup, biz)| complaints(setup, biz) > 0).then_some(())
     });
-    // Each second it is heard again.
+    // The machine reads it again each second.
     reset(one, "b1");
     reset(one, "b0");
     thread::sleep(Duration::from_millis(2500));
@@ -282,7 +282,7 @@ fn what_is_no_epoch_is_named_once_and_not_followed() {
     }
     assert_eq!([2001, 2002].map(|biz| epoch(other, biz)), [1, 0]);
     assert_eq!([2001, 2002].map(|biz| epoch(one, biz)), [2, 1]);
-    // Once it is removed, what a machine knows stands there.
+    // Once the wrong value is removed, a machine stores its own epoch.
     for (biz, expected) in [(2001, 2), (2002, 1)] {
         ask::<u64>(&nodes, cmd("DEL").arg(epoch_key(biz)));
         wait_for_epoch(other, biz, expected);
@@ -314,7 +314,7 @@ fn a_machine_that_does_not_reach_the_cluster_resets_itself_and_tells_of_it_later
         answer.attribute("used").expect("a verdict").to_owned()
     };
     assert_eq!(used(one), "0");
-    // The other one looks each second.
+    // The other machine looks each second.
     thread::sleep(Duration::from_millis(2_500));
     assert_eq!(ask::<Option<u64>>(&nodes, cmd("GET").arg(epoch_key(2001))).unwrap_or(0), 0);
     assert_eq!((epoch(other, 2001), used(other)), (0, MAX.to_string()));

@@ -1,5 +1,5 @@
-//! `tools/cluster`: three masters and three replicas of Redis, and three frs over them, by one
-//! command.
+//! `tools/cluster`: one command starts three masters and three replicas of Redis, and three frs
+//! over them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use super::nodes;
 use crate::common::{Client, needs, text};
 
-/// Where the script has frs.
+/// The ports of frs in the script.
 const HOSTS: [u16; 3] = [7621, 7622, 7623];
 
 fn tool(dir: &Path, what: &str) -> Output {
@@ -18,7 +18,7 @@ fn tool(dir: &Path, what: &str) -> Output {
     command.output().expect("the script runs")
 }
 
-/// Stops everything, also where the test fails.
+/// Stops everything, also if the test fails.
 struct Stops<'a>(&'a Path);
 
 impl Drop for Stops<'_> {
@@ -39,7 +39,7 @@ fn one_command_starts_a_cluster_whose_machines_share_limits() {
     }
     let dir = tempfile::tempdir().expect("a directory");
     let stops = Stops(dir.path());
-    // It is safe to repeat.
+    // A second start changes nothing.
     for _ in 0..2 {
         let started = tool(dir.path(), "start");
         let said = text(&started.stdout);

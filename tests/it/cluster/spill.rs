@@ -1,11 +1,11 @@
-//! Groups with less room than their keys need: what is in use goes to the cluster, and comes back.
+//! Groups with less room than their keys need: records in use go to the cluster, and come back.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use frs_store::counter::SpillResult;
+use frs_cluster::figures::{ClusterSums, SpillResult};
 use frs_store::{GroupCounter, Runtime};
 use nix::sys::signal::{Signal, kill};
 
@@ -14,12 +14,12 @@ use super::nodes::Nodes;
 use crate::common::{Client, Setup, wait_until};
 
 const MAX: u64 = 20;
-/// Twice as many as the group has nodes.
+/// Twice as many keys as the group has nodes.
 const KEYS: usize = 64;
 
 const TOTAL: &str = "policy=\"total\"";
 
-/// A host whose keys may each be used MAX times. `group` are more attributes of its `<group>`.
+/// A host whose keys may each be used MAX times. `group` holds further attributes of its `<group>`.
 fn host(nodes: &Nodes, timeout: &str, limit: &str, group: &str) -> Hosts {
     let map = format!(
         "<map><group name=\"g\" files=\"1\" key-nodes=\"4\" chain=\"8\" node-size=\"512\" \
@@ -32,19 +32,19 @@ fn host(nodes: &Nodes, timeout: &str, limit: &str, group: &str) -> Hosts {
 #[derive(Debug, Default, Clone, Copy)]
 struct Uses {
     admitted: u64,
-    /// Without an answer.
+    /// Uses without an answer.
     unknown: u64,
-    /// Refused after the last use was admitted.
+    /// Uses refused after the last use was admitted.
     refused: u64,
 }
 
 fn spills(setup: &Setup) -> [u64; 5] {
     let runtime = Runtime::open(&setup.path("data")).expect("a server");
-    let sums = runtime.sums().cluster;
+    let sums = ClusterSums::of(&runtime.sums().extension);
     SpillResult::ALL.map(|result| sums.spills(result))
 }
 
-/// Uses all keys up from four clients while `act` goes on, and some more after that.
+/// Uses all keys up from four clients while `act` runs, and for some time after that.
 fn use_up(setup: &Setup, act: impl FnOnce()) -> Vec<Uses> {
     let address = setup.address;
     let uses = Mutex::new(vec![Uses::default(); KEYS]);
@@ -63,7 +63,7 @@ fn use_up(setup: &Setup, act: impl FnOnce()) -> Vec<Uses> {
             match answer {
                 Ok(answer) if answer.status == 200 => of_key.admitted += 1,
                 Ok(answer) if answer.status == 429 => of_key.refused += 1,
-                // It may be in the cluster, which did not answer in time.
+                // The record may be in the cluster, which did not answer in time.
                 Ok(answer) => assert_eq!(answer.status, 503, "{answer:?}"),
                 Err(_) => {
                     of_key.unknown += 1;
@@ -78,7 +78,7 @@ fn use_up(setup: &Setup, act: impl FnOnce()) -> Vec<Uses> {
             scope.spawn(move || client(seed));
         });
         act();
-        // Each is asked for again and again: one that was forgotten would be admitted.
+        // Each key is used again and again: a forgotten key would be admitted.
         let begun = uses.lock().expect("no client fails").clone();
         wait_until("all keys are refused", || {
             let uses = uses.lock().expect("no client fails");
@@ -126,7 +126,7 @@ fn a_group_too_small_by_half_forgets_no_key() {
 #[test]
 fn nor_where_workers_and_couriers_are_killed_meanwhile() {
     let Some(nodes) = Nodes::start() else { return };
-    // Items wait for less than a courier takes to come back.
+    // Items wait for a shorter time than a courier takes to come back.
     let hosts = host(&nodes, "50ms", TOTAL, "");
     let servers = hosts.start();
     let uses = use_up(&hosts.setups[0], || {

@@ -1,4 +1,5 @@
-//! Limits that refuse nothing: after a load all hosts know the same sum, and nobody waits for them.
+//! Limits that refuse nothing: after a load all hosts know the same sum, and no request waits for
+//! them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -40,7 +41,7 @@ fn query(client: &mut Client, biz: &str) -> Item {
     answer.items.into_iter().next().expect("an item")
 }
 
-/// What each limit has used.
+/// The uses of each limit.
 fn used(client: &mut Client, biz: &str) -> Vec<u64> {
     query(client, biz).limits.iter().filter_map(|limit| limit.number("used")).collect()
 }
@@ -91,10 +92,10 @@ fn all_hosts_come_to_know_the_sum_though_couriers_are_killed() {
     assert!(known, "{mixed} and {told} were admitted, hosts know {all:?}");
     let shown = hosts.setups.iter().map(|setup| told_shown(setup, told)).sum::<u64>();
     assert_eq!(shown, told, "what each has told");
-    // The program that shows it may have been built first: the server has closed idle connections.
+    // frs-inspect may have been built first, and the server has closed idle connections meanwhile.
     for server in &servers {
         let client = &mut server.client();
-        // Each host alone has admitted less than that.
+        // Each host alone has admitted fewer uses.
         let item = query(client, "told");
         item.expect(&format!("action=captcha limited=false shared=true used={told}"));
         let answer = client.get("/update?biz=told&key=k");
@@ -102,7 +103,8 @@ fn all_hosts_come_to_know_the_sum_though_couriers_are_killed() {
     }
 }
 
-/// What a record shows that its host has told of the count; the others have used the rest.
+/// The uses of the count that this host's record shows as reported. The other hosts have used the
+/// rest.
 fn told_shown(setup: &Setup, all: u64) -> u64 {
     let dumped = setup.inspect(&["dump", "data", "--biz", "told", "--format", "json"]);
     let dumped: Value = serde_json::from_slice(&dumped.stdout).expect("JSON");
@@ -166,7 +168,7 @@ fn nothing_waits_while_the_cluster_is_stopped_and_the_sum_comes_after_it() {
     }
 }
 
-/// Uses of each limit of a host, one after the other. None of them waits.
+/// Uses each limit of a host `count` times, one after the other. No use waits.
 fn charge(client: &mut Client, count: u64) {
     (0..count).for_each(|_| client.charge("told", "k", 1));
 }
@@ -196,10 +198,10 @@ fn sums_of_what_refuses_nothing_outlive_a_cluster_that_is_emptied() {
             sum += count;
         }
         wait_for_sum(&mut clients, sum);
-        // The second time right after the first uses of all since.
+        // The second flush comes right after the first uses since the one before.
         (0..MASTERS).for_each(|i| nodes.flush_all(i));
     }
-    // Each has to be told once more, by its own part: no answer brings a sum that is not there.
+    // Each host has to report its own part once more, because no answer restores a lost sum.
     clients.iter_mut().for_each(|client| charge(client, 1));
     wait_for_sum(&mut clients, sum + 3);
     let of_limits = nodes.granted(1).uses;
@@ -229,7 +231,7 @@ fn a_lost_machine_takes_no_more_of_a_sum_than_it_had_not_told() {
     nodes.wait_until_whole();
     clients.remove(0);
     clients.iter_mut().for_each(|client| charge(client, LATER));
-    // A message may have been on its way.
+    // The last message may have arrived.
     let least = TOLD + 3 + 2 * LATER;
     let mut known = Vec::new();
     let is_known = wait_until_or(BOUND, || {

@@ -1,8 +1,8 @@
-//! A wall that parts one node of a cluster, and the hosts that are beside it, from everybody else.
+//! A wall that parts one node of a cluster, and the hosts beside it, from the rest.
 //!
-//! Every node has two doors, for clients and for the bus, and tells the others and the hosts these
-//! addresses in place of its own. A door knows who comes: a node by the address that it binds, a
-//! host beside the node by the user that it logs in as.
+//! Every node has two doors, for clients and for the bus, and announces these addresses in place of
+//! its own. A door knows each caller: a node by the address that it binds, a host beside the node
+//! by the user that it logs in as.
 //!
 //! Invariant: while the wall stands no connection goes through it.
 
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-/// The user of hosts that are on the side of the parted node.
+/// The user of hosts on the side of the parted node.
 pub const BESIDE: &str = "beside";
 
 /// The doors of a cluster, and the wall between them if it stands.
@@ -27,7 +27,7 @@ struct State {
     has_ended: bool,
 }
 
-/// Who comes to a door.
+/// The caller at a door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum From {
     Node(usize),
@@ -35,7 +35,7 @@ enum From {
     Other,
 }
 
-/// Two ends of a connection to a node.
+/// Both ends of a connection to a node.
 struct Passage {
     from: From,
     to: usize,
@@ -63,7 +63,7 @@ impl Wall {
         self.0.lock().expect("no door fails")
     }
 
-    /// An address that leads to a port of a node.
+    /// Opens an address that leads to a port of a node.
     pub fn door(&self, node: usize, port: SocketAddr) -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bound");
         let door = listener.local_addr().expect("bound");
@@ -81,7 +81,7 @@ impl Wall {
         door
     }
 
-    /// Leads a connection to a node, if it may go there.
+    /// Connects a caller to a node, unless the wall is between them.
     fn lead(&self, mut come: TcpStream, to: usize, port: SocketAddr) -> Option<()> {
         let mut said = [0; 16 << 10];
         come.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
@@ -118,7 +118,7 @@ impl Wall {
         closed.for_each(Passage::close);
     }
 
-    /// Lets everybody through again.
+    /// Removes the wall.
     pub fn lower(&self) {
         self.state().parted = None;
     }
@@ -128,7 +128,7 @@ impl Wall {
         let mut state = self.state();
         state.has_ended = true;
         state.open.drain(..).for_each(Passage::close);
-        // Who accepts there sees it.
+        // Wakes the thread that accepts at each door, so that it ends.
         state.doors.drain(..).for_each(|door| drop(TcpStream::connect(door)));
     }
 }

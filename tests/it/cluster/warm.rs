@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use frs_cluster::figures::ClusterState;
+use frs_cluster::warm::{WarmCall, WarmMessage};
 use frs_engine::Role;
-use frs_server::courier::warm::{WarmCall, WarmMessage};
 use frs_store::Runtime;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -29,15 +30,15 @@ fn map(limit: &str) -> String {
     )
 }
 
-/// Since when the cluster has all that had changed before on this host.
+/// The time up to which the cluster has all changes of this host.
 fn kept_since_ms(setup: &Setup) -> Option<u64> {
     let runtime = Runtime::open(&setup.path("data")).ok()?;
     let slots = runtime.slots();
-    let slot = slots.iter().find(|slot| slot.role == Role::Courier as u32)?.slot;
-    runtime.cluster_state(slot).kept_since_ms
+    let slot = slots.iter().find(|slot| slot.role == Role::Cluster as u32)?.slot;
+    ClusterState::of(runtime.extension_of(slot)).kept_since_ms
 }
 
-/// Waits until the cluster has all that has changed on this host.
+/// Waits until the cluster has all changes of this host.
 fn wait_for_round(setup: &Setup) {
     let begun_ms = now_ms();
     wait_until("a round has carried all records", || {
@@ -52,11 +53,11 @@ fn used(client: &mut Client, key: &str) -> u64 {
 
 #[derive(Debug, Default, Clone)]
 struct Uses {
-    /// When each was admitted by the host that is lost.
+    /// The times of the uses that the lost host admitted.
     lost_ms: Vec<u64>,
-    /// Admitted by the other one.
+    /// The uses that the other host admitted.
     heir: u64,
-    /// Without an answer.
+    /// Uses without an answer.
     unknown: u64,
 }
 
@@ -66,7 +67,7 @@ fn a_machine_is_lost(limit: &str) {
     let hosts = Hosts::new(2, &nodes.seeds(), "timeout=\"500ms\"", &map(limit));
     let mut servers = hosts.start();
     let addresses = hosts.addresses();
-    // A key moves to the other host when its own does not answer: sticky routing.
+    // Sticky routing: a key moves to the other host when its own does not answer.
     let is_lost = AtomicBool::new(false);
     let stop = AtomicBool::new(false);
     let uses = Mutex::new(vec![Uses::default(); KEYS]);
@@ -165,7 +166,7 @@ fn a_key_that_moves_takes_its_record_along_and_is_forgotten_where_it_was() {
     assert_eq!([0; 4].map(|_| charge(&mut there)), [200; 4]);
     assert_eq!(used(&mut there, "k"), 7);
     wait_for_round(&hosts.setups[1]);
-    // What is still here is old: its next round is refused, and it is forgotten.
+    // The record here is old: its next round is rejected, and the record is dropped.
     assert_eq!((charge(&mut here), used(&mut here, "k")), (200, 4));
     wait_until("the record of the other machine is here", || {
         (used(&mut here, "k") == 7).then_some(())
@@ -204,14 +205,14 @@ fn a_ban_goes_to_a_machine_with_other_lifts_and_not_past_a_later_one() {
     let lifted_ms = now_ms();
     assert!(!is_banned(&mut there, "a"));
     assert!(!is_banned(&mut there, "b"), "it comes after the lift, and began before it");
-    // What begins within a second of the lift may have begun before it.
+    // A ban that begins within a second of the lift may have begun before it.
     wait_until("a second is over", || (now_ms() > lifted_ms + 1_100).then_some(()));
     ban(&mut here, "c");
     wait_for_round(&planes[0].setup);
     assert!(is_banned(&mut there, "c"), "a ban after both lifts");
 }
 
-/// Charges keys on one host, lets the cluster lose something, and takes the keys over.
+/// Charges keys on one host, calls `lose`, and takes the keys over on the other host.
 #[track_caller]
 fn the_cluster_loses(lose: impl FnOnce(&mut Nodes, &Hosts)) {
     let Some(mut nodes) = Nodes::start() else { return };
@@ -248,7 +249,7 @@ fn records_are_carried_again_to_a_cluster_that_has_lost_them() {
 #[test]
 fn a_new_master_without_the_last_writes_has_them_after_a_round() {
     the_cluster_loses(|nodes, hosts| {
-        // Its replica is stopped, empty, and becomes the master.
+        // The replica, stopped and empty, becomes the master.
         nodes.flush_all(0);
         nodes.cut_replicas(0);
         nodes.kill(0);
@@ -264,11 +265,11 @@ fn a_new_master_without_the_last_writes_has_them_after_a_round() {
 #[test]
 fn couriers_that_are_killed_lose_no_record() {
     the_cluster_loses(|nodes, hosts| {
-        // What it has carried is forgotten with it, and carried again.
+        // A courier's knowledge of carried records dies with it, so all are carried again.
         let courier = || {
             let runtime = Runtime::open(&hosts.setups[0].path("data")).expect("a server");
             let slots = runtime.slots();
-            slots.iter().find(|slot| slot.role == Role::Courier as u32).map(|slot| slot.pid)
+            slots.iter().find(|slot| slot.role == Role::Cluster as u32).map(|slot| slot.pid)
         };
         let killed = wait_until("a courier", courier);
         kill(Pid::from_raw(killed as i32), Signal::SIGKILL).expect("killed");
@@ -302,7 +303,7 @@ fn a_record_belongs_to_the_host_that_fetched_it_last() {
     let Some(nodes) = Nodes::start() else { return };
     let _library = host::Host::start(&host::conf(nodes.seeds()));
     let key = "frs:{test:1:-}:warm";
-    let at = Nodes::first_master(frs_server::courier::name::slot(key.as_bytes()));
+    let at = Nodes::first_master(frs_cluster::name::slot(key.as_bytes()));
     let mut connection = nodes.connect(at);
     let mut ask = |host: u64, version: u64, call: WarmCall| {
         let message = WarmMessage { id: 0, key: key.to_owned(), host, version, call };
@@ -326,17 +327,18 @@ fn a_record_belongs_to_the_host_that_fetched_it_last() {
     let put = |bytes: &str, life_ms: u64| call(bytes, life_ms, false);
     assert_eq!(ask(1, 1, WarmCall::Fetch), "Nothing");
     assert_eq!(ask(1, 5, put("a", 0)), "Kept");
-    // Late, and twice; a version beyond what a double holds.
+    // A late put, a repeated put, and a version beyond 2^53.
     assert_eq!([ask(1, 4, put("b", 0)), ask(1, 5, put("b", 0))], ["Old", "Old"]);
     let far = 1 << 60;
     assert_eq!([ask(1, far + 1, put("c", 0)), ask(1, far, put("d", 0))], ["Kept", "Old"]);
-    // Another host takes it over: with any version, since those are its own.
+    // Another host takes the record over with any version, because versions are compared within a
+    // host only.
     assert_eq!(ask(2, 1, put("x", 0)), "Moved");
     assert_eq!(ask(2, 2, WarmCall::Fetch), "c");
     assert_eq!(ask(1, far + 9, put("y", 0)), "Moved");
     assert_eq!([ask(2, 1, put("late", 0)), ask(2, 3, put("e", 0))], ["Old", "Kept"]);
     assert_eq!(ask(1, 9, WarmCall::Fetch), "e");
-    // A life that ends.
+    // A record with a lifetime.
     assert_eq!(ask(1, 10, put("f", 50)), "Kept");
     assert_eq!(ask(1, 11, put("g", 0)), "Kept", "forever again");
     thread::sleep(Duration::from_millis(100));
@@ -344,7 +346,8 @@ fn a_record_belongs_to_the_host_that_fetched_it_last() {
     assert_eq!(ask(1, 13, put("h", 20)), "Kept");
     thread::sleep(Duration::from_millis(100));
     assert_eq!(ask(1, 14, WarmCall::Fetch), "Nothing");
-    // One that is spilled takes over, and what was fetched is deleted, but not a later one.
+    // A spilled record is put without a fetch. A drop deletes the fetched version, but not a later
+    // one.
     assert_eq!([ask(1, 20, put("i", 0)), ask(2, 3, put("j", 0))], ["Kept", "Moved"]);
     assert_eq!([ask(2, 4, call("k", 0, true)), ask(2, 4, call("l", 0, true))], ["Kept", "Old"]);
     assert_eq!(ask(2, 5, WarmCall::Fetch), "k");
@@ -355,12 +358,12 @@ fn a_record_belongs_to_the_host_that_fetched_it_last() {
     assert_eq!(ask(2, 10, WarmCall::Fetch), "m", "late");
     ask(2, 11, WarmCall::Drop);
     assert_eq!(ask(2, 12, WarmCall::Fetch), "Nothing");
-    // A question that comes late does not help an old deletion to what was put since.
+    // A late fetch does not let an old drop delete a later put.
     assert_eq!(ask(2, 20, call("n", 0, true)), "Kept");
     assert_eq!(ask(2, 15, WarmCall::Fetch), "n");
     ask(2, 16, WarmCall::Drop);
     assert_eq!(ask(2, 21, WarmCall::Fetch), "n");
-    // An empty one deletes what is there, unless it is late.
+    // An empty put deletes the record, unless it is late.
     assert_eq!([ask(1, 1, call("", 0, false)), ask(2, 20, call("", 0, true))], ["Moved", "Old"]);
     assert_eq!(ask(1, 1, call("", 0, true)), "Kept");
     assert_eq!(ask(1, 2, WarmCall::Fetch), "Nothing");

@@ -1,4 +1,4 @@
-//! The windows that ledgers open, as a test sees them in the cluster while hosts use it.
+//! The windows that ledgers open, watched in the cluster while hosts use it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use redis::{Connection, cmd};
 use super::history::Window;
 use super::nodes::NAME;
 
-/// Starts of windows, by business.
+/// The starts of windows, by business.
 #[derive(Debug, Default)]
 pub struct Windows {
     starts: Mutex<BTreeMap<usize, BTreeSet<u64>>>,
@@ -19,7 +19,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Looks at all ledgers of the businesses b0, b1, … until [`Windows::stop`].
+    /// Watches all ledgers of the businesses b0, b1, … until [`Windows::stop`].
     pub fn watch(&self, masters: &[ClusterNode], bizs: usize) {
         let connect = |address: &ClusterNode| -> Option<Connection> {
             let client = redis::Client::open(format!("redis://{address}")).ok()?;
@@ -53,7 +53,7 @@ impl Windows {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// The windows of a business, each of this length.
+    /// The windows of a business, each of length `interval_ms`.
     pub fn of(&self, biz: usize, interval_ms: u64) -> Vec<Window> {
         let starts = self.starts.lock().expect("no panic");
         let of = |&start_ms: &u64| Window { start_ms, end_ms: start_ms + interval_ms };

@@ -1,4 +1,4 @@
-//! The C library, installed, and programs compiled against it.
+//! The installed C library, and programs compiled against it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -40,13 +40,13 @@ impl Installed {
         command
     }
 
-    /// Compiles a C program; none if there is no compiler.
+    /// Compiles a C program. `None` if there is no compiler.
     #[track_caller]
     pub fn compile(&self, source: &Path, name: &str) -> Option<PathBuf> {
         self.compile_with(source, name, &["-lfrs", "-lpthread"])
     }
 
-    /// Compiles a C program with these libraries; none if there is no compiler.
+    /// Compiles a C program with these libraries. `None` if there is no compiler.
     #[track_caller]
     pub fn compile_with(&self, source: &Path, name: &str, libraries: &[&str]) -> Option<PathBuf> {
         let program = self.path(name);

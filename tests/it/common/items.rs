@@ -1,7 +1,7 @@
 //! Requests of many items and their answers: documents sent by POST, answers as named values.
 //!
-//! Answers are read strictly: a document that is not XML (or JSON), or not of the shape that the
-//! contract gives, fails the test.
+//! Answers are read strictly: a document that is not XML (or JSON), or does not have the documented
+//! shape, fails the test.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,7 +20,7 @@ pub struct Values(pub BTreeMap<String, String>);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Item {
     pub values: Values,
-    /// With detail: the values of each limit.
+    /// The values of each limit, if the request asked for detail.
     pub limits: Vec<Values>,
 }
 
@@ -74,14 +74,14 @@ impl Item {
 }
 
 impl Response {
-    /// The request was not refused as a whole, and each item fits these words.
+    /// Checks that the request was not refused as a whole, and that each item fits its words.
     #[track_caller]
     pub fn expect(&self, items: &[&str]) {
         assert!(!self.refused, "{self:?}");
         self.expect_items(items);
     }
 
-    /// The request was refused as a whole, and each item fits these words.
+    /// Checks that the request was refused as a whole, and that each item fits its words.
     #[track_caller]
     pub fn expect_refused(&self, items: &[&str]) {
         assert!(self.refused, "{self:?}");
@@ -102,7 +102,7 @@ pub fn post(client: &mut Client, path: &str, document: &str) -> Response {
     try_post(client, path, document).unwrap_or_else(|error| panic!("POST {path}: {error}"))
 }
 
-/// As [`post`], but the server may be killed meanwhile: then there is no answer.
+/// As [`post`], but fails if the server is killed meanwhile.
 pub fn try_post(client: &mut Client, path: &str, document: &str) -> std::io::Result<Response> {
     let answer = try_post_unread(client, path, document)?;
     Ok(if is_json(document) { read_json(&answer) } else { read_xml(&answer) })
@@ -112,7 +112,7 @@ fn is_json(document: &str) -> bool {
     document.trim_start().starts_with('{')
 }
 
-/// As [`try_post`], with an answer that may be no document.
+/// As [`try_post`], but the answer need not be a document.
 pub fn try_post_unread(client: &mut Client, path: &str, document: &str) -> std::io::Result<Answer> {
     let kind = if is_json(document) { "application/json" } else { "application/xml" };
     let fields = format!("Content-Type: {kind}\r\nContent-Length: {}", document.len());
@@ -121,7 +121,7 @@ pub fn try_post_unread(client: &mut Client, path: &str, document: &str) -> std::
     client.try_answer()
 }
 
-/// GET: the answer to the one item, whatever its status.
+/// GETs the answer to one item, with any status.
 pub fn get(client: &mut Client, target: &str) -> Response {
     read_xml(&client.get(target))
 }

@@ -9,9 +9,9 @@ use super::{Client, wait_until};
 
 pub const CLIENTS: usize = 6;
 
-/// Runs clients while `act` runs. Each charges its own key of `plenty`, `load0` and so on, without
-/// a pause. Returns how many requests of each were answered. Half of the clients connect again for
-/// each request. A request that fails, fails the test.
+/// Runs clients while `act` runs. Each client charges its own key of `plenty` (`load0`, …) without
+/// a pause. Half of the clients reconnect for each request. A failed request fails the test.
+/// Returns the number of answers that each client received.
 pub fn under_load(address: SocketAddr, act: impl FnOnce(&AtomicU64)) -> Vec<u64> {
     let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {

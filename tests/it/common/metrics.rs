@@ -1,5 +1,5 @@
-//! The metrics of a server as a scrape has them, and as the table of docs/operations.md describes
-//! them.
+//! The metrics of a server: as a scrape shows them, and as the table of docs/operations.md
+//! describes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -8,16 +8,16 @@ use std::process::{Command, Stdio};
 
 use super::needs;
 
-/// The labels of a metric, each with its values; with none if they are not listed.
+/// The labels of a metric, each with its values. No values: they are not listed.
 pub type Labels = BTreeMap<String, BTreeSet<String>>;
 
-/// What a histogram's samples are called besides its name.
+/// The suffixes of a histogram's samples.
 const PARTS: [&str; 3] = ["_bucket", "_sum", "_count"];
 
 /// A metric of a scrape.
 pub struct Family {
     pub kind: String,
-    /// The labels of its samples. None: it has no sample.
+    /// The labels of its samples. `None` if it has no sample.
     pub labels: Option<Labels>,
 }
 
@@ -88,7 +88,7 @@ fn labels_of_cell(cell: &str) -> Labels {
     labels.map(|(label, values)| (label.trim_matches('`').to_owned(), values)).collect()
 }
 
-/// Runs promtool in a folder, which finds nothing to say of what it reads.
+/// Runs promtool in a folder. It must report nothing.
 #[track_caller]
 pub fn promtool(dir: &Path, arguments: &[&str], input: &str) {
     let mut command = Command::new("promtool");

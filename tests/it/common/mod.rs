@@ -47,7 +47,7 @@ pub struct Settings {
     pub workers: u16,
     /// The attributes of `<http>`.
     pub http: String,
-    /// More elements.
+    /// Further elements.
     pub more: String,
 }
 
@@ -57,7 +57,7 @@ impl Default for Settings {
     }
 }
 
-/// A business with a time zone: the first calls read the database of zones.
+/// A business with a time zone. Its first call reads the time zone database.
 pub const ZONED_MAP: &str = r#"<map>
   <group name="default" files="2" key-nodes="64" chain="8" node-size="192"/>
   <biz id="1" name="plenty" key="string">
@@ -119,12 +119,13 @@ impl Setup {
             .filter(|line| line.starts_with(role) && !line.ends_with("dead"))
             .filter_map(|line| line.split("process ").nth(1)?.split(',').next())
             .filter_map(|pid| pid.parse().ok().map(Pid::from_raw))
-            // While the slot of a dead process is recovered, frs counts it as alive.
+            // While the slot of a dead process is recovered, `frs status` reports the process as
+            // alive.
             .filter(|&pid| is_alive(pid))
             .collect()
     }
 
-    /// Runs an frs command to its end. One that serves instead is killed, so that the test fails.
+    /// Runs an frs command to its end. A command that serves instead is killed, so the test fails.
     pub fn frs(&self, arguments: &[&str]) -> Output {
         let mut command = frs_in(self.dir.path());
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -166,7 +167,7 @@ impl Setup {
         self.spawn(&mut command).ready()
     }
 
-    /// As [`Setup::start`], where what is lost may be lost.
+    /// As [`Setup::start`], but the server may start without lost data.
     pub fn start_accepting_loss(&self) -> Server<'_> {
         self.spawn(frs_in(self.dir.path()).process_group(0).args(["serve", "--accept-loss"]))
             .ready()
@@ -257,7 +258,7 @@ impl Server<'_> {
         })
     }
 
-    /// The exit status of the master, if it has ended.
+    /// The exit status of the master, once it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("waited")
     }
@@ -273,8 +274,7 @@ impl Server<'_> {
         self.wait();
     }
 
-    /// As [`Self::kill_all`], and waits until all of them are gone: only then is no process
-    /// attached.
+    /// As [`Self::kill_all`], and waits until all processes are gone: only then none is attached.
     pub fn kill_all_and_wait(&mut self) {
         self.kill_all();
         let group = self.master();
@@ -292,13 +292,13 @@ impl Drop for Server<'_> {
     }
 }
 
-/// Looks until there is an answer. Panics if that takes too long.
+/// Calls `look` until it finds something. Panics after [`BOUND`].
 #[track_caller]
 pub fn wait_until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     try_wait(look).unwrap_or_else(|| panic!("waited too long until {what}"))
 }
 
-/// Looks until there is an answer. None: that took too long.
+/// Calls `look` until it finds something. `None` after [`BOUND`].
 pub fn try_wait<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::now();
     loop {
@@ -315,7 +315,7 @@ pub fn is_alive(pid: Pid) -> bool {
     Stat::of(&pid.to_string()).is_some_and(|stat| stat.state != "Z")
 }
 
-/// What the descriptors of a process are open on.
+/// The files that a process has open.
 pub fn descriptors(pid: Pid) -> std::io::Result<Vec<PathBuf>> {
     let all = std::fs::read_dir(format!("/proc/{pid}/fd"))?;
     Ok(all.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok()).collect())
@@ -360,7 +360,7 @@ impl Answer {
         self.head.to_ascii_lowercase().contains("connection: close")
     }
 
-    /// An attribute of the only item.
+    /// An attribute of a single item.
     pub fn attribute(&self, name: &str) -> Option<&str> {
         self.body.split(&format!(" {name}=\"")).nth(1)?.split('"').next()
     }
@@ -397,7 +397,7 @@ impl Client {
         self.try_get(target).unwrap_or_else(|error| panic!("GET {target}: {error}"))
     }
 
-    /// Charges a key of a business. The key must have room.
+    /// Charges a key of a business. The limit must admit the charge.
     #[track_caller]
     pub fn charge(&mut self, biz: &str, key: &str, count: u64) {
         let answer = self.get(&format!("/update?biz={biz}&key={key}&count={count}"));
@@ -422,7 +422,7 @@ impl Client {
             match self.stream.read(&mut room) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(read) => self.received.extend_from_slice(&room[..read]),
-                // A child that stops or continues may interrupt the call.
+                // A stopped or continued child may interrupt the call.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -443,7 +443,7 @@ impl Client {
         Some(Answer { status, head, body })
     }
 
-    /// Whether the server has closed the connection, once its output has been read.
+    /// Whether the server has closed the connection. Its output must have been read.
     pub fn is_closed(&mut self) -> bool {
         matches!(self.stream.read(&mut [0]), Ok(0))
     }

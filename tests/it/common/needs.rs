@@ -1,18 +1,18 @@
-//! Requirements of tests. If one is missing the test is skipped and reports its name. With
-//! FRS_REQUIRE_ALL=1 it fails instead.
+//! The requirements of tests. If a requirement is missing, the test is skipped and reports its
+//! name. With FRS_REQUIRE_ALL=1 the test fails instead.
 
 use std::io::ErrorKind;
 use std::process::{Child, Command, Output};
 
 pub use frs_base::testing::skip;
 
-/// Runs a program to its end; none if it is not installed.
+/// Runs a program to its end. `None` if it is not installed.
 #[track_caller]
 pub fn output(command: &mut Command) -> Option<Output> {
     installed(command.output(), command)
 }
 
-/// Starts a program; none if it is not installed.
+/// Starts a program. `None` if it is not installed.
 #[track_caller]
 pub fn spawn(command: &mut Command) -> Option<Child> {
     installed(command.spawn(), command)
@@ -29,8 +29,8 @@ fn installed<T>(result: std::io::Result<T>, command: &Command) -> Option<T> {
     }
 }
 
-/// The programs of a cluster's nodes: what FRS_REDIS names, or those that this machine has of Redis
-/// and Valkey. Where there is none, that is reported.
+/// The programs of a cluster's nodes: the one in FRS_REDIS, or those of Redis and Valkey on this
+/// machine. Reports a skip if there is none.
 #[track_caller]
 pub fn redis_servers() -> Vec<String> {
     let runs = |program: &String| {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::address::Reserved;
 use super::{Answer, BOUND, Client, Server, Settings, Setup, wait_until};
 
-/// The token for its srv.xml.
+/// The token of the admin plane.
 pub const TOKEN: &str = "a-token-of-the-tests-0123456789";
 
 /// All that a unix socket answers to a request before it closes.
@@ -70,7 +70,7 @@ impl Plane {
         ask(&mut self.client(), "GET", target, "", "").expect("an answer")
     }
 
-    /// The JSON of a GET that is answered 200.
+    /// The JSON of a GET, whose status must be 200.
     #[track_caller]
     pub fn json(&self, target: &str) -> Value {
         let accept = "Accept: application/json\r\n";
@@ -79,15 +79,15 @@ impl Plane {
         serde_json::from_str(&answer.body).expect("JSON")
     }
 
-    /// The value of a sample of the metrics, if it is there.
+    /// The value of a sample of the metrics, if the metrics have the sample.
     pub fn metric(&self, sample: &str) -> Option<u64> {
         let page = self.get("/metrics").body;
         let value = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
         value.map(|value| value.parse().unwrap_or_else(|_| panic!("{sample}: {value}")))
     }
 
-    /// Begins a move of the group to nodes of 192 bytes, and stops the master before it can end it:
-    /// all nodes move, and nobody hears of that before the caller lets the master continue.
+    /// Begins a move of the group to nodes of 192 bytes, and stops the master before it can end the
+    /// move. All nodes move, but no process learns of that until the caller continues the master.
     pub fn begin_move(&self, server: &Server<'_>) {
         let keeper = server.attached("keeper")[0];
         kill(keeper, Signal::SIGSTOP).expect("stopped");

@@ -1,21 +1,21 @@
-//! Power cuts: a file system on an image that loses what was not written back, and a machine that
-//! starts again.
+//! Power cuts: a file system on an image that loses all data not yet written back, and a machine
+//! that boots again.
 //!
 //! ```text
 //! let setup = Setup::new(&Settings::default());
 //! let Some(disk) = Disk::mount(FileSystem::Ext4, &setup.path("data")) else { return };
-//! let mut server = setup.start();       // its data directory is the disk
-//! disk.cut(&mut server);                // stop_writing, kill -9 of all, start_again
-//! let server = setup.start();           // another boot
+//! let mut server = setup.start();         // its data directory is the disk
+//! disk.cut(&mut server);                  // stop_writing, kill -9 of all, start_again
+//! let server = setup.start();             // another boot
 //! ```
 //!
 //! From [`Disk::stop_writing`] on nothing reaches the image: neither pages nor the journal, as if
-//! the power had failed. [`Disk::start_again`] mounts what the image holds, and makes every file of
-//! frs one of another boot. [`Disk::mount_image`] takes an image at any place, such as a sparse one
-//! on a file system that has no room for it: an error of that file system is one of the disk.
+//! the power had failed. [`Disk::start_again`] mounts the image, and marks every file of frs as one
+//! of another boot. [`Disk::mount_image`] takes an image anywhere, such as a sparse one on a file
+//! system without room for it. An error of that file system is then an error of the disk.
 //!
-//! Invariant: a disk is unmounted when it is dropped. Only root may mount one; without root, or
-//! without the programs, a test says that it is skipped.
+//! Invariant: a disk is unmounted when it is dropped. Only root may mount one. Without root, or
+//! without the programs, a test reports that it is skipped.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -24,10 +24,10 @@ use std::process::Command;
 use super::files::{GROUP_BOOT, RUNTIME_BOOT, RUNTIME_CRC, open, seal, store};
 use super::{Server, needs, wait_until};
 
-/// The least that mkfs.xfs accepts. Images are sparse.
+/// The least size that mkfs.xfs accepts. Images are sparse.
 const IMAGE_BYTES: u64 = 300 << 20;
 
-/// The kinds of disks that group files may be on.
+/// The file systems that group files may be on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileSystem {
     Ext4,
@@ -41,8 +41,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Makes a file system and mounts it at `at`, a directory that is made. Its image is beside it.
-    /// None, and the test says so: the machine cannot.
+    /// Makes a file system and mounts it at `at`, a new directory. The image is beside it. `None`
+    /// if the machine cannot do that; the test reports the reason.
     #[track_caller]
     pub fn mount(kind: FileSystem, at: &Path) -> Option<Disk> {
         let image = at.with_extension("image");
@@ -59,13 +59,13 @@ impl Disk {
             FileSystem::Xfs => "mkfs.xfs",
         });
         match kind {
-            // Blocks of a page, whole ones of which a test can take from the image.
+            // Blocks as large as a page, so that a test can remove whole blocks from the image.
             FileSystem::Ext4 => make.args(["-q", "-F", "-b", "4096"]),
             FileSystem::Xfs => make.args(["-q", "-f"]),
         };
         let made = needs::output(make.arg(image))?;
         assert!(made.status.success(), "{made:?}");
-        // What cuts the power, for either file system.
+        // xfs_io cuts the power of either file system.
         needs::output(Command::new("xfs_io").arg("-V"))?;
         let disk = Disk { at: at.to_owned(), image: image.to_owned() };
         if !disk.try_mount() {
@@ -81,16 +81,15 @@ impl Disk {
         output.is_ok_and(|output| output.status.success())
     }
 
-    /// Nothing reaches the image from here on: neither pages nor the journal.
+    /// Stops all writes to the image: of pages and of the journal.
     pub fn stop_writing(&self) {
-        // Without -f: what is in the journal's buffers is lost, too.
+        // Without -f the journal's buffers are lost too.
         let stopped = Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(&self.at).output();
         let stopped = stopped.expect("xfs_io runs");
         assert!(stopped.status.success(), "{stopped:?}");
     }
 
-    /// Mounts what the image holds, once no process has a file open, as a machine does that starts
-    /// again.
+    /// Mounts the image, once no process has a file open, as after a boot.
     pub fn start_again(&self) {
         let unmount = || Command::new("umount").arg(&self.at).output().expect("umount runs");
         wait_until("it is unmounted", || unmount().status.success().then_some(()));
@@ -113,7 +112,7 @@ impl Drop for Disk {
     }
 }
 
-/// Makes each file of frs in a directory one of another boot.
+/// Marks each file of frs in a directory as one of another boot.
 pub fn forget_boot(directory: &Path) {
     let entries = std::fs::read_dir(directory).expect("readable");
     for path in entries.map(|entry| entry.expect("an entry").path()) {

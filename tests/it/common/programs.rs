@@ -1,5 +1,5 @@
-//! Programs that attach beside a server. They are ignored tests of this binary, each started as its
-//! own process. And copies of programs.
+//! Programs that attach beside a server: ignored tests of this binary, each started as its own
+//! process. Also copies of programs.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,15 +10,15 @@ pub fn test_name(module: &str, test: &str) -> String {
     format!("{module}::{test}")
 }
 
-/// Such a program, not started.
+/// The command of such a program.
 pub fn program(module: &str, test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this binary"));
     command.args(["--ignored", "--exact", &test_name(module, test), "--nocapture"]);
     command
 }
 
-/// Copies a program that is to be executed. Another process writes the copy. A child that another
-/// test starts meanwhile would inherit a descriptor of this process, and the copy would be busy.
+/// Copies a program that is to be executed. A separate process writes the copy. Otherwise a child
+/// of another test could inherit the open descriptor, and the copy would be busy.
 pub fn copy(program: &Path, to: &Path) {
     let copied = Command::new("cp").args([program, to]).status().expect("cp runs");
     assert!(copied.success(), "{program:?} is not copied to {to:?}");

@@ -1,6 +1,7 @@
 //! The Python package, and an interpreter that imports it.
 //!
-//! It needs python3 and what `.ci/python` builds: FRS_PYTHON names another folder with the package.
+//! Needs python3 and the package that `.ci/python` builds. FRS_PYTHON names another folder with the
+//! package.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +11,7 @@ use super::needs;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The folder of the installed package. It is newer than all that it is made of.
+/// The folder of the installed package. The package must be newer than its sources.
 #[track_caller]
 fn site() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("FRS_PYTHON") {
@@ -21,7 +22,15 @@ fn site() -> Option<PathBuf> {
         needs::skip("the Python package is not built: run .ci/python");
         return None;
     };
-    let floors = ["src/base", "src/conf", "src/store", "src/limit", "src/engine", "src/client"];
+    let floors = [
+        "src/base",
+        "src/conf",
+        "src/store",
+        "src/limit",
+        "src/engine",
+        "src/cluster",
+        "src/client",
+    ];
     let sources = floors.iter().chain(&["bindings/python/src", "bindings/python/python/frs"]);
     let newer = sources.into_iter().find_map(|source| newer(&Path::new(ROOT).join(source), built));
     if let Some(newer) = newer {
@@ -36,7 +45,7 @@ fn modified(path: &Path) -> std::io::Result<SystemTime> {
     path.metadata()?.modified()
 }
 
-/// A source below a folder that is newer than this.
+/// A source below a folder that is newer than `built`.
 fn newer(folder: &Path, built: SystemTime) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("readable").flatten();
     entries.map(|entry| entry.path()).find_map(|path| {
@@ -49,7 +58,7 @@ fn newer(folder: &Path, built: SystemTime) -> Option<PathBuf> {
     })
 }
 
-/// A Python that imports the package, in a folder of the repository; none if there is none.
+/// A Python that imports the package, in a folder of the repository. `None` if there is no Python.
 #[track_caller]
 pub fn python(folder: &str) -> Option<Command> {
     let site = site()?;

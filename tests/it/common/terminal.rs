@@ -1,7 +1,7 @@
 //! A program on its own terminal, whose screen the test reads.
 //!
-//! Invariant: the terminal is the program's controlling one, so nothing of the terminal that the
-//! tests run on reaches it.
+//! Invariant: the terminal is the program's controlling terminal, so input to the terminal of the
+//! tests never reaches the program.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -38,9 +38,9 @@ pub struct Terminal {
 /// How a program left its terminal.
 pub struct Left {
     pub status: ExitStatus,
-    /// All that it wrote.
+    /// All output.
     pub said: String,
-    /// The alternate screen is left, the cursor shown, and the settings are as they were.
+    /// Whether the alternate screen was left, the cursor is shown, and the settings are as before.
     pub is_restored: bool,
 }
 
@@ -79,8 +79,8 @@ impl Terminal {
         self.master.write_all(keys.as_bytes()).expect("typed");
     }
 
-    /// Gives the terminal another size. The kernel tells the program by SIGWINCH. None if stty is
-    /// not installed.
+    /// Resizes the terminal. The kernel notifies the program by SIGWINCH. `None` if stty is not
+    /// installed.
     #[must_use]
     pub fn resize(&mut self, size: Size) -> Option<()> {
         let Size { columns, rows } = size;
@@ -96,7 +96,7 @@ impl Terminal {
         Some(())
     }
 
-    /// Waits until the screen's lines have what is looked for.
+    /// Waits until `look` finds something in the screen's lines.
     #[track_caller]
     pub fn wait_for<T>(&mut self, what: &str, look: impl Fn(&[String]) -> Option<T>) -> T {
         let mut last = Vec::new();
@@ -119,7 +119,7 @@ impl Terminal {
     pub fn left(mut self) -> Left {
         let status = wait_until("the program ends", || self.child.try_wait().expect("waited"));
         let settings = tcgetattr(&self.slave).expect("its settings");
-        // What it wrote is in the terminal: a mark behind it says that all of it was read.
+        // The output is still in the terminal. A mark after it shows when all of it is read.
         File::from(self.slave.try_clone().expect("another")).write_all(b"\0").expect("written");
         wait_until("all is read", || {
             self.take();
@@ -154,12 +154,12 @@ fn at_least_one(count: u16) -> NonZero<u16> {
     NonZero::new(count).expect("a size of a terminal")
 }
 
-/// What is written to the terminal, as it comes.
+/// Passes on the output of the terminal as it comes.
 fn written(mut master: File) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
-        // Ends when the last writer has closed the terminal, or nobody listens.
+        // Ends when the last writer has closed the terminal, or when the receiver is gone.
         while let Ok(read @ 1..) = master.read(&mut bytes) {
             if sender.send(bytes[..read].to_vec()).is_err() {
                 return;

@@ -1,4 +1,4 @@
-//! Uses of years that have ended: what a server would have counted, had it run then.
+//! Uses in past years, as a server would have counted them then.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub struct Before<'a> {
     pub count: i32,
 }
 
-/// Charges uses in the files of a server that runs, oldest first.
+/// Charges uses in the files of a running server. The oldest must be first.
 pub fn charge(data_dir: &Path, uses: &[Before<'_>]) {
     let mut service = Service::attach(data_dir, Role::Program).expect("attached");
     for &Before { biz, key, years_ago, count } in uses {

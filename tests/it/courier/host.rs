@@ -1,14 +1,14 @@
-//! A host without files: its nodes are a map, its clients spend as the service does.
+//! A host without files: its nodes are a map, and its clients spend as the service does.
 //!
-//! Invariant: a client spends in one step or not at all, from what its nodes hold.
+//! Invariant: a client spends everything in one step, from the leases of its nodes, or nothing.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use frs_limit::lease::{Appetite, Asking, Holding, Incarnation, Kind, Settings};
-use frs_server::courier::core::{Asked, Fate, Group, Leased, LedgerId, Nodes, Now, Unserved};
-use frs_server::courier::name::KeyDigest;
-use frs_store::WantKind;
+use frs_cluster::courier::core::{Asked, Group, Leased, LedgerId, Nodes, Now, Unserved};
+use frs_cluster::lease::{Appetite, Asking, Holding, Incarnation, Kind, Settings};
+use frs_cluster::name::KeyDigest;
+use frs_engine::{NeedEnd, NeedKind};
 
 pub type Key = u32;
 
@@ -17,7 +17,7 @@ pub type Key = u32;
 pub struct Table {
     pub settings: Settings,
     pub appetite: Appetite,
-    /// Each key has so many limits.
+    /// The number of limits of each key.
     pub limits: u32,
     pub keys: Key,
 }
@@ -52,7 +52,7 @@ impl Table {
 pub struct HostNodes {
     pub table: Rc<Table>,
     pub holdings: BTreeMap<LedgerId, Holding>,
-    /// So many of them have room.
+    /// The most holdings that have room.
     pub room: usize,
     pub seq: u64,
     pub incarnation: Incarnation,
@@ -117,18 +117,18 @@ pub struct Item {
     pub count: u64,
 }
 
-/// A request that waits.
+/// A parked request.
 #[derive(Debug, Clone)]
 pub struct Client {
     pub number: u64,
     pub items: Vec<Item>,
     pub deadline_ms: u64,
-    /// Wants that are not finished.
+    /// Wants without an answer.
     pub open: usize,
-    pub fate: Option<Fate>,
+    pub end: Option<NeedEnd>,
 }
 
-/// What a run has come to.
+/// The result of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ran {
     Admitted,
@@ -136,7 +136,7 @@ pub enum Ran {
     Lacks,
 }
 
-/// How a request runs.
+/// Whether a request is new or parked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     New,
@@ -144,7 +144,7 @@ pub enum Mode {
 }
 
 impl HostNodes {
-    /// Runs a request as the service does: all of it or nothing.
+    /// Runs a request as the service does: charges all items or none.
     pub fn run(&mut self, items: &[Item], mode: Mode, boot_ms: u64) -> Ran {
         let mut needs: BTreeMap<LedgerId, u64> = BTreeMap::new();
         for item in items {
@@ -181,7 +181,7 @@ impl HostNodes {
         ran
     }
 
-    /// A use of a limit that refuses nothing; below 0: given back.
+    /// Uses a limit that refuses nothing. A negative count returns uses.
     pub fn charge(&mut self, ledger: LedgerId, count: i64, boot_ms: u64) {
         let mut node = self.node(&ledger);
         let (kind, magnitude) = (self.table.settings.kind, count.unsigned_abs());
@@ -199,16 +199,16 @@ impl HostNodes {
 }
 
 impl Client {
-    /// Its wants, as a worker writes them.
-    pub fn wants(&self) -> Vec<Asked<HostNodes>> {
-        let wants = self.items.len() as u32;
-        let group = Group { slot: 0, number: self.number, wants };
-        let group = (wants > 1).then_some(group);
+    /// Its needs, as a worker writes them.
+    pub fn needs(&self) -> Vec<Asked<HostNodes>> {
+        let needs = self.items.len() as u32;
+        let group = Group { slot: 0, number: self.number, needs };
+        let group = (needs > 1).then_some(group);
         let asked = |item: &Item| Asked {
             ticket: self.number,
             key: item.key,
             count: item.count,
-            kind: WantKind::Update,
+            kind: NeedKind::Update,
             deadline_ms: self.deadline_ms,
             group,
         };

@@ -1,4 +1,4 @@
-//! The courier's core: hosts of it play against the pure model of the ledgers.
+//! The courier's core: couriers of several hosts play against the pure model of the ledgers.
 
 mod host;
 mod requests;

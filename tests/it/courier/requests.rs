@@ -1,14 +1,14 @@
-//! What one courier does, step by step.
+//! The steps of a single courier.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use frs_limit::lease::{Appetite, Claim, Granted, Kind, Settings, Take, Taken};
-use frs_server::courier::core::{
-    Action, Asked, Bounds, Core, Fate, Group, LedgerId, News, NewsKind, Now, Outcome,
+use frs_cluster::courier::core::{
+    Action, Asked, Bounds, Core, Group, LedgerId, News, NewsKind, Now, Outcome,
 };
-use frs_server::courier::ledger::{Answer, Reply};
-use frs_store::WantKind;
+use frs_cluster::lease::{Appetite, Claim, Granted, Kind, Settings, Take, Taken};
+use frs_cluster::ledger::{Answer, Reply};
+use frs_engine::{NeedEnd, NeedKind};
 
 use super::host::{HostNodes, Key, Mode, Ran, Table};
 use crate::lease::ledger::Ledger;
@@ -17,7 +17,7 @@ const MAX: u64 = 100;
 
 const LOG: Settings = Settings { kind: Kind::Sliding { interval_ms: 60_000 }, max: MAX, hosts: 2 };
 
-/// One courier, its nodes, and the ledgers that answer at once when they are asked to.
+/// A courier, its nodes, and ledgers that answer only when the test makes them.
 struct Play {
     core: Core<HostNodes>,
     nodes: HostNodes,
@@ -26,7 +26,7 @@ struct Play {
     sent: Vec<Sent>,
     holders: Vec<u64>,
     published: Vec<News<Key>>,
-    finished: Vec<(u64, Fate)>,
+    finished: Vec<(u64, NeedEnd)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,7 @@ struct Sent {
     id: u64,
     ledger: LedgerId,
     settings: Settings,
-    take: frs_limit::lease::Take,
+    take: frs_cluster::lease::Take,
 }
 
 impl Play {
@@ -52,7 +52,7 @@ impl Play {
             incarnation: 7,
         };
         Play {
-            core: Core::new("prod", Bounds { wants: 5, messages: 4 }),
+            core: Core::new("prod", Bounds { needs: 5, messages: 4 }),
             nodes,
             ledgers: BTreeMap::new(),
             now_ms: 1_000_000,
@@ -63,7 +63,7 @@ impl Play {
         }
     }
 
-    /// So many limits with one log, and what was asked for granted.
+    /// A play with this many limits over one log, after a grant of `count` uses.
     fn leased(limits: u32, count: u64) -> Play {
         let mut play = Play::of(LOG, Appetite::Most, limits);
         play.ask(1, 0, count);
@@ -82,9 +82,9 @@ impl Play {
 
     fn ask_as(&mut self, ticket: u64, key: Key, count: u64, group: Option<Group>) {
         let deadline_ms = self.now_ms + 20;
-        let asked = Asked { ticket, key, count, kind: WantKind::Update, deadline_ms, group };
+        let asked = Asked { ticket, key, count, kind: NeedKind::Update, deadline_ms, group };
         let now = self.now();
-        self.core.want(&mut self.nodes, now, asked);
+        self.core.need(&mut self.nodes, now, asked);
     }
 
     fn settle(&mut self) {
@@ -97,7 +97,7 @@ impl Play {
                 }
                 Action::AskHolders { id, .. } => self.holders.push(id),
                 Action::Publish(news) => self.published.push(news),
-                Action::Finish { ticket, fate } => self.finished.push((ticket, fate)),
+                Action::Finish { ticket, end } => self.finished.push((ticket, end)),
             }
         }
     }
@@ -107,7 +107,7 @@ impl Play {
         self.settle();
     }
 
-    /// The ledgers answer to all that was sent.
+    /// Makes the ledgers answer all messages.
     fn answer(&mut self) {
         for Sent { id, ledger, settings, take } in std::mem::take(&mut self.sent) {
             let ledger = self.ledgers.entry(ledger).or_insert_with(|| Ledger::new(0));
@@ -117,7 +117,7 @@ impl Play {
         self.settle();
     }
 
-    /// They answer that others have it all.
+    /// Makes the ledgers answer that other hosts have all uses.
     fn answer_short(&mut self, others: u64) {
         for Sent { id, take, .. } in std::mem::take(&mut self.sent) {
             let allowance = take.claim.floor;
@@ -151,14 +151,14 @@ impl Play {
         self.core.answered(&mut self.nodes, now, id, outcome);
     }
 
-    /// A master that may not know what was granted serves all slots.
+    /// A master that may not know the grants takes over all slots.
     fn meet_master(&mut self) {
         self.core.new_master(&mut self.nodes, std::slice::from_ref(&(0..16384)));
         self.meet_nodes();
         self.core.end_claims();
     }
 
-    /// A round over all nodes.
+    /// Makes a round over all nodes.
     fn meet_nodes(&mut self) {
         for key in 0..9 {
             let now = self.now();
@@ -192,8 +192,8 @@ impl Play {
     }
 }
 
-fn together(number: u64, wants: u32) -> Option<Group> {
-    Some(Group { slot: 3, number, wants })
+fn together(number: u64, needs: u32) -> Option<Group> {
+    Some(Group { slot: 3, number, needs })
 }
 
 #[test]
@@ -207,11 +207,11 @@ fn wants_of_one_key_share_a_message_and_are_served_in_order() {
     play.settle();
     assert_eq!(play.sent.len(), 1, "one message at a time");
     play.answer();
-    assert_eq!(play.finished, [1, 2, 3].map(|ticket| (ticket, Fate::Answered)));
+    assert_eq!(play.finished, [1, 2, 3].map(|ticket| (ticket, NeedEnd::Answered)));
     assert_eq!(play.held(0), 6, "for those that run now");
     assert_eq!(play.keys_sent(), [0], "for the fourth");
     play.answer();
-    assert_eq!(play.finished.last(), Some(&(4, Fate::Answered)));
+    assert_eq!(play.finished.last(), Some(&(4, NeedEnd::Answered)));
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn an_atomic_request_asks_for_all_at_once_and_after_a_shortage_in_order() {
     assert_eq!(play.keys_sent().len(), 2);
     play.answer_short(1);
     assert!(play.finished.is_empty());
-    // Others have given back.
+    // Other hosts have returned uses.
     for key in [5, 2] {
         let ledger = play.ledger(key);
         play.core.news(&play.nodes, News { ledger, key, kind: NewsKind::Again });
@@ -251,7 +251,7 @@ fn an_atomic_request_asks_for_all_at_once_and_after_a_shortage_in_order() {
     assert_eq!(play.held(2), 1, "with all lower ones in hand it is held");
     assert_eq!(play.keys_sent(), [5]);
     play.answer();
-    assert_eq!(play.finished, [(1, Fate::Answered), (2, Fate::Answered)]);
+    assert_eq!(play.finished, [(1, NeedEnd::Answered), (2, NeedEnd::Answered)]);
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn a_named_host_gives_back_and_says_so_once_the_ledger_knows() {
     play.answer();
     let again = News { ledger: play.ledger(0), key: 0, kind: NewsKind::Again };
     assert_eq!(play.published, [again]);
-    // A node that is lost answers that it does not know.
+    // A host with a lost node answers that it does not know its grants.
     play.core.news(&play.nodes, lost);
     play.settle();
     let take = play.sent[0].take;
@@ -338,17 +338,17 @@ fn nobody_waits_for_a_master_that_is_not_connected() {
     play.ask(2, 0, 2);
     play.settle();
     play.fail(Outcome::Down);
-    let unreachable = [1, 2].map(|ticket| (ticket, Fate::Unreachable));
+    let unreachable = [1, 2].map(|ticket| (ticket, NeedEnd::Unreachable));
     assert_eq!(play.finished, unreachable);
     play.ask(3, 0, 1);
     play.settle();
-    assert_eq!(play.finished.last(), Some(&(3, Fate::Unreachable)));
+    assert_eq!(play.finished.last(), Some(&(3, NeedEnd::Unreachable)));
     assert!(play.sent.is_empty());
     play.core.up();
     play.ask(4, 0, 1);
     play.settle();
     play.answer();
-    assert_eq!(play.finished.last(), Some(&(4, Fate::Answered)));
+    assert_eq!(play.finished.last(), Some(&(4, NeedEnd::Answered)));
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn a_lost_message_is_repeated_under_the_same_seq() {
     assert!(play.sent.is_empty(), "{:?}", play.sent);
     play.wait(1);
     assert_eq!(play.sent[0].take.seq, seq);
-    assert_eq!(play.finished, [(1, Fate::Answered)], "its deadline is over");
+    assert_eq!(play.finished, [(1, NeedEnd::Answered)], "its deadline is over");
 }
 
 // Shows: uses-without-a-lease.
@@ -378,7 +378,7 @@ fn a_want_of_nothing_tells_of_uses_without_a_lease_by_one_message_at_a_time() {
     play.settle();
     let of = |sent: &Sent| (sent.take.need, sent.take.want, sent.take.claim.extra);
     assert_eq!(play.sent.iter().map(of).collect::<Vec<_>>(), [(0, 0, 2)]);
-    assert_eq!(play.finished, [1, 2].map(|ticket| (ticket, Fate::Answered)), "nobody waits");
+    assert_eq!(play.finished, [1, 2].map(|ticket| (ticket, NeedEnd::Answered)), "nobody waits");
     play.force(0, 3);
     play.ask(3, 0, 0);
     play.settle();
@@ -389,7 +389,7 @@ fn a_want_of_nothing_tells_of_uses_without_a_lease_by_one_message_at_a_time() {
     assert!(play.sent.is_empty(), "{:?}", play.sent);
     let ledger = play.ledger(0);
     assert_eq!(play.ledgers[&ledger].granted(), [5, 0], "each is counted once");
-    // The master is away: it hears of them when it is back.
+    // The master is unreachable. It receives the report when it is back.
     play.force(1, 1);
     play.ask(4, 1, 0);
     play.settle();
@@ -413,7 +413,7 @@ fn a_copied_directory_becomes_another_host() {
     assert_eq!(play.core.figures().stale, 1);
     assert_ne!(play.sent[0].take.host, 7);
     play.answer();
-    assert_eq!(play.finished, [(1, Fate::Answered)]);
+    assert_eq!(play.finished, [(1, NeedEnd::Answered)]);
 }
 
 #[test]
@@ -430,13 +430,13 @@ fn a_new_master_hears_of_all_leases_under_new_numbers() {
     keys.sort_unstable();
     assert_eq!(keys, [0, 1]);
     assert!(play.sent.iter().all(|sent| sent.take.seq > old.take.seq));
-    // What the old master answers is void.
+    // The old master's answer is void.
     play.hear(old.id, Outcome::Lost);
     assert_eq!(play.core.figures().claims, 2);
 }
 
-/// A courier died before it heard what the ledger has granted, and another one has repeated the
-/// message. Returns the number of that.
+/// A courier died before it received a grant, and another one has repeated the message. Returns the
+/// id of the repeated message.
 fn unheard() -> (Play, u64) {
     let mut play = Play::new(MAX, Appetite::Most);
     play.ask(1, 0, 1);
@@ -444,7 +444,7 @@ fn unheard() -> (Play, u64) {
     let Sent { ledger, settings, take, .. } = play.sent.pop().unwrap();
     let granted = play.ledgers.entry(ledger).or_insert_with(|| Ledger::new(0));
     granted.reply(5_000_000, &settings, &take);
-    play.core = Core::new("prod", Bounds { wants: 5, messages: 4 });
+    play.core = Core::new("prod", Bounds { needs: 5, messages: 4 });
     play.meet_master();
     play.wait(100);
     play.meet_nodes();
@@ -476,7 +476,7 @@ fn what_is_remembered_is_bounded() {
     (0..7).for_each(|ticket| play.ask(ticket, ticket as Key, 1));
     assert_eq!(play.core.waiting(), 5);
     play.settle();
-    assert_eq!(play.finished, [5, 6].map(|ticket| (ticket, Fate::Unserved)));
+    assert_eq!(play.finished, [5, 6].map(|ticket| (ticket, NeedEnd::Unserved)));
     assert_eq!(play.sent.len(), 4, "messages under way");
     play.answer();
     play.wait(10);
@@ -498,7 +498,8 @@ fn what_has_no_room_is_full_at_once_and_the_rest_of_its_request_runs_again() {
     play.ask_as(3, 0, 1, together(9, 2));
     play.ask_as(4, 1, 1, together(9, 2));
     play.settle();
-    let fates = [(1, Fate::Answered), (2, Fate::Full), (3, Fate::Answered), (4, Fate::Full)];
+    let fates =
+        [(1, NeedEnd::Answered), (2, NeedEnd::Full), (3, NeedEnd::Answered), (4, NeedEnd::Full)];
     assert_eq!(play.finished, fates);
     assert_eq!((play.core.waiting(), play.sent.len()), (0, 0), "nothing is sent for it");
 }
@@ -508,7 +509,7 @@ fn half_of_an_atomic_request_is_given_up_at_its_deadline() {
     let mut play = Play::new(MAX, Appetite::Most);
     play.ask_as(1, 5, 1, together(9, 2));
     play.wait(20);
-    assert_eq!(play.finished, [(1, Fate::Unserved)]);
+    assert_eq!(play.finished, [(1, NeedEnd::Unserved)]);
     assert_eq!(play.core.waiting(), 0);
 }
 
@@ -564,7 +565,7 @@ fn what_leaves_a_log_is_free_in_all_limits_that_have_it() {
     }
     play.ask(2, 0, 1);
     play.settle();
-    // Only the first ledger says so.
+    // Only the first ledger returns BACK.
     let Sent { id, ledger, take, .. } = play.sent[0];
     assert_eq!(ledger, ids[0]);
     let taken = Taken::Granted(Granted {
@@ -589,13 +590,13 @@ fn a_query_is_answered_by_the_next_answer_of_its_ledger() {
     let mut play = Play::new(MAX, Appetite::Needed);
     let deadline_ms = play.now_ms + 20;
     let asked =
-        Asked { ticket: 1, key: 0, count: 1, kind: WantKind::Query, deadline_ms, group: None };
+        Asked { ticket: 1, key: 0, count: 1, kind: NeedKind::Query, deadline_ms, group: None };
     let now = play.now();
-    play.core.want(&mut play.nodes, now, asked);
+    play.core.need(&mut play.nodes, now, asked);
     play.settle();
     assert_eq!((play.sent.len(), play.sent[0].take.need), (1, 0));
     play.answer();
-    assert_eq!(play.finished, [(1, Fate::Answered)]);
+    assert_eq!(play.finished, [(1, NeedEnd::Answered)]);
     assert!(play.sent.is_empty());
 }
 
@@ -614,7 +615,7 @@ fn what_refuses_nothing_is_told_once_a_second_and_nobody_waits_for_it() {
     };
     play.ask(1, 0, 5);
     play.settle();
-    assert_eq!(play.finished, [(1, Fate::Answered)], "it lacks nothing");
+    assert_eq!(play.finished, [(1, NeedEnd::Answered)], "it lacks nothing");
     assert!(look(&mut play).is_empty(), "there is nothing to tell");
     play.force(0, 2);
     play.ask(2, 0, 0);
@@ -626,7 +627,7 @@ fn what_refuses_nothing_is_told_once_a_second_and_nobody_waits_for_it() {
     }
     play.now_ms += 1;
     assert_eq!(look(&mut play), [(2 + 999, 0)]);
-    // Another host tells something, and this one looks once more after its last use.
+    // Another host reports something. This host looks once more after its last use.
     for _ in 0..2 {
         play.now_ms += 1000;
         assert_eq!(look(&mut play), []);
@@ -650,7 +651,7 @@ fn a_courier_that_dies_tells_a_use_under_its_old_number() {
     let [lost] = play.sent[..] else { panic!("{:?}", play.sent) };
     let ledger = play.ledgers.entry(lost.ledger).or_insert_with(|| Ledger::new(0));
     ledger.reply(5_000_000, &lost.settings, &lost.take);
-    // It was counted, and its answer is nobody's.
+    // The ledger has counted the message, but no courier receives the answer.
     play.sent.clear();
     play.core = Core::new("prod", Bounds::default());
     let all = 0..16384;

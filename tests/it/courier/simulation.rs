@@ -1,18 +1,18 @@
-//! Random schedules over several hosts' couriers: whatever is lost, late, doubled or killed, no
-//! window admits more than its maximum; where nothing is, it admits all of it.
+//! Random schedules over several hosts' couriers. Whatever is lost, late, duplicated or killed, no
+//! window admits more than its maximum. Without faults it admits the whole maximum.
 //!
-//! Invariant: a seed replays a failure. `FRS_COURIER_SEEDS` says how many seeds are played.
+//! Invariant: a seed replays a failure. `FRS_COURIER_SEEDS` sets the number of seeds.
 
 use std::collections::BTreeMap;
 
-use frs_limit::lease::{Appetite, Kind, Settings};
+use frs_cluster::lease::{Appetite, Kind, Settings};
 
 use super::host::{Item, Table};
 use super::world::{Faults, World};
 
 const LEARN_MS: u64 = 500;
 
-/// All but those of the master's writes.
+/// All faults but lost writes of a master.
 const ALL_FAULTS: Faults = Faults {
     lost: 12,
     late: 15,
@@ -32,7 +32,7 @@ fn table(kind: Kind, max: u64, appetite: Appetite) -> Table {
     Table { settings: Settings { kind, max, hosts: 3 }, appetite, limits: 1, keys: 3 }
 }
 
-/// Of kinds, maxima and appetites each seed has another.
+/// A table whose kind, maximum and appetite depend on the seed.
 fn any_table(seed: u64, interval_ms: u64) -> Table {
     let calendar = Kind::Calendar { start_ms: 0, end_ms: interval_ms, next_end_ms: 0 };
     let kind = [Kind::Interval { interval_ms }, calendar, Kind::Total][seed as usize % 3];
@@ -41,7 +41,7 @@ fn any_table(seed: u64, interval_ms: u64) -> Table {
     Table { limits: 1 + (seed / 30 % 2) as u32, ..table(kind, max, appetite) }
 }
 
-/// Clients of all hosts ask for one key or for several.
+/// Clients of all hosts ask for one key or several.
 fn ask(world: &mut World, each: u64) {
     let keys = u64::from(world.table.keys);
     let most = world.table.settings.max.min(3);
@@ -126,7 +126,7 @@ fn requests_of_several_keys_get_all_or_nothing_and_all_there_is() {
     for seed in seeds(20) {
         let max = [1, 2, 3, 8, 40][seed as usize % 5];
         let mut world = World::new(seed, table(Kind::Total, max, Appetite::Most), 3, LEARN_MS);
-        // As in one data centre: a question and its answer take two milliseconds.
+        // As in one data centre: a message and its answer take two milliseconds.
         (world.hop_ms, world.wait_ms) = (1, 40);
         let mut steps = 0;
         while world.tally.admitted < max && steps < 6000 {
@@ -145,14 +145,14 @@ fn requests_of_several_keys_get_all_or_nothing_and_all_there_is() {
     }
 }
 
-/// Nobody holds any back for ever: what was on its way, or is in leases of others, comes.
+/// No host holds uses back forever: late messages arrive, and other hosts return their leases.
 // Shows: exactly-m-on-machines.
 #[test]
 fn totals_are_admitted_to_the_last_use_once_messages_arrive_again() {
     for seed in seeds(24) {
         let appetite = [Appetite::Most, Appetite::Needed][seed as usize % 2];
         let max = [2, 9, 40, 400, 1500, 3000][seed as usize / 2 % 6];
-        // Messages are lost, late and doubled, and couriers die, for so long.
+        // For this long messages are lost, late and duplicated, and couriers die.
         let faulty_steps = max.min(1500);
         let mut world = World::new(seed, table(Kind::Total, max, appetite), 3, LEARN_MS);
         world.faults = ALL_FAULTS;
@@ -191,7 +191,7 @@ fn kind_of(seed: u64, interval_ms: u64) -> Kind {
     [Kind::Total, interval, calendar][seed as usize % 3]
 }
 
-/// Hosts use limits that refuse nothing, whatever fails. In the end everybody knows the sum.
+/// Hosts use limits that refuse nothing, under faults. In the end all hosts know the sum.
 fn tell(seed: u64, kind: Kind, faults: Faults) {
     let mut world = World::new(seed, table(kind, 1 << 50, Appetite::Nothing), 3, LEARN_MS);
     world.faults = faults;
@@ -211,7 +211,7 @@ fn tell(seed: u64, kind: Kind, faults: Faults) {
         world.step();
     }
     world.faults = Faults::default();
-    // Pauses of repeats have grown.
+    // The pauses between repeats have grown.
     (0..8000).for_each(|_| world.step());
     for (ledger, sum) in ledgers.into_iter().zip(sums) {
         let known = world.known(ledger);
@@ -232,7 +232,7 @@ fn sums_of_what_refuses_nothing_outlive_masters_that_have_lost_writes() {
     seeds(30).for_each(|seed| tell(seed, kind_of(seed, 60_000), faults));
 }
 
-/// What was used in the last second of a window, and is told after it, counts nowhere.
+/// Uses of the last second of a window that are reported after its end count nowhere.
 // Shows: shared-sums.
 #[test]
 fn sums_of_what_refuses_nothing_have_no_use_in_two_windows() {

@@ -1,12 +1,13 @@
 //! Some hosts, a network, and the ledgers.
 //!
-//! Invariant: a seed decides everything. Each admission is noted with the time of the ledgers.
+//! Invariant: a seed decides everything. Each admission is recorded with the time of the ledgers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use frs_limit::lease::{Claim, Incarnation, Kind, Settings, Take};
-use frs_server::courier::core::{Action, Bounds, Core, Fate, LedgerId, News, Now, Outcome};
+use frs_cluster::courier::core::{Action, Bounds, Core, LedgerId, News, Now, Outcome};
+use frs_cluster::lease::{Claim, Incarnation, Kind, Settings, Take};
+use frs_engine::NeedEnd;
 
 use super::host::{Client, HostNodes, Item, Key, Mode, Ran, Table};
 use crate::lease::ledger::Ledger;
@@ -28,23 +29,23 @@ impl Random {
         self.0 % bound
     }
 
-    /// Does it happen, once in so many times; 0: never.
+    /// Whether an event happens that happens once in `chances` times. 0: never.
     pub fn one_in(&mut self, chances: u64) -> bool {
         chances > 0 && self.below(chances) == 0
     }
 }
 
-/// What can go wrong: once in so many times; 0: never.
+/// The faults. Each happens once in this many times. 0: never.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
     pub lost: u64,
     pub late: u64,
     pub doubled: u64,
-    /// Of a courier, each millisecond.
+    /// The death of a courier, tried each millisecond.
     pub death: u64,
-    /// Of the master, each millisecond.
+    /// A failover of the master, tried each millisecond.
     pub failover: u64,
-    /// For so long from then on no master is connected, each millisecond.
+    /// An outage of `outage_ms` without a connected master, tried each millisecond.
     pub outage: u64,
     pub outage_ms: u64,
 }
@@ -62,13 +63,13 @@ pub struct Host {
     pub core: Core<HostNodes>,
     pub nodes: HostNodes,
     pub clients: Vec<Client>,
-    /// Answers to a courier before this one are nobody's.
+    /// The number of the courier. Answers to earlier couriers are dropped.
     life: u64,
-    /// Its idea of the ledgers' time is wrong by so much.
+    /// The error of its idea of the ledgers' time.
     pub skew_ms: u64,
 }
 
-/// What has become of requests.
+/// The results of requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tally {
     pub admitted: u64,
@@ -85,7 +86,7 @@ pub struct World {
     pub tally: Tally,
     pub faults: Faults,
     pub wait_ms: u64,
-    /// A message takes one to so many milliseconds.
+    /// The longest time that a message takes. The shortest is one millisecond.
     pub hop_ms: u64,
     pub outage_until_ms: u64,
     ledgers: BTreeMap<LedgerId, Ledger>,
@@ -98,7 +99,7 @@ pub struct World {
     next_client: u64,
 }
 
-/// A call that asks for nothing.
+/// A message that asks for nothing.
 const EMPTY: Take = Take {
     host: 0,
     seq: 1,
@@ -155,12 +156,12 @@ impl World {
         Now { boot_ms: self.boot_ms(host), ledger_ms }
     }
 
-    /// A client comes to a host.
+    /// A client sends a request to a host.
     pub fn request(&mut self, host: usize, items: Vec<Item>) {
         let deadline_ms = self.boot_ms(host) + self.wait_ms;
         self.next_client += 1;
         let number = self.next_client;
-        let client = Client { number, items, deadline_ms, open: 0, fate: None };
+        let client = Client { number, items, deadline_ms, open: 0, end: None };
         self.run_client(host, client, Mode::New);
     }
 
@@ -180,19 +181,19 @@ impl World {
             Ran::Refused => self.tally.refused += 1,
             Ran::Lacks if now.boot_ms >= client.deadline_ms => self.tally.missed += 1,
             Ran::Lacks => {
-                // Numbers are of one parking.
+                // Each parking has a number of its own.
                 self.next_client += 1;
                 client.number = self.next_client;
                 client.open = client.items.len();
-                for want in client.wants() {
-                    host.core.want(&mut host.nodes, now, want);
+                for need in client.needs() {
+                    host.core.need(&mut host.nodes, now, need);
                 }
                 host.clients.push(client);
             }
         }
     }
 
-    /// A millisecond passes.
+    /// One millisecond passes.
     pub fn step(&mut self) {
         self.now_ms += 1;
         self.fail();
@@ -220,7 +221,7 @@ impl World {
                 self.kill(host);
             }
         }
-        // What replicas have is some time old.
+        // The replicas' state is some time old.
         if self.now_ms.is_multiple_of(397) && self.now_ms >= self.learning_until_ms {
             self.earlier = self.ledgers.clone();
         }
@@ -245,7 +246,7 @@ impl World {
         }
         for ledger in self.ledgers.values_mut() {
             ledger.fail_over();
-            // A courier's empty call has come at once.
+            // A courier's heartbeat has come at once.
             let state = ledger.state.take();
             ledger.reply(self.now_ms, &self.table.settings, &EMPTY);
             ledger.state = state;
@@ -257,7 +258,7 @@ impl World {
         }
     }
 
-    /// A courier dies, and another one takes its place: the nodes and those who wait stay.
+    /// Kills a courier, and another one takes its place. The nodes and the waiting requests stay.
     pub fn kill(&mut self, nth: usize) {
         let now = self.now(nth);
         let host = &mut self.hosts[nth];
@@ -266,15 +267,15 @@ impl World {
         host.core.new_master(&mut host.nodes, std::slice::from_ref(&(0..16384)));
         for client in &mut host.clients {
             client.open = client.items.len();
-            for want in client.wants() {
-                host.core.want(&mut host.nodes, now, want);
+            for need in client.needs() {
+                host.core.need(&mut host.nodes, now, need);
             }
         }
         self.look(nth);
         self.hosts[nth].core.end_claims();
     }
 
-    /// A round over all nodes.
+    /// Makes a round over all nodes.
     pub fn look(&mut self, nth: usize) {
         let now = self.now(nth);
         let host = &mut self.hosts[nth];
@@ -332,11 +333,11 @@ impl World {
                     }
                 }
             }
-            Action::Finish { ticket, fate } => self.finish(host, ticket, fate),
+            Action::Finish { ticket, end } => self.finish(host, ticket, end),
         }
     }
 
-    /// Lost, late, twice, or as it should be.
+    /// Sends a message that is lost, late or duplicated by chance.
     fn post(&mut self, wire: Wire, host: usize, life: u64, id: u64) {
         let at_ms = self.delay_ms();
         let Faults { lost, late, doubled, .. } = self.faults;
@@ -354,7 +355,7 @@ impl World {
             && let Wire::Take { ledger, settings, take, .. } = wire
         {
             let at_ms = at_ms + self.random.below(300);
-            // Nobody hears the answer.
+            // The answer is dropped.
             let life = u64::MAX;
             self.send(at_ms, Wire::Take { host, life, id, ledger, settings, take });
         }
@@ -417,29 +418,29 @@ impl World {
         let (learn_ms, settings) = (self.learn_ms, self.table.settings);
         self.ledgers.entry(id).or_insert_with(|| {
             let mut ledger = Ledger::new(learn_ms);
-            // Its master has learned long ago.
+            // The ledger's master has learned long ago.
             ledger.reply(1, &settings, &EMPTY);
             ledger
         })
     }
 
-    fn finish(&mut self, nth: usize, ticket: u64, fate: Fate) {
+    fn finish(&mut self, nth: usize, ticket: u64, end: NeedEnd) {
         let host = &mut self.hosts[nth];
         let Some(at) = host.clients.iter().position(|client| client.number == ticket) else {
             return;
         };
         let client = &mut host.clients[at];
         client.open -= 1;
-        if client.fate != Some(Fate::Unreachable) {
-            client.fate = Some(fate);
+        if client.end != Some(NeedEnd::Unreachable) {
+            client.end = Some(end);
         }
         if client.open > 0 {
             return;
         }
         let client = host.clients.remove(at);
-        match client.fate {
-            Some(Fate::Answered) => self.run_client(nth, client, Mode::Parked),
-            Some(Fate::Unreachable) => self.tally.unreachable += 1,
+        match client.end {
+            Some(NeedEnd::Answered) => self.run_client(nth, client, Mode::Parked),
+            Some(NeedEnd::Unreachable) => self.tally.unreachable += 1,
             _ => panic!("the courier did not serve {client:?}"),
         }
     }
@@ -452,7 +453,7 @@ impl World {
         self.tally.missed += (before - clients.len()) as u64;
     }
 
-    /// What hosts and ledgers hold, for a test that fails.
+    /// The state of hosts and ledgers, for a failure's message.
     pub fn show(&self) -> String {
         let mut text = String::new();
         for (ledger, model) in &self.ledgers {
@@ -469,13 +470,13 @@ impl World {
         text
     }
 
-    /// A host uses something of a limit that refuses nothing.
+    /// A host uses a limit that refuses nothing.
     pub fn charge(&mut self, host: usize, ledger: LedgerId, count: i64) {
         let boot_ms = self.boot_ms(host);
         self.hosts[host].nodes.charge(ledger, count, boot_ms);
     }
 
-    /// What a ledger knows to be used, and what each host knows of that.
+    /// The uses that a ledger knows, and the uses that each host knows.
     pub fn known(&self, ledger: LedgerId) -> (i64, Vec<i64>) {
         let state = self.ledgers.get(&ledger).and_then(|ledger| ledger.state.as_ref());
         let max = self.table.settings.max as i64;
@@ -484,13 +485,13 @@ impl World {
         (granted, self.hosts.iter().map(of_host).collect())
     }
 
-    /// The window of a ledger, and what was granted in it.
+    /// The window of a ledger, and the uses granted in it.
     pub fn granted(&self, ledger: LedgerId) -> Option<(u64, i64)> {
         let state = self.ledgers.get(&ledger)?.state.as_ref()?;
         Some((state.start, state.granted))
     }
 
-    /// How many were admitted in each window of a ledger that was known, and its start.
+    /// The uses admitted in each known window of a ledger, with the window's end.
     pub fn windows(&self, ledger: LedgerId) -> Vec<Window> {
         let none = (Vec::new(), BTreeSet::new());
         let admitted = self.admitted.get(&ledger).unwrap_or(&none.0);
@@ -508,7 +509,7 @@ impl World {
         starts.iter().map(window).collect()
     }
 
-    /// Never more than the maximum in a window, and no admission outside of one.
+    /// Checks that no window has more than the maximum, and that each admission lies in a window.
     pub fn check(&self) {
         let max = self.table.settings.max;
         for (ledger, admitted) in &self.admitted {

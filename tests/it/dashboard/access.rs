@@ -1,6 +1,6 @@
-//! axe-core finds nothing serious in any view, light and dark, wide and on a phone, with figures,
-//! with a fault, and with a dialog.
-//! (<https://www.w3.org/TR/WCAG22/>; the package of axe-core is what `.ci/run` installs.)
+//! axe-core finds nothing serious in any view: light and dark, wide and on a phone, with figures,
+//! with a fault, and with a dialog. (<https://www.w3.org/TR/WCAG22/>; `.ci/run` installs the
+//! package of axe-core.)
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ fn axe() -> Option<String> {
     text
 }
 
-/// What axe finds that is serious or critical: rule, element and what is wrong.
+/// The serious and critical findings of axe: rule, element and fault.
 fn findings(browser: &mut Browser, axe: &str) -> Vec<String> {
     browser.value(&format!("if (!window.axe) {{ {axe} }} 0"));
     let found = browser.value(
@@ -54,7 +54,7 @@ fn axe_finds_nothing_serious() {
     make_load(&server);
     let mut browser = open(&plane, &program);
     browser.wait("document.querySelectorAll('#refused-keys tr').length > 0");
-    // It does find: the check is not an empty one.
+    // The check works: it finds a planted fault.
     browser.value("document.querySelector('main').append(document.createElement('select'))");
     assert!(!findings(&mut browser, &axe).is_empty());
     for view in VIEWS {

@@ -1,5 +1,5 @@
-//! An attack as somebody on call sees it: one address of 10,000 is refused 200 times a second, and
-//! is soon first wherever the page shows who is refused.
+//! An attack as an operator sees it: one address of 10,000 is refused 200 times a second, and is
+//! soon first wherever the page shows refused keys.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::common::plane::Plane;
 
 const ATTACKER: &str = "203.0.113.66";
 const ADDRESSES: u32 = 10_000;
-/// What it may be refused until it is seen: 200 times a second for five seconds.
+/// The most refusals before the attacker is seen: five seconds of 200 each.
 const SEEN_BY: u64 = 1000;
 
-/// Updates of another business before the attack, two of three are refused.
+/// Updates of another business before the attack, of which two in three are refused.
 const EARLIER: usize = 6000;
 
-/// `search` refuses all the time; `api` only who attacks.
+/// `search` refuses all the time, `api` refuses only the attacker.
 const MAP: &str = r#"<map>
   <group name="default" keys="50000"/>
   <biz id="1" name="api" key="ip">
@@ -32,7 +32,7 @@ const MAP: &str = r#"<map>
 </map>
 "#;
 
-/// Traffic until `ends`. Counts what the attacker sends.
+/// Makes traffic until `ends`. Counts the attacker's requests.
 fn make_traffic(server: &Server<'_>, attacks: &AtomicBool, ends: &AtomicBool, sent: &AtomicU64) {
     let (mut client, ranks) = (server.client(), Keys::zipf(0, ADDRESSES, 1.0));
     let attack = format!("/update?biz=api&key={ATTACKER}");
@@ -66,7 +66,7 @@ fn an_attacker_is_soon_first_on_the_page() {
         let ended = UntilDropped(&ends);
         browser.wait("document.querySelector('#refusing th')?.textContent == 'search'");
         browser.wait("document.querySelectorAll('#refused-keys tr').length > 3");
-        // Much was refused a while ago: what is refused now comes first all the same.
+        // Earlier refusals are more, but present ones come first.
         let mut client = server.client();
         for nth in 0..EARLIER {
             client.get(&format!("/update?biz=search&key=early{}", nth % 2000));
@@ -87,7 +87,7 @@ fn an_attacker_is_soon_first_on_the_page() {
         browser.wait(&format!(
             "document.querySelector('#biz-refused-keys th')?.textContent == '{ATTACKER}'"
         ));
-        // When it has ended, all views say the same.
+        // After the attack all views show the same count.
         drop(ended);
         traffic.join().expect("ended");
         let refused = sent.load(Ordering::Relaxed);

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::common::{needs, wait_until};
 
-/// A browser starts slowly on a busy machine.
+/// Bounds each wait. A browser starts slowly on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
 
 /// The path of Chromium. Without it a test is skipped, unless all tests must run.
@@ -92,7 +92,7 @@ impl Browser {
         for domain in ["Runtime.enable", "Log.enable", "Page.enable"] {
             browser.call(domain, json!({}));
         }
-        // As a window that somebody looks at: what has the focus there gets the keys.
+        // Emulates a window with focus, so that keys reach the focused element.
         browser.call("Emulation.setFocusEmulationEnabled", json!({"enabled": true}));
         browser
     }
@@ -156,7 +156,7 @@ impl Browser {
         });
     }
 
-    /// Clicks the button that a selector finds, as a pointer or a key would.
+    /// Clicks the button of a selector, as a pointer or a key would.
     #[track_caller]
     pub fn press(&mut self, selector: &str) {
         let button = format!("document.querySelector({})", json!(selector));
@@ -164,7 +164,7 @@ impl Browser {
         self.value(&format!("{button}.click()"));
     }
 
-    /// Presses and releases a key: `Tab`, `Enter`, `Escape`, `ArrowLeft`; `Shift+Tab`.
+    /// Presses and releases a key, such as `Tab`, `Enter`, `Escape`, `ArrowLeft` or `Shift+Tab`.
     pub fn strike(&mut self, key: &str) {
         let (modifiers, name) = key.strip_prefix("Shift+").map_or((0, key), |name| (8, name));
         let (code, text) = match name {
@@ -188,7 +188,7 @@ impl Browser {
         self.call("Input.insertText", json!({"text": text}));
     }
 
-    /// Moves the focus by Tab until an expression is true of the element `at` that has it.
+    /// Presses Tab until the expression holds for the focused element `at`.
     #[track_caller]
     pub fn tab_to(&mut self, expression: &str) {
         const MOST: usize = 200;
@@ -229,7 +229,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The browser and its helpers: it was started as the leader of its own group.
+        // Kills the browser and its helpers: it leads a process group of its own.
         let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! What is changed on the page is in force in the workers when the page says so: by its buttons, by
-//! its form, and by the text.
+//! Changes made on the page, by its buttons, its form and its text, are in force in the workers
+//! when the page reports success.
 
 use serde_json::json;
 
@@ -10,13 +10,13 @@ use super::{
 use crate::common::plane::{Plane, TOKEN};
 use crate::common::{Answer, Client, Server, wait_until};
 
-/// The figures of one item in the answers on some connections, at least one of each worker.
+/// The answers to one request over several connections, at least one to each worker.
 fn answers(server: &Server<'_>, target: &str) -> Vec<Answer> {
     let mut clients: Vec<Client> = (0..16).map(|_| server.client()).collect();
     clients.iter_mut().map(|client| client.get(target)).collect()
 }
 
-/// Sets a field of the form as somebody who types.
+/// Sets a field of the form as typing does.
 fn set(browser: &mut Browser, id: &str, value: &str) {
     let field = format!("document.getElementById({})", json!(id));
     browser.wait(&format!("!!{field}"));
@@ -42,7 +42,7 @@ fn what_is_changed_on_the_page_is_in_force() {
     let map = plane.map();
     assert!(map.contains("max=\"5\"") && map.contains("max=\"1000000\""), "{map}");
 
-    // A single key becomes fresh again, and no other.
+    // A single key becomes fresh, and no other.
     browser.value("document.getElementById('key').value = 'alice'");
     browser.press("#key-show");
     browser.wait("document.getElementById('key-said').textContent.includes('3 of 5')");
@@ -51,7 +51,7 @@ fn what_is_changed_on_the_page_is_in_force() {
         let answer = server.client().get("/query?biz=three&key=alice");
         (answer.attribute("used") == Some("0")).then_some(())
     });
-    // Into shadow, and back.
+    // To shadow mode, and back.
     server.client().get("/update?biz=three&key=bob&count=5");
     flips(&mut browser, "To shadow", "shadow: refuses nothing");
     for answer in answers(&server, "/update?biz=three&key=bob") {
@@ -61,18 +61,18 @@ fn what_is_changed_on_the_page_is_in_force() {
     assert!(
         answers(&server, "/update?biz=three&key=bob").iter().all(|answer| answer.status == 429)
     );
-    // The whole business.
+    // The whole business becomes fresh.
     confirm(&mut browser, "#reset-biz");
     wait_for_toast(&mut browser, "all counters are fresh");
     for answer in answers(&server, "/query?biz=three&key=bob") {
         assert_eq!((answer.attribute("used"), answer.attribute("max")), (Some("0"), Some("5")));
     }
-    // A business that is gone leaves its counters, and no buttons.
+    // A removed business leaves its counters, but no buttons.
     confirm(&mut browser, "#remove-biz");
     browser.wait("location.hash == '#/businesses'");
     assert!(answers(&server, "/query?biz=three&key=x").iter().all(|answer| answer.status == 400));
     assert!(!plane.map().contains("three"));
-    // Its row is there where it is asked for.
+    // Its row is shown on request.
     let row = "!!document.querySelector('#bizs tr[data-biz=\"2\"]')";
     browser.wait("!document.getElementById('gone').parentElement.hidden");
     assert_eq!(browser.value(row), json!(false));
@@ -118,7 +118,7 @@ fn flips(browser: &mut Browser, label: &str, badge: &str) {
     browser.wait(&format!("{shown} == {}", json!(badge)));
 }
 
-/// A map with what the form does not show: it must stay as it is.
+/// A map with parts that the form does not show. They must not change.
 const MAP: &str = r#"<map>
   <group name="default" files="2" key-nodes="64" chain="8" node-size="256"/>
   <group name="other" files="1" key-nodes="64" chain="8" node-size="256"/>
@@ -141,7 +141,7 @@ fn the_form_changes_the_text_in_place() {
     visit(&mut browser, "biz/login");
     browser.press("#edit-biz");
     browser.wait("document.getElementById('edit').open");
-    // The focus is where a limit is changed most.
+    // The focus is on the field that is changed most often.
     assert_eq!(browser.value("document.activeElement.id"), "limit-0-max");
     set(&mut browser, "limit-0-max", "30");
     let lift = "document.getElementById('edit-lift-words').textContent";
@@ -163,7 +163,7 @@ fn the_form_changes_the_text_in_place() {
             "</limit>\n    <limit policy=\"token\" rate=\"10/s\" burst=\"20\" on-exceed=\"slow\"/>\n",
         );
     assert_eq!(plane.map(), changed);
-    // The other way: what is written in the text is in the form, and a limit is removed.
+    // The reverse: the form follows the text, and a limit is removed.
     browser.press("#edit-biz");
     browser.wait("document.getElementById('edit').open");
     browser.value(&format!(
@@ -200,7 +200,7 @@ fn a_business_is_added_and_a_banned_key_goes_on() {
     set(&mut browser, "limit-0-ban", "1h");
     browser.press("#edit-save");
     give_token(&mut browser, TOKEN);
-    // Its page is opened.
+    // The new business's page opens.
     browser.wait("document.querySelector('h1')?.textContent == 'sms'");
     let expected = "<biz id=\"8\" name=\"sms\" key=\"string\" group=\"other\">\n  \
                     <limit policy=\"calendar\" max=\"2\" unit=\"day\" ban=\"1h\"/>";
@@ -214,7 +214,7 @@ fn a_business_is_added_and_a_banned_key_goes_on() {
     browser.press("#key-show");
     let said = "document.getElementById('key-said').textContent";
     browser.wait(&format!("{said}.includes('banned until')"));
-    // The switch for all limits, and a reload.
+    // The switch for all limits, then a reload.
     visit(&mut browser, "");
     confirm(&mut browser, "#degrade");
     browser.wait("document.getElementById('degrade').textContent == 'Switch limits on'");
@@ -230,18 +230,18 @@ fn a_business_is_added_and_a_banned_key_goes_on() {
     confirm(&mut browser, "#reload");
     wait_for_toast(&mut browser, "The files are in force.");
     assert_eq!(client.get("/query?biz=sms&key=new").attribute("max"), Some("4"));
-    // A file that was changed and not reloaded: the page offers to reload it first.
+    // The file was changed but not reloaded, so the page first offers a reload.
     plane.setup.write_map(&plane.map().replace("max=\"4\" unit", "max=\"6\" unit"));
     visit(&mut browser, "biz/sms");
     browser.press("#edit-biz");
-    // Until it is open, the fields of the editor before are still there.
+    // Until the editor is open, the page still has the fields of the editor before.
     browser.wait("document.getElementById('edit').open");
     set(&mut browser, "limit-0-max", "9");
     browser.press("#edit-save");
     browser.press("#edit-reload:not([hidden])");
     let fault = "document.getElementById('edit-fault').textContent";
     browser.wait(&format!("{fault}.startsWith('Meanwhile somebody changed it.')"));
-    // What was typed is still there, beside what is in force now.
+    // The typed value is still there, beside the value that is in force now.
     assert_eq!(browser.value("document.getElementById('limit-0-max').value"), "9");
     assert!(browser.value(fault).as_str().expect("a text").contains("max=\"6\""));
     browser.press("#edit-theirs");
@@ -250,7 +250,7 @@ fn a_business_is_added_and_a_banned_key_goes_on() {
     assert_no_complaints(&mut browser);
 }
 
-/// Changes the limit of `three` as somebody else.
+/// Changes the limit of `three` as another user.
 fn change_max(plane: &Plane, max: u32) {
     let text = plane.get("/biz/2").body;
     let (before, rest) = text.split_once("max=\"").expect("a limit");
@@ -272,11 +272,11 @@ fn what_somebody_else_changes_meanwhile_is_not_lost() {
     browser.press("#edit-biz");
     browser.wait("document.getElementById('edit').open");
     set(&mut browser, "limit-0-max", "9");
-    // While the editor is open, and again while the token is typed.
+    // Changes it while the editor is open, and again while the token is typed.
     change_max(&plane, 4);
     browser.press("#edit-save");
     browser.wait(&meanwhile);
-    // Pressed twice, it still writes over nothing.
+    // A second press still overwrites nothing.
     browser.press("#edit-save");
     browser.wait(&meanwhile);
     browser.press("#edit-over");
@@ -285,7 +285,7 @@ fn what_somebody_else_changes_meanwhile_is_not_lost() {
     give_token(&mut browser, TOKEN);
     browser.wait(&format!("{fault}.includes('max=\"5\"')"));
     assert!(plane.map().contains("max=\"5\""), "{}", plane.map());
-    // It is removed: what was typed makes it anew.
+    // The business is removed, and the typed text creates it again.
     browser.press("#edit-theirs");
     set(&mut browser, "limit-0-max", "9");
     assert!(plane.ask("DELETE", "/biz/2", "").status < 300);
@@ -294,7 +294,7 @@ fn what_somebody_else_changes_meanwhile_is_not_lost() {
     browser.press("#edit-over");
     browser.wait("!document.getElementById('edit').open");
     assert!(plane.map().contains("max=\"9\""), "{}", plane.map());
-    // Somebody takes the number of a business that is added.
+    // Another user takes the id of a business that is being added.
     visit(&mut browser, "businesses");
     browser.press("#add-biz");
     set(&mut browser, "biz-name", "four");

@@ -1,5 +1,5 @@
-//! The dashboard of a machine that shares limits: the cluster's nodes, how much is answered here,
-//! what waits, and a key's lease.
+//! The dashboard of a machine that shares limits: the cluster's nodes, the share of local answers,
+//! the waits, and a key's lease.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn nodes_shown(browser: &mut Browser) -> Vec<String> {
     rows
 }
 
-/// The cluster in /stats, once the courier has told all of its figures.
+/// The cluster in /stats.
 fn cluster(plane: &Plane) -> Value {
     plane.json("/stats")["cluster"].clone()
 }
@@ -53,7 +53,7 @@ fn the_page_shows_a_cluster_where_there_is_one() {
     expected.sort();
     browser.wait(&format!("document.querySelectorAll('#nodes td.up').length == {MASTERS}"));
     assert_eq!(nodes_shown(&mut browser), expected);
-    // What waited is counted at once; the courier tells its figures each second.
+    // A wait is counted at once. The courier publishes its figures each second.
     let told = wait_until("the courier has told", || {
         Some(cluster(&plane)).filter(|told| told["leases"]["grants"].as_u64() > Some(0))
     });
@@ -75,7 +75,7 @@ fn the_page_shows_a_cluster_where_there_is_one() {
     assert!((percent - expected).abs() <= 0.5, "{local} of {told}");
     shows_a_lease(&mut browser, &mut client, 5 + more);
     visit(&mut browser, "cluster");
-    // The uses go back when nobody uses the key for a while.
+    // The uses of an idle key are returned after a while.
     browser.wait("Number(document.getElementById('lease-returns').textContent) > 0");
     assert_eq!(figure(&mut browser, "lease-recalls"), "0");
     fits_any_screen(&mut browser);
@@ -84,8 +84,8 @@ fn the_page_shows_a_cluster_where_there_is_one() {
     assert_no_complaints(&mut browser);
 }
 
-/// A key that is looked for shows its allowance here, and what was left besides, as last heard.
-/// A lease of a key that nobody uses goes back, so it is used before each look.
+/// A looked-up key shows its allowance here, and the uses last known to be left elsewhere. An idle
+/// lease is returned, so the key is used before each look.
 fn shows_a_lease(browser: &mut Browser, client: &mut Client, mut used: usize) {
     visit(browser, "biz/b0");
     browser.value("document.getElementById('key').value = 'alice'");
@@ -105,7 +105,7 @@ fn shows_a_lease(browser: &mut Browser, client: &mut Client, mut used: usize) {
     assert!(shown.contains(&format!("{} of 1,000 used", grouped(used as u64))), "{used}: {shown}");
 }
 
-/// The states of nodes are words, and their marks are seen in light and dark.
+/// The states of nodes are words, with marks that show in light and dark.
 fn tells_colors_apart(browser: &mut Browser) {
     let mut marks = Vec::new();
     for scheme in ["light", "dark"] {
@@ -125,7 +125,7 @@ fn shows_what_is_down(browser: &mut Browser, plane: &Plane, nodes: &mut Nodes) {
     let alerts = "document.getElementById('alerts').textContent";
     browser.wait(&format!("{alerts}.includes('cluster: no node answers')"));
     assert_eq!(cluster(plane)["nodes"].as_array().expect("a list").len(), MASTERS);
-    // Without a courier nobody knows the nodes.
+    // Without a courier the nodes are unknown.
     let gone = "(() => { stats.cluster.nodes = []; stats.cluster.courier = false; view.show(); \
                 return document.getElementById('no-nodes').textContent })()";
     assert_eq!(browser.value(gone), json!("The courier is not there."));

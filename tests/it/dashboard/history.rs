@@ -1,5 +1,5 @@
-//! What the page shows of the history, of refused keys and of changes, and what it says where the
-//! server has none of them.
+//! The history, the refused keys and the changes on the page, and its messages where the server has
+//! none of them.
 
 use serde_json::json;
 
@@ -12,11 +12,11 @@ use super::{
 use crate::common::Server;
 use crate::common::plane::{Plane, TOKEN};
 
-/// Notes what the page asks for.
+/// Records the page's requests.
 const NOTES_CALLS: &str = "window.calls = []; { const real = fetch; window.fetch = (path, options) \
     => { calls.push(`${options?.method ?? 'GET'} ${path}`); return real(path, options); } }";
 
-/// Opens the page with `calls`.
+/// Opens the page with its requests recorded in `calls`.
 fn open_noting(plane: &Plane, program: &std::path::Path) -> Browser {
     let mut browser = Browser::start(program);
     browser.run_first(NOTES_CALLS);
@@ -35,7 +35,7 @@ fn readout(browser: &mut Browser, chart: &str) -> String {
     text.as_str().expect("a text").to_owned()
 }
 
-/// Moves a chart to its oldest row, and returns what is told of it.
+/// Moves a chart to its oldest row, and returns the text for it.
 fn oldest(browser: &mut Browser, chart: &str) -> String {
     browser.value(&format!(
         "[...document.querySelectorAll('.plot')].find(one => one.ariaLabel == {})\
@@ -64,7 +64,7 @@ fn a_history_is_shown_for_each_range() {
         let shown = oldest(&mut browser, chart);
         assert!(shown.starts_with(&told), "{shown}, expected {told}");
     }
-    // Later looks ask for what is new only, and no row comes twice.
+    // Later looks request only new rows, and no row comes twice.
     browser.value("calls = []");
     browser.wait("calls.filter(call => /since/.test(call)).length > 2");
     let small = "calls.filter(call => /since/.test(call)).every(call => \
@@ -72,7 +72,7 @@ fn a_history_is_shown_for_each_range() {
     assert_eq!(browser.value(small), true);
     let rising = "past.seconds.every((row, nth) => !nth || row.time > past.seconds[nth - 1].time)";
     assert_eq!(browser.value(rising), true);
-    // Longer ranges are by minute, and values are still those of a second.
+    // Longer ranges have a row a minute, with values that are still per second.
     for (minutes, label) in [(15, "15 min"), (60, "1 h"), (360, "6 h"), (1440, "24 h")] {
         refuse(&server);
         browser.press(&format!("input[name=range][value='{minutes}']"));
@@ -87,13 +87,14 @@ fn a_history_is_shown_for_each_range() {
     assert_no_complaints(&mut browser);
 }
 
-/// Both businesses refuse, without a long pause since the history that was written.
+/// Makes both businesses refuse, without a long gap after the written history.
 fn refuse(server: &Server<'_>) {
     make_load(server);
     server.client().get("/update?biz=plenty&key=much&count=1000001");
 }
 
-/// The last minute is by second, ten minutes by minute. Who is refused all the time is said to be.
+/// The page shows since when a business refuses: to the second in a short range, to the minute in a
+/// long one. A business that refuses all the time shows the length of the range.
 fn tells_since_when(browser: &mut Browser, server: &Server<'_>) {
     refuse(server);
     browser.wait("document.querySelectorAll('#refusing tr').length == 2");
@@ -113,9 +114,9 @@ fn tells_since_when(browser: &mut Browser, server: &Server<'_>) {
     }
 }
 
-/// What is under the figures is what the charts end with.
+/// The figures in the tiles equal the last values of the charts.
 fn says_the_same_in_tiles_and_charts(browser: &mut Browser, server: &Server<'_>) {
-    // A view anew follows the time.
+    // A new view follows the present.
     visit(browser, "room");
     visit(browser, "");
     for _ in 0..3 {
@@ -129,8 +130,8 @@ fn says_the_same_in_tiles_and_charts(browser: &mut Browser, server: &Server<'_>)
     }
 }
 
-/// A gap in the rows is one in the lines; the row after it is no spike; who is among others is not
-/// drawn as if there were nothing; and no name of a business is taken for a part of an object.
+/// A gap in the rows is a gap in the lines, and the row after it is not a spike. A business hidden
+/// among others is unknown, not zero. A business's name is never taken for a property of an object.
 // Shows: dashboard-shows.
 #[test]
 fn rows_with_gaps_and_others_are_told_as_they_are() {
@@ -153,8 +154,8 @@ fn rows_with_gaps_and_others_are_told_as_they_are() {
     );
     let three = json!([0, 0, "unknown", 0]);
     assert_eq!(told, json!([[10, 10, null, 10, 10], three, three]));
-    // A server that has just begun: its first row is not that of the time when there was none. One
-    // that begins again in a minute goes on with what it has of it.
+    // The first row of a new server counts from its start, not from the row before. A server that
+    // restarts within a minute continues that minute's row.
     for (times, start, expected) in [
         ([0, 600_000], 650_000, [10, 60]),
         ([0, 600_000], 0, [10, 1]),
@@ -168,7 +169,7 @@ fn rows_with_gaps_and_others_are_told_as_they_are() {
         ));
         assert_eq!(told, json!(expected), "{times:?} {start}");
     }
-    // A gap longer than what is asked for, and a page that was hidden: its first row is whole.
+    // A gap longer than the requested range, and a page that was hidden: the first row is whole.
     for (first, expected) in [(700_000, [10, 10]), (640_000, [10, 600])] {
         let told = browser.value(&format!(
             "(() => {{ past.seconds = []; const take = (time, now, path) => takeRows({{ \
@@ -178,7 +179,7 @@ fn rows_with_gaps_and_others_are_told_as_they_are() {
         ));
         assert_eq!(told, json!(expected), "{first}");
     }
-    // A clock that is set back: all is asked for again.
+    // After a clock was set back everything is requested again.
     assert_eq!(browser.value("past.served = true; statsPath(1000)"), "stats?since=300s");
     assert_no_complaints(&mut browser);
 }
@@ -202,11 +203,11 @@ fn who_is_refused_by_which_limit_is_shown() {
     let cells = row(&mut browser, "#refused-keys", SHOWN);
     assert_eq!(cells[..3], [SHOWN, "three", "22"]);
     assert_eq!(row(&mut browser, "#refused-keys", "alice")[2], "7");
-    // A long key is known by how it begins, which no question can name.
+    // A long key is shown by its first part, which cannot be looked up, so it has no link.
     let keys = texts(&mut browser, "#refused-keys th");
     assert_eq!(keys[2], format!("{}…", &long[1..]));
     assert_eq!(browser.value("document.querySelectorAll('#refused-keys th a').length"), 2);
-    // An answer of the window before comes late.
+    // An answer for the earlier window arrives late.
     browser.value(
         "{ const real = fetch; const node = { biz: 'three', key: 'late', refused: 1, last: 1 }; \
          window.fetch = (path, ...all) => window.late || !/window=1m/.test(path) \
@@ -250,7 +251,7 @@ fn changes_are_listed_and_taken_back() {
     assert!(plane.ask("POST", "/reload", "").status < 300);
     put_max(&plane, 63);
     let mut browser = open(&plane, &program);
-    // Beside the figures: the latest ones, and a mark in each chart.
+    // Beside the figures: the latest changes, and a mark in each chart.
     browser.wait("document.querySelectorAll('#latest-changes tr').length == 5");
     let first = texts(&mut browser, "#latest-changes tr:first-child > *");
     assert_eq!(first[1..], ["admin", "business", "three", "max=\"62\" → max=\"63\""]);
@@ -271,16 +272,16 @@ fn changes_are_listed_and_taken_back() {
     browser.press("#older");
     browser.wait("document.querySelectorAll('#changes li').length == 61");
     browser.wait("document.getElementById('older').hidden == true");
-    // The newest is taken back.
+    // The newest change is undone.
     confirm(&mut browser, &format!("{newest} button"));
     give_token(&mut browser, TOKEN);
     wait_for_toast(&mut browser, "three is what it was.");
     assert!(plane.map().contains("max=\"62\""), "{}", plane.map());
-    // It is a change, too, and its own taking back puts 63 in force.
+    // The undo is a change itself, and undoing it puts 63 in force.
     let undone =
         format!("document.querySelector({})?.textContent.includes('taken back')", json!(newest));
     browser.wait(&undone);
-    // What has changed since is not: the server's refusal is shown.
+    // A change that was overwritten is not undone: the page shows the server's refusal.
     confirm(&mut browser, "#changes li:nth-child(5) button");
     wait_for_toast(&mut browser, "three has changed since");
     assert!(plane.map().contains("max=\"62\""), "{}", plane.map());
@@ -342,7 +343,7 @@ fn what_a_server_does_not_have_is_said_and_the_rest_works() {
     let plane = Plane::new(1);
     let server = plane.start(1);
     let mut browser = Browser::start(&program);
-    // An older server, whatever this one has.
+    // Acts as an older server.
     browser.run_first(
         "{ const real = fetch; window.fetch = (path, options) => real(/since=|by=refused|^changes/\
          .test(path) ? path.replace(/^\\w+.*/, 'stats?no-such-parameter=1') : path, options); }",
@@ -388,7 +389,7 @@ fn while_the_history_cannot_be_read_the_figures_go_on() {
     browser.wait("document.querySelectorAll('.plot canvas').length == 2");
     let latency = "[...document.querySelectorAll('.none')].at(-1).textContent";
     browser.wait(&format!("{latency} == 'The history of latency cannot be read now.'"));
-    // A while later it is asked again.
+    // A while later the page tries again.
     browser.value("isDenied = false; past.askAgainAt = 0");
     browser.wait("past.served === true");
     assert_no_complaints(&mut browser);
@@ -406,13 +407,13 @@ fn the_page_asks_once_a_second_while_it_is_seen_and_stays_small() {
         "window.isHidden = false; Object.defineProperty(document, 'hidden', { get: () => isHidden });",
     );
     go(&mut browser, &plane);
-    // Ten looks take nine seconds, whatever else is asked.
+    // Ten looks take nine seconds, whatever other requests there are.
     let looks = "calls.filter(call => call.startsWith('GET stats?since=')).length";
     browser.value("window.begun = performance.now(); calls = []");
     browser.wait(&format!("{looks} >= 10"));
     let took = browser.value("performance.now() - begun").as_f64().expect("a number");
     assert!(took > 8_500.0, "ten looks in {took} ms");
-    // Hidden, it asks nothing, also if it was asking then.
+    // A hidden page requests nothing, even if a look was under way.
     browser.wait(
         "looking && (isHidden = true, document.dispatchEvent(new Event('visibilitychange')), true)",
     );
@@ -422,7 +423,7 @@ fn the_page_asks_once_a_second_while_it_is_seen_and_stays_small() {
     assert_eq!(browser.value(quiet), 0);
     browser.value("isHidden = false; document.dispatchEvent(new Event('visibilitychange'))");
     browser.wait(&format!("{looks} > 0"));
-    // Three days of looks.
+    // The looks of three days.
     let days = "(() => { past.served = false; const next = structuredClone(stats); \
         for (let second = 0; second < 260000; second++) { next.server.now += 1000; \
         next.requests[0] = { command: 'query', status: '200', count: 1e9 + second }; note(next); } \

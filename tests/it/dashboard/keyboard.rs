@@ -14,7 +14,7 @@ fn all_can_be_done_by_keyboard() {
     let server = plane.start(1);
     make_load(&server);
     let mut browser = open(&plane, &program);
-    // Past the navigation, and into it.
+    // Past the navigation, then into it.
     browser.strike("Tab");
     assert_eq!(browser.value("document.activeElement.id"), "skip");
     browser.strike("Enter");
@@ -35,7 +35,7 @@ fn all_can_be_done_by_keyboard() {
     browser.tab_to("at.textContent == 'three'");
     browser.strike("Enter");
     browser.wait("document.activeElement.textContent == 'three' && view.name == 'biz'");
-    // A question has the focus on the safe answer, and Escape is that answer.
+    // A question focuses the safe answer, and Escape gives that answer.
     browser.tab_to("at.id == 'flip'");
     browser.strike("Enter");
     browser.wait("document.activeElement.id == 'ask-no'");
@@ -50,7 +50,7 @@ fn all_can_be_done_by_keyboard() {
     browser.type_text(TOKEN);
     browser.strike("Enter");
     browser.wait("document.getElementById('badge').textContent.startsWith('shadow')");
-    // Back where it was asked, and the form.
+    // The focus returns to the button, and then the form is opened.
     browser.wait("document.activeElement.id == 'flip'");
     browser.strike("Shift+Tab");
     assert_eq!(browser.value("document.activeElement.id"), "edit-biz");
@@ -66,7 +66,7 @@ fn all_can_be_done_by_keyboard() {
     assert_no_complaints(&mut browser);
 }
 
-/// The arrow keys move through a chart, and its value is told.
+/// The arrow keys move through a chart, and its value is announced.
 fn reads_a_chart(browser: &mut Browser) {
     browser.wait("past.seconds.length > 3 && !!document.querySelector('.plot canvas')");
     browser.tab_to("at.role == 'slider'");
@@ -82,7 +82,7 @@ fn reads_a_chart(browser: &mut Browser) {
     browser.wait("[...document.querySelectorAll('.at')].some(one => one.textContent == 'now')");
 }
 
-/// Goes to a button, strikes it, and answers its question with yes.
+/// Moves to a button, presses it, and confirms the question.
 fn make(browser: &mut Browser, button: &str, told: &str) {
     browser.value("document.getElementById('toast').textContent = ''; document.body.focus()");
     browser.tab_to(button);
@@ -91,11 +91,11 @@ fn make(browser: &mut Browser, button: &str, told: &str) {
     browser.strike("Shift+Tab");
     browser.strike("Enter");
     wait_for_toast(browser, told);
-    // Where it was asked, or at the begin of another view.
+    // The focus returns to the button, or to the top of another view.
     browser.wait("!document.getElementById('ask').open && document.activeElement != document.body");
 }
 
-/// Puts a text in place of that of the field that has the focus.
+/// Replaces the text of the focused field.
 fn retype(browser: &mut Browser, text: &str) {
     browser.value("document.activeElement.select()");
     browser.type_text(text);
@@ -110,7 +110,7 @@ fn each_change_is_made_by_keyboard() {
     let server = plane.start(1);
     let mut client = server.client();
     let mut browser = open(&plane, &program);
-    // A business is added; the token is typed once.
+    // Adds a business. The token is typed once.
     visit(&mut browser, "businesses");
     browser.tab_to("at.id == 'add-biz'");
     browser.strike("Enter");
@@ -125,7 +125,7 @@ fn each_change_is_made_by_keyboard() {
     browser.strike("Enter");
     browser.wait("document.activeElement.textContent == 'sms'");
     assert_eq!(client.get("/query?biz=sms&key=new").attribute("max"), Some("2"));
-    // An edit that is given up; and the XML itself.
+    // Cancels an edit, and edits the XML itself.
     browser.tab_to("at.id == 'edit-biz'");
     browser.strike("Enter");
     browser.wait("document.activeElement.id == 'limit-0-max'");
@@ -143,7 +143,7 @@ fn each_change_is_made_by_keyboard() {
     browser.strike("Enter");
     browser.wait("!document.getElementById('edit').open");
     assert_eq!(client.get("/query?biz=sms&key=new").attribute("max"), Some("4"));
-    // One key: shown, reset, unbanned.
+    // Shows, resets and unbans one key.
     visit(&mut browser, "biz/three");
     browser.wait("!!document.getElementById('biz-actions').offsetWidth");
     let mut ban = || {
@@ -164,13 +164,13 @@ fn each_change_is_made_by_keyboard() {
     browser.wait("document.getElementById('key-said').textContent.includes('banned until')");
     make(&mut browser, "at.id == 'key-unban'", "“eve” is not banned");
     assert_eq!(used(), fresh);
-    // Who is not banned is told so, and nothing is changed.
+    // For a key without a ban the page says so, and changes nothing.
     browser.value("document.getElementById('key-unban').click()");
     browser.wait("document.body.textContent.includes('three: “eve” has no ban.')");
     ban();
     make(&mut browser, "at.id == 'key-reset'", "“eve” is fresh");
     assert_eq!(used(), fresh);
-    // All keys.
+    // Unbans all keys.
     ban();
     make(&mut browser, "at.id == 'lift-bans'", "no key is banned");
     assert_eq!(used().1.as_deref(), Some("3"), "what is used stays");
@@ -182,7 +182,7 @@ fn each_change_is_made_by_keyboard() {
     make(&mut browser, "at.id == 'flip'", "three: shadow");
     browser.wait("document.activeElement.textContent == 'Enforce'");
     make(&mut browser, "at.id == 'flip'", "three: enforce");
-    // A key in all businesses.
+    // Changes a key in all businesses.
     browser.tab_to("at.id == 'find-key'");
     browser.type_text("eve");
     browser.strike("Enter");
@@ -192,13 +192,13 @@ fn each_change_is_made_by_keyboard() {
     ban();
     make(&mut browser, "at.ariaLabel == 'Reset in three'", "“eve” is fresh");
     assert_eq!(used(), fresh);
-    // The whole server.
+    // Changes the whole server.
     visit(&mut browser, "");
     make(&mut browser, "at.id == 'degrade'", "Limits are off.");
     browser.wait("document.getElementById('degrade').textContent == 'Switch limits on'");
     make(&mut browser, "at.id == 'degrade'", "Limits are on.");
     make(&mut browser, "at.id == 'reload'", "The files are in force.");
-    // A business goes, and a change is taken back.
+    // Removes a business, and undoes a change.
     visit(&mut browser, "biz/sms");
     make(&mut browser, "at.id == 'remove-biz'", "sms is removed.");
     assert!(!plane.map().contains("sms"));
@@ -207,7 +207,7 @@ fn each_change_is_made_by_keyboard() {
     browser.wait(&format!("document.querySelector('#changes li')?.dataset.change == {newest}"));
     make(&mut browser, "/^Take back change \\d+ of sms/.test(at.ariaLabel)", "sms is what it was.");
     assert!(plane.map().contains("name=\"sms\""), "{}", plane.map());
-    // The token goes.
+    // Forgets the token.
     browser.tab_to("at.id == 'forget'");
     browser.strike("Enter");
     wait_for_toast(&mut browser, "The token is forgotten.");

@@ -1,11 +1,10 @@
-//! Answers that come late: they hold up nothing else, and nothing is shown where it does not
-//! belong.
+//! Late answers: they hold up nothing else, and are not shown in the wrong place.
 
 use super::browser::{Browser, chromium};
 use super::{assert_no_complaints, go, make_load, texts, visit};
 use crate::common::plane::Plane;
 
-/// Holds back what `holds` matches, until `release()`.
+/// Holds back the answers that `holds` matches, until `release()`.
 const HOLDS: &str = "window.holds = null; window.held = []; { const real = fetch; \
     window.fetch = async (path, ...all) => { const answer = await real(path, ...all); \
     if (holds && holds.test(path)) await new Promise(done => held.push(done)); return answer; }; } \
@@ -26,7 +25,7 @@ fn answers_that_come_late_hold_up_nothing_and_disturb_nothing() {
     let mut browser = Browser::start(&program);
     browser.run_first(HOLDS);
     go(&mut browser, &plane);
-    // The figures go on while keys and changes are waited for, and each is asked for once.
+    // The figures go on while keys and changes are pending, and each is requested once.
     hold(&mut browser, "^(top.biz=|changes)");
     visit(&mut browser, "biz/three");
     for _ in 0..3 {
@@ -36,14 +35,14 @@ fn answers_that_come_late_hold_up_nothing_and_disturb_nothing() {
     assert_eq!(texts(&mut browser, "#no-hot"), ["Looking…"]);
     browser.value("release()");
     browser.wait("document.querySelectorAll('#hot-keys tr').length > 0");
-    // An editor whose text comes when its business is no longer looked at.
+    // The editor's text arrives after the view has changed.
     hold(&mut browser, "^biz.2");
     browser.press("#edit-biz");
     browser.wait("held.length == 1");
     visit(&mut browser, "room");
     browser.value("release()");
     assert_eq!(browser.value("document.getElementById('edit').open"), false);
-    // A key whose record comes after that of the next one.
+    // A key's record arrives after the record of the next key.
     visit(&mut browser, "biz/three");
     hold(&mut browser, "key=alice");
     browser.value("view.node.querySelector('#key').value = 'alice'");
@@ -74,11 +73,11 @@ fn the_focus_stays_where_it_is_while_rows_come_and_go() {
          el('li', {}, button(name, () => {}))); return document.activeElement.textContent; }; \
          rows('a', 'b', 'c'); list.lastChild.firstChild.focus()",
     );
-    // In other orders, among others.
+    // The rows are reordered, with other rows among them.
     for (order, text) in [("'c', 'b', 'a'", "c"), ("'b', 'd', 'c'", "c"), ("'d', 'c'", "c")] {
         assert_eq!(browser.value(&format!("rows({order})")), text, "{order}");
     }
-    // The row itself is gone: its list has the focus, and not the begin of the page.
+    // The focused row is gone: the focus moves to its list, not to the top of the page.
     browser.value("rows('d')");
     assert_eq!(browser.value("document.activeElement.tagName"), "OL");
     assert_no_complaints(&mut browser);

@@ -1,5 +1,5 @@
-//! How the page looks: on any screen, in light and dark, with 200 businesses, and with no figures
-//! at all.
+//! The layout of the page: on any screen, in light and dark, with 200 businesses, and with no
+//! figures at all.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::browser::{Browser, chromium};
 use super::{VIEWS, assert_no_complaints, make_load, open, row, texts, visit};
 use crate::common::plane::Plane;
 
-/// Nothing is wider than the window, and the schemes differ.
+/// Checks that nothing is wider than the window, and that the schemes differ.
 #[track_caller]
 pub fn fits_any_screen(browser: &mut Browser) {
     let mut backs = Vec::new();
@@ -97,7 +97,7 @@ fn two_hundred_businesses_are_sorted_filtered_and_searched() {
     assert_eq!(texts(&mut browser, "#bizs th")[199], "biz-200");
     browser.press(&sort(1));
     assert_eq!(texts(&mut browser, "#bizs th")[0], "biz-200");
-    // Who is in the table keeps the row, whatever the figures do.
+    // A focused row keeps its place while the figures change.
     browser.press(&sort(2));
     browser.value("document.querySelector('#bizs tr:nth-child(9) a').focus()");
     let focused = browser.value("document.activeElement.textContent");
@@ -110,7 +110,7 @@ fn two_hundred_businesses_are_sorted_filtered_and_searched() {
     assert_eq!(texts(&mut browser, "#bizs tr").len(), 10);
     browser.value("document.getElementById('filter').value = '199'; view.show(true)");
     assert_eq!(texts(&mut browser, "#bizs th"), ["biz-199"]);
-    // A look at all of them is short, so that the page stays usable.
+    // Rendering all businesses is quick, so the page stays usable.
     browser.value("document.getElementById('filter').value = ''");
     let took = "(() => { const begun = performance.now(); for (let turn = 0; turn < 10; turn++) \
                 show(); return (performance.now() - begun) / 10 })()";
@@ -120,7 +120,7 @@ fn two_hundred_businesses_are_sorted_filtered_and_searched() {
     assert_no_complaints(&mut browser);
 }
 
-/// All businesses are asked for a key, four at a time.
+/// A search asks all businesses for the key, four at a time.
 fn searches_with_bounds(browser: &mut Browser) {
     browser.value(
         "{ const real = fetch; window.most = window.open_ = 0; window.fetch = async (...all) => { \
@@ -161,7 +161,7 @@ fn without_figures_the_page_says_so() {
     visit(&mut browser, "key/nobody");
     let told = "document.getElementById('key-told').textContent";
     browser.wait(&format!("{told} == 'Looked in 0 of 0 businesses: 0 have a record.'"));
-    // An address that is none leads to the first view.
+    // An invalid address leads to the first view.
     for address in ["%zz/../x", "__proto__", "constructor/x", "toString"] {
         visit(&mut browser, "businesses");
         browser.wait("view.name == 'businesses'");

@@ -78,7 +78,7 @@ fn give_token(browser: &mut Browser, token: &str) {
     browser.press("#ask-yes");
 }
 
-/// Presses a button that asks, and says yes.
+/// Presses a button that asks, and confirms.
 fn confirm(browser: &mut Browser, button: &str) {
     browser.press(button);
     browser.wait("document.getElementById('ask').open");
@@ -124,7 +124,8 @@ fn make_load(server: &Server<'_>) {
     client.get("/update?biz=nope&key=x");
 }
 
-/// The page itself threw nothing. The browser also records each refusal of the server.
+/// Checks that the page reported no error. The browser also records each refusal of the server,
+/// which is no error of the page.
 #[track_caller]
 fn assert_no_complaints(browser: &mut Browser) {
     browser.complaints.retain(|words| !words.contains("the server responded with a status of"));
@@ -153,12 +154,12 @@ fn the_page_shows_what_stats_tells() {
     shows_hostile_keys_as_text(&mut browser);
     finds_a_key_in_all_businesses(&mut browser);
     takes_a_clock_that_steps_back(&mut browser);
-    // The complaint comes from the page's own attempt, which was blocked.
+    // The complaint comes from the page's own attempt, which the policy blocked.
     browser.complaints.retain(|words| !words.contains("TrustedHTML"));
     assert_no_complaints(&mut browser);
 }
 
-/// Its page: counters by verdict, and its limits in words.
+/// A business's page shows its counters by verdict, and its limits in words.
 fn shows_a_business(browser: &mut Browser, biz: &Value) {
     let name = biz["name"].as_str().expect("a name");
     visit(browser, &format!("biz/{}", encoded(name)));
@@ -201,12 +202,12 @@ fn shows_processes_and_groups(browser: &mut Browser, stats: &Value) {
     assert_eq!(texts(browser, "#latency .tile").len(), 5);
     assert_eq!(browser.value("document.getElementById('nav-cluster').hidden"), true);
     visit(browser, "room");
-    // The result of the first look at all nodes, or of a later one.
+    // Shows the result of a scan of all nodes.
     browser.wait("/ 42 live,/.test(document.querySelector('[data-of=nodes]')?.textContent)");
     let figures = texts(browser, "[data-group=default] .figures div");
     let created = format!("Created{}", stats["groups"][0]["creates"]);
     assert!(figures.contains(&created), "{figures:?}");
-    // The chains of each length are drawn, and told.
+    // The chains of each length are drawn, and described in text.
     browser.wait("!!document.querySelector('[data-group=default] canvas')");
     let told = "document.querySelector('[data-group=default] .plot').ariaLabel";
     browser.wait(&format!("/^Chains by length: \\d+ of 0, \\d+ of 1/.test({told})"));
@@ -217,13 +218,13 @@ fn shows_hostile_keys_as_text(browser: &mut Browser) {
     let first = "document.querySelector('#hot-keys th')";
     browser.wait(&format!("{first}?.textContent == {}", json!(SHOWN)));
     assert_eq!(browser.value(&format!("{first}.nextSibling.textContent")), "1,500");
-    // Its link leads to the key itself.
+    // The link leads to the key itself.
     browser.press("#hot-keys th a");
     browser.wait("document.querySelectorAll('#key-found tr').length == 1");
     assert_eq!(texts(browser, "#key-name"), [SHOWN]);
     assert_eq!(browser.value("document.querySelectorAll('img').length"), 0);
     assert_eq!(browser.value("typeof h"), "undefined");
-    // Not even the page itself can: its policy forbids it.
+    // The page itself cannot either: its policy forbids it.
     let injected = browser.value(
         "(() => { try { document.body['inner' + 'HTML'] = '<b>'; return 'done' } \
          catch (e) { return e.name } })()",
@@ -231,7 +232,7 @@ fn shows_hostile_keys_as_text(browser: &mut Browser) {
     assert_eq!(injected, "TypeError");
 }
 
-/// A key is typed once, and looked for in each business.
+/// A key that is typed once is looked up in each business.
 fn finds_a_key_in_all_businesses(browser: &mut Browser) {
     browser.value("document.getElementById('find-key').value = 'alice'");
     browser.press("#find button");
@@ -241,7 +242,7 @@ fn finds_a_key_in_all_businesses(browser: &mut Browser) {
     assert!(cells[1].starts_with("1. interval: 3 of 3 used, limited"), "{cells:?}");
 }
 
-/// The rows that this page has seen begin again, and nothing else changes.
+/// After a step back the recorded rows begin again, and nothing else changes.
 fn takes_a_clock_that_steps_back(browser: &mut Browser) {
     let stepped = "(() => { past.served = false; const back = structuredClone(stats); \
                    back.server.now -= 3600000; note(back); return past.seconds.length })()";

@@ -11,7 +11,7 @@ use crate::common::Server;
 use crate::common::load::UntilDropped;
 use crate::common::plane::Plane;
 
-/// Businesses as many sites have them.
+/// Typical businesses of a site.
 const MAP: &str = r#"<map>
   <group name="default" keys="200000"/>
   <biz id="1001" name="login" key="string">
@@ -30,17 +30,17 @@ const MAP: &str = r#"<map>
 </map>
 "#;
 
-/// Turns of five seconds: as much as the shortest range of the charts shows.
+/// Turns of five seconds, as many as the shortest range of the charts shows.
 const TURNS: u32 = 60;
-/// When a limit is changed, and when somebody begins an attack.
+/// The turns in which a limit is changed, and an attack begins.
 const CHANGED: u32 = 25;
 const ATTACKED: u32 = 30;
 
-/// Requests of many users, and of one that attacks, until `ends`.
+/// Sends requests of many users, and of an attacker, until `ends`.
 fn make_traffic(server: &Server<'_>, attacks: &AtomicBool, ends: &AtomicBool) {
     let mut client = server.client();
     for nth in (0_u64..).take_while(|_| !ends.load(Ordering::Relaxed)) {
-        // Numbers that look like chance, the same in each run.
+        // Random-looking numbers, the same in each run.
         let user = nth.wrapping_mul(2_654_435_761) % 5_000;
         client.get(&format!("/update?biz=search&key=user{user}"));
         client.get(&format!("/update?biz=api&key=198.51.100.{}", user % 200));

@@ -1,27 +1,31 @@
-//! A history file of a day, as a server that has run so long has written it.
+//! The history file of a server that has run for a day.
 
 use frs_base::clock;
-use frs_server::stats::history_file::{HistoryFile, Row, RowBiz, Step, Totals};
+use frs_server::stats::history_file::{
+    HistoryBiz, HistoryFile, HistoryRow, HistoryTotals, Resolution,
+};
 
 use crate::common::plane::Plane;
 
-/// Each second of the day has so many items that pass, one of them of `three`.
+/// The allowed items of each second, one of them of `three`.
 pub const ALLOWED: u64 = 10;
-/// And so many that are refused: always of `plenty`, and of `three` for a minute by the second, and
-/// for ten minutes by the minute.
+/// The refused items of each second, at first all of `plenty`. In the last minute of the rows by
+/// second, and in the last ten minutes of the rows by minute, all but one are of `three`.
 pub const REFUSED: u64 = 5;
 /// Microseconds.
 pub const P50_US: u32 = 40;
 pub const P99_US: u32 = 300;
 const SECOND_MS: u64 = 1000;
 
-/// Writes 24 hours up to now into the data directory of a server that does not run.
+/// Writes the last 24 hours into the data directory of a stopped server.
 pub fn write_day(plane: &Plane) {
     let now_ms = clock::now();
     let dir = plane.setup.path("data");
     std::fs::create_dir_all(&dir).expect("created");
     let mut file = HistoryFile::open(&dir).expect("opened").expect("nobody else writes it");
-    for (step, of_three_ms) in [(Step::Second, 60 * SECOND_MS), (Step::Minute, 600 * SECOND_MS)] {
+    for (step, of_three_ms) in
+        [(Resolution::Second, 60 * SECOND_MS), (Resolution::Minute, 600 * SECOND_MS)]
+    {
         let last = step.begin(now_ms - SECOND_MS);
         let begins = (0..step.span_ms() / step.ms()).map(|nth| last - nth * step.ms());
         for time_ms in begins {
@@ -29,20 +33,20 @@ pub fn write_day(plane: &Plane) {
                 .expect("written");
         }
     }
-    let second_ms = Step::Second.begin(now_ms - SECOND_MS);
-    file.commit(&Totals { second_ms, ..Totals::default() }).expect("written");
+    let second_ms = Resolution::Second.begin(now_ms - SECOND_MS);
+    file.commit(&HistoryTotals { second_ms, ..HistoryTotals::default() }).expect("written");
 }
 
-fn row(time_ms: u64, step: Step, three_is_refused: bool) -> Row {
+fn row(time_ms: u64, step: Resolution, three_is_refused: bool) -> HistoryRow {
     let seconds = step.ms() / SECOND_MS;
     let (three, plenty) = if three_is_refused { (REFUSED - 1, 1) } else { (0, REFUSED) };
-    let biz = |id, allowed: u64, limited: u64| RowBiz {
+    let biz = |id, allowed: u64, limited: u64| HistoryBiz {
         id: Some(id),
         allowed: allowed * seconds,
         limited: limited * seconds,
         p99_us: Some(P99_US),
     };
-    Row {
+    HistoryRow {
         time_ms,
         requests: (ALLOWED + REFUSED) * seconds,
         allowed: ALLOWED * seconds,

@@ -1,8 +1,8 @@
-//! Days of an open platform in fast motion: applications call interfaces day after day, the server
-//! is killed in between, and the reports of 30 days are those of a plain count.
+//! Days of an open platform in fast motion: applications call interfaces day after day, and the
+//! server is killed now and then. The reports of 30 days equal those of a plain count.
 //!
-//! The server is the real one; libfaketime sets its clock to the noon of the next day. `cargo test`
-//! plays some hundred applications, `just days` 10,000: `FRS_APPS=10000`.
+//! The server is real, and libfaketime sets its clock to noon of the next day. `cargo test` plays
+//! some hundred applications, `just days` 10,000 (`FRS_APPS=10000`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -14,22 +14,21 @@ use jiff::{SignedDuration, Timestamp};
 use crate::common::items::{self, Item};
 use crate::common::{Client, Server, Settings, Setup, needs};
 
-/// The days that are remembered.
+/// The days that the history holds.
 const HISTORY: usize = 30;
-/// The days that are played, today included: the first ones leave.
+/// The days that are played, with today. The first ones leave the history.
 const DAYS: usize = 34;
-/// On these nobody calls.
+/// Days without calls.
 const HOLIDAYS: std::ops::RangeInclusive<usize> = 12..=13;
-/// After these the server is killed.
+/// The server is killed after these days.
 const KILLS: [usize; 2] = [9, 21];
 const INTERFACES: [&str; 3] = ["orders.list", "orders.put", "users.get"];
 /// Items of a request.
 const AT_ONCE: usize = 1000;
 const ZONE: &str = "Asia/Shanghai";
 
-/// What each application calls, and each of its interfaces, and how many users it has. To count
-/// something else of a day, add a business here, what is charged to it in [`Platform::calls`], and
-/// its report.
+/// Counts the calls of each application and of its interfaces, and its users. To count something
+/// else by day, add a business here, its charges to [`Platform::calls`], and its report.
 const MAP: &str = r#"<map>
   <group name="default" files="1" key-nodes="8192" chain="56" node-size="448"/>
   <biz id="1" name="app-day" key="string">
@@ -46,7 +45,7 @@ const MAP: &str = r#"<map>
   </biz>
 </map>
 "#;
-/// The business whose figures are estimates, of at most [`USERS`] members.
+/// A business whose figures are estimates of at most [`USERS`] members.
 const ESTIMATE: &str = "estimate-day";
 /// The most users of an application on a day.
 const USERS: u64 = 8;
@@ -59,7 +58,7 @@ fn faketime() -> Option<PathBuf> {
         .find(|library| library.exists())
 }
 
-/// The clock of a server: so many seconds ahead, by a file that each look at the clock reads.
+/// A server's clock, moved ahead by a file that is read at each look at the clock.
 struct FastClock {
     library: String,
     file: PathBuf,
@@ -85,7 +84,7 @@ impl FastClock {
         ]
     }
 
-    /// The noon of a day, from 0.
+    /// Sets the clock to noon of a day. Days begin at 0.
     fn set_day(&self, day: usize) {
         let ahead_s = self.noon_s + day as i64 * 86_400;
         let draft = self.file.with_extension("draft");
@@ -94,7 +93,7 @@ impl FastClock {
     }
 }
 
-/// What is charged: business, key and uses; and the member, of those that count members.
+/// A charge: business, key and uses, and the member in a business that counts members.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Call {
     biz: &'static str,
@@ -103,11 +102,11 @@ struct Call {
     user: Option<u64>,
 }
 
-/// The plain count: what was called of each key on each day, or by how many users.
+/// The plain count: the uses, or the users, of each key on each day.
 #[derive(Default)]
 struct Count {
     days: BTreeMap<(&'static str, String), Vec<u32>>,
-    /// Who has called already, on the current day.
+    /// The callers so far on the current day.
     known: BTreeSet<Call>,
 }
 
@@ -121,8 +120,8 @@ impl Count {
         days[day] += call.uses;
     }
 
-    /// The days before a day, the newest first, back to the first one on which it was called. What
-    /// was not called for so long that nothing is left begins again.
+    /// The days before `today`, the newest first, back to the first day with a use. After a pause
+    /// as long as the history the report begins again.
     fn report(days: &[u32], today: usize) -> Vec<u32> {
         let mut first = None;
         for day in 0..=today {
@@ -134,14 +133,14 @@ impl Count {
     }
 }
 
-/// Applications with a random life of their own.
+/// Applications with random behaviour.
 struct Platform {
     apps: usize,
     random: u64,
 }
 
 impl Platform {
-    /// Any number below a bound: splitmix64.
+    /// A random number below a bound, by splitmix64.
     fn below(&mut self, bound: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
@@ -150,8 +149,8 @@ impl Platform {
         (z ^ (z >> 31)) % bound
     }
 
-    /// What is charged on a day. One of three applications is silent, and each calls for the first
-    /// time on a day of its own. Some users call several times.
+    /// The charges of a day. One in three applications is silent, and each has a first day of its
+    /// own. Some users call several times.
     fn calls(&mut self, day: usize) -> Vec<Call> {
         let mut calls = Vec::new();
         for app in 0..self.apps {
@@ -188,7 +187,7 @@ fn question(keys: &[(&str, &str)]) -> String {
     format!("<request>{}</request>", keys.iter().map(item).collect::<String>())
 }
 
-/// The history of the only limit.
+/// The history of a single limit.
 fn history(item: &Item) -> Vec<u32> {
     let shown = item.limits[0].get("history").expect("a history");
     shown.split_terminator(' ').map(|total| total.parse().expect("a number")).collect()
@@ -205,8 +204,8 @@ fn check_reports(client: &mut Client, count: &Count, today: usize) {
             let found: Vec<u32> = std::iter::once(used).chain(history(item)).collect();
             let report = Count::report(days, today);
             let expected: Vec<u32> = std::iter::once(days[today]).chain(report).collect();
-            // So few members are as a rule estimated exactly. The users are the same for all
-            // applications: two that are taken for one are so everywhere.
+            // So few members are usually estimated exactly. All applications have the same users,
+            // so two that collide do so in all of them.
             let off = if *biz == ESTIMATE { 2 } else { 0 };
             let is_near = |(found, expected): (&u32, &u32)| found.abs_diff(*expected) <= off;
             assert!(
@@ -221,7 +220,7 @@ fn start<'s>(setup: &'s Setup, clock: &FastClock) -> (Server<'s>, Client) {
     let server = setup.start_with(&clock.variables());
     let mut client = server.client();
     client.stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
-    // Half a day is left of each day.
+    // It is noon: half a day remains.
     let answer = client.get("/update?biz=app-day&key=clock");
     let reset_ms: u64 = answer.attribute("reset").expect("a turn").parse().expect("a number");
     assert!(reset_ms.abs_diff(12 * 3_600_000) < 1_800_000, "the clock is not at noon: {reset_ms}");
@@ -265,7 +264,7 @@ fn reports_of_thirty_days_are_those_of_a_plain_count() {
         }
     }
     check_reports(&mut client, &count, DAYS - 1);
-    // A month without a call later nothing of it is left.
+    // After a month without a call nothing remains.
     clock.set_day(DAYS + HISTORY);
     let keys = [("app-day", "app0"), ("users-day", "app0"), (ESTIMATE, "app0")];
     let response = items::post(&mut client, "/query", &question(&keys));

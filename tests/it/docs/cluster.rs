@@ -1,10 +1,10 @@
-//! docs/cluster.md promises what `frs check` says of the same limits.
+//! docs/cluster.md promises the same as `frs check` prints for the same limits.
 
 use crate::common::{Settings, Setup, files, text};
 
 const PAGE: &str = include_str!("../../../docs/cluster.md");
 
-/// The rows of the table below a heading, without its head: their cells.
+/// The cells of the table below a heading, without its head.
 fn rows(heading: &str) -> Vec<Vec<&'static str>> {
     let (_, section) = PAGE.split_once(&format!("# {heading}\n")).expect(heading);
     let section = section.split("\n#").next().unwrap_or_default();
@@ -13,7 +13,7 @@ fn rows(heading: &str) -> Vec<Vec<&'static str>> {
     rows.skip(2).map(cells).collect()
 }
 
-/// What `frs check` says of a business with this limit, shared by four machines.
+/// The output of `frs check` for a business with this limit, shared by four machines.
 fn checked(settings: &str, limit: &str) -> String {
     let cluster = "<cluster name='prod' secret-file='conf/cluster.secret'>\
                    <node>10.0.0.1:6379</node></cluster>";
@@ -28,7 +28,7 @@ fn checked(settings: &str, limit: &str) -> String {
     text(&checked.stdout)
 }
 
-/// The settings of a limit.
+/// The settings of a limit with this policy.
 fn limit(policy: &str) -> String {
     let more = match policy {
         "calendar" => "unit='day' max='1000'",

@@ -156,13 +156,13 @@ fn run(setup: &Setup, lines: &str) -> String {
         .current_dir(setup.dir.path())
         .output()
         .expect("sh runs");
-    // With the addresses of the page.
+    // The output shows the addresses of the page.
     text(&output.stdout)
         .replace(&setup.address.to_string(), "127.0.0.1:7600")
         .replace(&admin_address(setup), "127.0.0.1:7601")
 }
 
-/// The same port, which no other test gets, of another loopback address.
+/// The same port on another loopback address. No other test gets the port.
 fn admin_address(setup: &Setup) -> String {
     format!("127.0.0.2:{}", setup.address.port())
 }
@@ -295,7 +295,8 @@ fn rust_is_compiled_by_the_doc_tests() {
     }
 }
 
-/// A complete map.xml from a part that a page shows. None: it is something else, such as an answer.
+/// A complete map.xml around the part that a page shows. `None` if the part is something else, such
+/// as an answer.
 fn map_of(shown: &str) -> Option<String> {
     let element = shown.trim_start().split([' ', '>', '/']).next()?;
     let group = r#"<group name="default" files="1" key-nodes="16" node-size="512"/>"#;
@@ -492,7 +493,7 @@ fn every_setting_is_described() {
 #[test]
 fn every_metric_is_described_and_no_other() {
     let setup = shipped();
-    // With checkpoints, and a cluster, which need not answer, there are all.
+    // Checkpoints and a cluster, which need not answer, make all metrics appear.
     let srv = std::fs::read_to_string(setup.path("conf/srv.xml")).expect("read");
     let cluster = "<cluster name=\"c\" secret-file=\"conf/cluster.secret\">\
                    <node>127.0.0.1:1</node></cluster></srv>";
@@ -521,7 +522,7 @@ fn every_metric_is_described_and_no_other() {
     labels_are_described(&page, &answer.body);
 }
 
-/// The table names the labels that samples have, and of labels with a list of values each value.
+/// Checks that the table names all labels of the samples, and each value where it lists values.
 fn labels_are_described(page: &str, scraped: &str) {
     let table = metrics::described(page);
     let scrape = Scrape::read(scraped);
@@ -591,7 +592,7 @@ fn every_path_that_is_named_exists() {
         ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/design.md", "docs/testing.md"]
     {
         let text = read(page);
-        // Not a pattern, a path of HTTP or a file that a running server writes.
+        // Excludes patterns, paths of HTTP, and files that a running server writes.
         let is_path = |name: &&str| {
             let is_there = name.ends_with(".rs") || name.contains('/') && !name.starts_with('/');
             is_there

@@ -1,5 +1,5 @@
 //! Atomic requests from many clients to many workers, over overlapping sets of keys in any order.
-//! There is never a deadlock nor a partial charge, and totals are exact, even while workers are
+//! No requests deadlock, none is charged in part, and totals are exact, even while workers are
 //! killed.
 //!
 //! Three checks would detect a partial charge:
@@ -7,8 +7,8 @@
 //!   plane). The seven totals have only one solution: how often each set was charged. After a
 //!   partial charge there is no solution in whole numbers.
 //! - Each request also contains a key of its own, its receipt. A client that lost an answer queries
-//!   the receipt afterwards. So the test knows of every request whether it was charged, and exactly
-//!   what every total must be.
+//!   the receipt afterwards. So the test knows for every request whether it was charged, and knows
+//!   every total exactly.
 //! - An onlooker constantly reads all keys of a plane by one atomic Query. At every moment the sets
 //!   must be whole, and no count may ever decrease.
 
@@ -34,11 +34,11 @@ const LINES: [[usize; 3]; 7] =
 /// The most sets of one request: with its receipt that is at most 64 items.
 const SETS: usize = 21;
 
-/// The only key with few uses. It soon causes whole requests to be refused.
+/// A key with few uses. It soon makes whole requests fail.
 const FEW_KEY: usize = KEYS - 1;
 const FEW: u64 = 100;
 
-/// Key-nodes that many keys share, in files of two groups, and receipts, for which there is room.
+/// Two groups whose key-nodes hold many keys each, and a group with room for all receipts.
 const MAP: &str = r#"<map>
   <group name="narrow" files="1" key-nodes="3" chain="56" node-size="64" on-full="refuse"/>
   <group name="wide" files="2" key-nodes="64" chain="8" node-size="128" on-full="refuse"/>
@@ -133,7 +133,7 @@ enum Told {
     Charged,
     Refused,
     Busy,
-    /// Its answer was lost.
+    /// The answer was lost.
     Nothing,
 }
 
@@ -185,7 +185,7 @@ struct Run {
 }
 
 impl Run {
-    /// One client: sends requests until it has sent this many or is stopped.
+    /// Runs one client, until it has sent this many requests or is stopped.
     fn ask(&self, address: SocketAddr, client: u64, requests: usize) {
         let mut random = Random::new(client);
         let mut connection = Client::connect(address);
@@ -213,7 +213,7 @@ impl Run {
         }
     }
 
-    /// The onlooker: reads one plane after another until it is stopped.
+    /// Runs the onlooker, which reads one plane after another until it is stopped.
     fn look_on(&self, address: SocketAddr) {
         let mut connection = Client::connect(address);
         let mut before = [[0; LINES.len()]; PLANES];
@@ -260,7 +260,7 @@ impl Run {
     }
 }
 
-/// Ends the others, also when one fails.
+/// Ends the other threads, also when one fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Stop<'_> {
@@ -436,7 +436,7 @@ fn while_workers_are_killed_requests_are_whole_or_absent() {
     }
 }
 
-/// Nothing is left locked or half done.
+/// Checks that nothing is left locked or half done.
 fn goes_on(server: &Server<'_>) {
     server.wait_for_workers(WORKERS.into());
     let after = Run::default();
@@ -477,14 +477,14 @@ fn of_20_a_minute_and_10_an_hour_the_first_keeps_10_from_the_11th_call_on() {
             "limited=true used=10 max=10 remaining=0 retry=1..=3600000",
         ]);
     }
-    // The other order of the items, and a Query: the same result.
+    // The items in the other order, and a Query, give the same result.
     let turned = "<request atomic=\"true\"><item biz=\"hour\" key=\"k2\"/>\
                   <item biz=\"minute\" key=\"k1\"/></request>";
     for command in ["/update", "/query"] {
         post(&mut client, command, turned)
             .expect_refused(&["limited=true remaining=0", "limited=false remaining=10"]);
     }
-    // The first one alone has its ten left.
+    // On its own the first item still has its ten uses.
     let alone = "<request><item biz=\"minute\" key=\"k1\" count=\"10\"/></request>";
     post(&mut client, "/update", alone).expect(&["limited=false used=20 remaining=0"]);
 }
@@ -496,7 +496,7 @@ fn totals_that_no_whole_sets_give_are_found() {
         line.iter().for_each(|&point| used[point] += times as u64 * 5);
     }
     assert_eq!(charges(&used), Some([0, 5, 10, 15, 20, 25, 30]));
-    // One or two keys of any set are too many.
+    // One or two extra charges of a set are a partial charge.
     for line in LINES {
         for leave in 0..3 {
             let (mut one, mut two) = (used, used);

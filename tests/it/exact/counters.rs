@@ -1,5 +1,5 @@
-//! A server's counters, end to end: they count exactly what it was asked, over all workers, and
-//! across the death of any of them.
+//! A server's counters, end to end: they count its requests exactly, over all workers and across
+//! the death of any worker.
 
 use std::collections::BTreeMap;
 
@@ -134,8 +134,8 @@ fn sums_are_exact_over_all_workers_and_their_deaths() {
         kill(worker, Signal::SIGKILL).expect("killed");
         let stats_then = wait_until("it is replaced", || {
             let stats = stats(&setup);
-            // The dead worker is listed until its slot is free, a new one before its place is
-            // recorded.
+            // The dead worker is listed until its slot is free. A new worker is listed before its
+            // place is recorded.
             let is_gone =
                 stats.processes.iter().all(|process| process.pid != worker.as_raw() as u32);
             let placed = stats.processes.iter().filter(|process| process.restarts.is_some());
@@ -253,7 +253,7 @@ fn master_and_keeper_are_counted_and_the_documents_are_whole() {
         let stats = stats(&setup);
         let nodes = stats.groups[0].sums.nodes.as_ref()?;
         let flushed = !on_disk || stats.sums.flush_times.count() > 0;
-        // While the slot of the one that died is recovered, its owner counts as living.
+        // While the slot of the dead process is recovered, its owner counts as living.
         let alive = stats.processes.iter().all(|process| process.cpu_ms.is_some());
         (nodes.live + nodes.free == 2 * 64 * 8 && flushed && alive).then_some(stats)
     });

@@ -1,4 +1,4 @@
-//! Counts are exactly what was admitted, by any processes and across their deaths.
+//! Counts are exactly the admitted uses, over all processes and across their deaths.
 
 mod atomic;
 mod counters;

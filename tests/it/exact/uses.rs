@@ -17,7 +17,7 @@ use nix::sys::signal::{Signal, kill};
 /// Clients that wait for each answer, and clients that do not.
 const DEPTHS: [usize; 6] = [1, 1, 1, 8, 8, 8];
 const KILLS: usize = 24;
-/// Requests answered between two kills: the server serves at all times.
+/// Requests answered between two kills, so that the server keeps serving.
 const BETWEEN_KILLS: u64 = 60;
 
 /// A subject limited to `max` uses, and the outcomes of the requests for it.
@@ -46,7 +46,7 @@ impl Subject {
         format!("GET /{command}?biz={biz}&key=k{name}-{key} HTTP/1.1\r\nHost: t\r\n\r\n")
     }
 
-    /// Notes the answer to an Update; returns whether there is still room.
+    /// Records the answer to an Update. Returns whether there is still room.
     fn note(&self, answer: &Answer) -> bool {
         let used = answer.attribute("used").and_then(|used| used.parse().ok());
         match answer.status {
@@ -61,7 +61,7 @@ impl Subject {
                 assert_eq!(used, Some(self.max), "refused before the maximum: {answer:?}");
                 false
             }
-            // Charged nothing: the holder of its key-node is dying.
+            // A busy request is not charged: the holder of its key-node is dying.
             503 if answer.attribute("error") == Some("busy") => true,
             _ => panic!("{answer:?}"),
         }
@@ -100,7 +100,7 @@ impl Course {
         subject.max * 3 / 2 + 3
     }
 
-    /// The next subject; none after the last or when stopped.
+    /// The next subject. `None` after the last one, or when stopped.
     fn take(&self) -> Option<&Subject> {
         let asks = Self::asks(self.subjects.first()?);
         let at = self.next.fetch_add(1, Ordering::Relaxed) / asks;
@@ -128,7 +128,7 @@ impl Course {
         }
     }
 
-    /// Sends requests; returns how many of them were answered.
+    /// Sends requests. Returns the number of answers.
     fn ask(&self, client: &mut Client, requests: &str, batch: &[&Subject]) -> usize {
         if client.stream.write_all(requests.as_bytes()).is_err() {
             return 0;
@@ -263,7 +263,7 @@ fn while_workers_are_killed(subjects: Vec<Subject>) {
         let used = subject.used(&mut client);
         assert!(used >= known, "{what}: {known} acknowledged, only {used} stored");
         assert!(used <= known + lost, "{what}: {known} and {lost} unanswered, {used} stored");
-        // No process is killed any more: the rest is admitted to the last use.
+        // No process is killed any more, so the rest is admitted to the last use.
         wait_until("it is used up", || {
             client.send(&subject.request("update"));
             (!subject.note(&client.answer())).then_some(())

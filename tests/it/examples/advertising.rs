@@ -12,7 +12,8 @@ fn what_was_seen_often_fades_and_is_never_refused() {
         }
         stage.get("/update?biz=seen&key=alice%7Csummer&count=4", 200, "used=4 weight=0.3");
 
-        // Before the choice of the next one: all candidates at once, unchanged.
+        // Before the choice of the next advertisement all candidates are queried at once, which
+        // changes nothing.
         let candidates = r#"<request>
             <item biz="seen" key="alice|spring"/>
             <item biz="seen" key="alice|summer"/>

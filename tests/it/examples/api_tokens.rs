@@ -36,7 +36,7 @@ fn all_clients_of_an_api_share_its_bucket() {
         for client in ["app1", "app2", "app3"] {
             call(stage, "report", client, 4).expect(&["used=4", "limited=false"]);
         }
-        // The API's refusal costs the client nothing; its other APIs go on.
+        // The API's refusal costs the client nothing, and its other APIs still work.
         let api = "limited=true used=12 max=12 remaining=0 retry=1..=60000";
         call(stage, "report", "app4", 1).expect_refused(&["limited=false used=0", api]);
         call(stage, "export", "app4", 2).expect(&["used=2 max=2 remaining=0", "used=2"]);

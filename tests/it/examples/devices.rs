@@ -1,5 +1,4 @@
-//! The devices of an account: five at a time; and the cities of a day, beyond which an answer
-//! advises.
+//! The devices of an account, five at a time, and the cities of a day, with advice beyond a number.
 
 use super::{DAY, Stage, play, play_in_a_day};
 
@@ -21,7 +20,7 @@ fn the_sixth_device_is_refused_until_one_is_signed_out() {
         stage.get(out, 200, "limited=false used=4");
         stage.get(out, 200, "limited=false used=4");
         sign_in(stage, "alice", "device6", 200, "limited=false used=5");
-        // A look at the account names no device.
+        // A Query of the account without a device.
         stage.get("/query?biz=devices&key=alice", 200, "limited=false used=5 remaining=0");
         for nth in 1..=10 {
             sign_in(stage, "family%7Cbob", &format!("device{nth}"), 200, "limited=false max=10");
@@ -37,7 +36,7 @@ fn many_cities_in_a_day_ask_for_a_second_factor() {
         for city in ["Lyon", "Lyon", "Oslo", "Rome", "Bern"] {
             stage.get(&visit(city), 200, "limited=false !action");
         }
-        // An estimate: now and then two cities are taken for one, but never as many as these.
+        // An estimate: two cities may collide now and then, but never as many as these.
         (1..=8).for_each(|nth| _ = stage.raw(&visit(&format!("Village{nth}"))));
         let words = "limited=false used=7..=13 max=4 action=second-factor reset=1..=86400000";
         stage.get(&visit("Pisa"), 200, words);

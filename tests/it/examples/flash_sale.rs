@@ -18,7 +18,7 @@ fn one_for_each_user_and_three_a_day() {
     play(|stage| {
         let own = "limited=false limit=2 used=1 max=1 remaining=0 !reset";
         order(stage, "phone", "alice", 1).expect(&[own, "used=1 max=3 remaining=2"]);
-        // Never again, so there is no time to wait for.
+        // The user can never order again, so there is no time to wait for.
         let again = "limited=true limit=2 used=1 max=1 remaining=0 !retry";
         order(stage, "phone", "alice", 1).expect_refused(&[again, "limited=false used=1"]);
 
@@ -40,7 +40,7 @@ fn one_for_each_user_and_three_a_day() {
 #[test]
 fn the_last_piece_is_sold_once() {
     play(|stage| {
-        // Sales of the shops in town are reported.
+        // Reports the sales of the shops.
         let shops = r#"<request>
             <item biz="sale-phone" key="shops" count="9999" force="true"/></request>"#;
         stage.update(shops);
@@ -50,7 +50,7 @@ fn the_last_piece_is_sold_once() {
         for user in ["carol", "dave", "erin"] {
             order(stage, "phone", user, 1).expect_refused(&[sold, "limited=false used=0"]);
         }
-        // An order that is not paid becomes available to the next user.
+        // An unpaid order is free for the next user.
         order(stage, "phone", "bob", -1).expect(&["limited=false", "used=0"]);
         order(stage, "phone", "carol", 1).expect(&["limited=false", "used=1"]);
         order(stage, "phone", "bob", 1).expect_refused(&[sold, "used=0"]);

@@ -1,4 +1,4 @@
-//! In-flight limits: a use is a lease, given back when the user leaves, or after a time.
+//! In-flight limits: a use is held until the user leaves, or for a bounded time.
 
 use super::{MINUTE, Stage, play};
 
@@ -34,7 +34,7 @@ fn eight_for_all_customers_together() {
         for (customer, times) in [("a", 3), ("b", 3), ("c", 2)] {
             (0..times).for_each(|_| enter(stage, customer, 200, "limited=false"));
         }
-        // c has a place of its own left, but there is none in total.
+        // Customer c has a place of its own left, but no place is left in total.
         enter(stage, "c", 429, "limited=true limit=2 used=8 max=8 remaining=0 retry=1..=1800000");
         leave(stage, "a", "limited=false");
         enter(stage, "c", 200, "limited=false limit=1 used=3");

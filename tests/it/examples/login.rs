@@ -15,7 +15,7 @@ fn captcha_on_the_third_try_and_ban_on_the_fifth() {
             let address = format!("limited=false used={nth} max=20 !action");
             stage.update(&alice).expect(&[&account, &address]);
         }
-        // The page queries what to show, which changes nothing.
+        // The page queries what to show. That changes nothing.
         stage.get("/query?biz=login&key=alice", 200, "limited=false used=3 action=captcha");
         stage.update(&alice).expect(&["used=4 remaining=0 action=captcha", "used=4"]);
 

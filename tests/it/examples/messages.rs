@@ -1,4 +1,4 @@
-//! Message control: 15 a minute and 50 a day for each recipient, 2 in 59 s and 5 in 59 min for each
+//! Message control: 15 a minute and 50 a day for each recipient; 2 in 59 s and 5 in 59 min for each
 //! recipient and content.
 
 use super::{DAY, MINUTE, SECOND, play, together};
@@ -16,10 +16,10 @@ fn the_same_content_twice_and_fifteen_messages_a_minute() {
             let content = format!("limited=false limit=1 used={nth} max=2");
             stage.update(&hello).expect(&[&recipient, &content]);
         }
-        // A third one is not sent to anyone, and uses none of the recipient's fifteen.
+        // A third message is not sent, and does not count for the recipient.
         let content = "limited=true limit=1 used=2 remaining=0 retry=1..=59000";
         stage.update(&hello).expect_refused(&["limited=false used=2 remaining=13", content]);
-        // It may go to another recipient, and other words may go to this one.
+        // The same content may go to another recipient, and another content to this one.
         stage.update(&message("18829340002", "hello")).expect(&["used=1", "used=1"]);
         for nth in 3..=15 {
             let other = message("18829340001", &format!("code {nth}").replace(' ', "-"));
@@ -54,7 +54,7 @@ fn an_undelivered_message_is_given_back() {
 #[test]
 fn fifty_in_a_day_whatever_the_minute_says_and_the_same_in_json() {
     play("messages", |stage| {
-        // Messages sent by another gateway are reported afterwards.
+        // Reports messages that another gateway has sent.
         let reported = r#"{"items": [
             {"biz": "recipient", "key": "18829340004", "count": 50, "force": true}]}"#;
         stage.update(reported).expect(&["limited=true used=50"]);

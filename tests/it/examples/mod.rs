@@ -1,8 +1,8 @@
-//! The worked examples of conf/examples. Each is checked, matches the shape of its schemas, and is
-//! started. HTTP requests play its story as told by its comments and README.md.
+//! The worked examples of conf/examples. Each is checked, validated against its schemas, and
+//! started. HTTP requests play its story, as told by its comments and README.md.
 //!
-//! No story waits: its windows are longer than the test. The state after a window is read from the
-//! server's own files, by a Query of the library with a later time.
+//! No story waits, because its windows are longer than the test. The state after a window is read
+//! from the server's own files, by a Query of the library with a later time.
 
 mod advertising;
 mod api_tokens;
@@ -45,7 +45,7 @@ fn setup(name: &str) -> Setup {
     assert!(srv.contains("127.0.0.1:7600"), "{srv}");
     let here = srv.replace("127.0.0.1:7600", &address);
     write_secret(setup.dir.path());
-    // No test finds the cluster of another one: nothing listens on these ports.
+    // Keeps the test from the clusters of other tests: nothing listens on these ports.
     let here = (1..=3).fold(here, |srv, nth| {
         srv.replace(&format!("127.0.0.1:700{nth}"), &format!("127.0.0.1:{nth}"))
     });
@@ -75,8 +75,8 @@ fn play(name: &str, story: impl FnOnce(&mut Stage)) {
     story(&mut Stage { client: server.client(), data });
 }
 
-/// As [`play`], for a story with limits that turn with the local date. It is played once more if it
-/// fails and the date has changed meanwhile. `at` is the local hour of the turn.
+/// As [`play`], for limits that turn with the local date. `at` is the local hour of the turn. If
+/// the story fails and the date has changed meanwhile, it is played once more.
 fn play_in_a_day(name: &str, zone: &str, at: i64, story: impl Fn(&mut Stage)) {
     let zone = TimeZone::get(zone).expect("a time zone");
     let date = || -> Date {
@@ -104,7 +104,7 @@ impl Stage {
         items::post(&mut self.client, "/query", document)
     }
 
-    /// GET: the one item must fit the words.
+    /// GETs one item, whose answer must fit the words.
     #[track_caller]
     fn get(&mut self, target: &str, status: u16, words: &str) {
         let response = items::get(&mut self.client, target);
@@ -112,7 +112,7 @@ impl Stage {
         response.expect(&[words]);
     }
 
-    /// GET: the answer as received.
+    /// GETs the answer as received.
     fn raw(&mut self, target: &str) -> Answer {
         self.client.get(target)
     }
@@ -140,7 +140,7 @@ impl Stage {
         assert!(answers.items[0].result.is_ok(), "{answers:?}");
     }
 
-    /// The answer to a Query this many milliseconds from now, if nothing happens before.
+    /// The answer to a Query this many milliseconds from now, without further uses.
     fn later(&self, after_ms: u64, biz: &str, key: &str) -> Verdict {
         let mut service = Service::attach(&self.data, Role::Program).expect("attached");
         let (mut request, mut answers) = (Request::default(), Answers::default());

@@ -1,6 +1,6 @@
 //! An open platform: 10,000 an hour for each address and application; 1,000 an hour and 300 of debt
-//! for each application, user and interface; calls of an application and of its interfaces counted
-//! by day, and so are its users, with the days before.
+//! for each application, user and interface. It counts an application's calls, its interfaces'
+//! calls and its users by day, and keeps the days before.
 
 use super::{DAY, HOUR, Stage, play_in_a_day, together};
 use crate::common::items::Response;
@@ -28,7 +28,7 @@ fn debt_is_lent_and_taken_off_the_next_hour() {
             "limited=false used=1200 max=0 remaining=0",
             "limited=false used=1 max=0 remaining=0",
         ]);
-        // One part too many: no part is charged to any limit, nor billed.
+        // One part too many: no limit is charged, and nothing is billed.
         let user = "limited=true used=1200 remaining=100 retry=3000000..=3600000";
         let others = "limited=false used=1200";
         call(stage, ADDRESS, "alice", 101).expect_refused(&[
@@ -74,7 +74,7 @@ fn an_address_is_full_for_all_users_of_the_application() {
         for nth in 1..=8 {
             let used = format!("limited=false used={}", nth * 1250);
             let user = format!("user{nth}");
-            // An estimate: two of them may be taken for one.
+            // An estimate: two users may collide.
             let users = format!("used={}..={nth}", nth - 1);
             call(stage, ADDRESS, &user, 1250).expect(&[&used, "used=1250", &used, &used, &users]);
         }
@@ -116,7 +116,7 @@ fn a_report_is_one_look_up() {
         assert!(answer.body.contains(limit), "{answer:?}");
         let history = format!("history=\"998 0 1204 {zeros}4\"");
         assert!(answer.body.contains(&history), "{history} in {answer:?}");
-        // An interface that was never called before today: no day before is known.
+        // An interface without calls before today has no earlier days.
         let answer = stage.raw("/query?biz=app-interface-day&key=app7%7Corders.list&detail=true");
         assert!(answer.body.contains("history=\"\""), "{answer:?}");
         call(stage, ADDRESS, "bob", 1).expect(&[

@@ -1,4 +1,4 @@
-//! The files and the page of the examples: complete, checked, of the schemas' shape. The page's
+//! The files and the page of the examples: complete, checked and valid by the schemas. The page's
 //! requests are answered.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Post-paid use: ask first, work, report the real cost whatever the limit says.
+//! Post-paid use: ask first, work, then report the real cost, even beyond the limit.
 
 use super::{DAY, Stage, play};
 

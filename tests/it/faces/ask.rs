@@ -1,4 +1,4 @@
-//! Random requests, most of them with sense.
+//! Random requests, most of them sensible.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -19,7 +19,7 @@ pub struct AskItem {
     /// A name or an id.
     pub biz: String,
     pub key: String,
-    /// None: left out, which is 1.
+    /// `None` if left out, which means 1.
     pub count: Option<i64>,
     pub force: bool,
     pub detail: bool,
@@ -27,7 +27,7 @@ pub struct AskItem {
     pub member: Option<String>,
 }
 
-/// What an item brings along: `number/unit`, and a burst.
+/// The rate of an item: `number/unit`, and a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     pub number: u64,
@@ -47,10 +47,10 @@ pub const NAMES: [&str; 12] = [
     "before", "devices",
 ];
 
-/// The one whose items bring a member along.
+/// The business whose items have a member.
 pub const DEVICES: &str = "devices";
 
-/// A few keys, so that they meet again; such that a format must escape; and such that are none.
+/// A few keys, so that they repeat. Some need escaping in a format, some are invalid.
 fn any_key(biz: &str) -> BoxedStrategy<String> {
     let good: &[&str] = match biz {
         "counter" | "3" => &["7", "007", "18446744073709551615"],
@@ -63,7 +63,7 @@ fn any_key(biz: &str) -> BoxedStrategy<String> {
     prop_oneof![20 => good, 2 => bad, 1 => long].boxed()
 }
 
-/// A few members, so that they meet again; such that a format must escape; and such that are none.
+/// A few members, so that they repeat. Some need escaping in a format, some are invalid.
 fn any_member(biz: &str) -> impl Strategy<Value = Option<String>> + use<> {
     let good = select(vec!["m1", "m2", "m3", "7", "a b&<>\"'", "\u{e9}\u{4e2d}\u{1f600}"]);
     let long = (1024usize..1026).prop_map(|length| "m".repeat(length));
@@ -96,10 +96,10 @@ fn any_item() -> impl Strategy<Value = AskItem> {
         member,
         key,
         count,
-        // One of four.
+        // True in one of four.
         force: force == [true, true],
         detail,
-        // Uses come back in a day at the earliest.
+        // The unit is a day, so no use comes back during the test.
         rate: rate
             .map(|rate| Rate { unit: if rate.number == 0 { rate.unit } else { 'd' }, ..rate }),
     })
@@ -111,7 +111,7 @@ pub fn any_ask() -> impl Strategy<Value = Ask> {
     (prop_oneof![3 => Just(true), 1 => Just(false)], any::<[bool; 2]>(), items, any::<bool>())
         .prop_map(|(is_update, atomic, mut items, is_alike)| {
             if is_alike {
-                // For commands that say it once for all.
+                // Some commands state these once for all items.
                 let AskItem { force, detail, .. } = items[0];
                 for item in &mut items {
                     let (rate, member) = (None, None);

@@ -35,7 +35,7 @@ fn path(ask: &Ask) -> &'static str {
     if ask.is_update { "/update" } else { "/query" }
 }
 
-/// Without the echo of biz and key, which must be as asked.
+/// Removes the echo of biz and key, which must be as asked.
 fn unechoed(mut item: Item, asked: &AskItem) -> Item {
     for (name, asked) in [("biz", &asked.biz), ("key", &asked.key)] {
         assert_eq!(item.values.0.remove(name).as_ref(), Some(asked));
@@ -109,7 +109,7 @@ impl Face for Json {
 
 fn json_item(item: &AskItem) -> Value {
     let AskItem { biz, key, count, force, detail, rate, member } = item;
-    // Integers where they say the same.
+    // Keys that are integers are sent as integers.
     let text = |text: &String| match text.parse::<u64>() {
         Ok(number) if number.to_string() == *text => json!(number),
         _ => json!(text),
@@ -139,7 +139,7 @@ fn json_item(item: &AskItem) -> Value {
 
 fn post(client: &mut Client, path: &str, document: &str) -> Answer {
     let answer = items::try_post_unread(client, path, document).expect("an answer");
-    // What is too large is not read to its end.
+    // A document that is too large is not read to its end, and the connection closes.
     if answer.closes() {
         *client = self::client(client.stream.peer_addr().expect("connected"));
     }
@@ -147,7 +147,7 @@ fn post(client: &mut Client, path: &str, document: &str) -> Answer {
 }
 
 impl Face for Get {
-    /// Items that are not atomic are asked one after the other.
+    /// Asks the items of a request that is not atomic one after the other.
     fn ask(&mut self, ask: &Ask) -> Option<Result<Told, Fault>> {
         if ask.is_atomic || ask.items.len() > super::MAX_ITEMS {
             return None;

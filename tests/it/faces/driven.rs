@@ -1,11 +1,12 @@
 //! The faces of programs in other languages that attach: C and Python, each in its own process.
 //!
-//! Such a program takes the data directory as its argument and obeys lines. A request is `update`
-//! or `query`, `each` or `atomic`, and the number of items, each of which has a line: business,
-//! key, count, force, detail, rate, burst and member. Texts are hexadecimal behind an `x`, flags 0
-//! or 1, and `-` says that a count, a rate or a member is left out. The answer is `refused=true`,
-//! `refused=false` or `fault=WORD`; a line `item` for each item with its values in the words of
-//! XML, followed by a line `limit` for each of its limits, a history joined by commas; and `end`.
+//! A program takes the data directory as its argument and obeys lines. A request is the line
+//! `update` or `query`, `each` or `atomic`, and the number of items. Each item has a line:
+//! business, key, count, force, detail, rate, burst and member. Texts are hexadecimal after an `x`,
+//! flags are 0 or 1, and `-` stands for a missing count, rate or member. The answer is
+//! `refused=true`, `refused=false` or `fault=WORD`, then a line `item` for each item with its
+//! values named as in XML. A line `limit` follows for each of the item's limits, with its history
+//! joined by commas. The last line is `end`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -24,12 +25,12 @@ pub struct Driven {
     program: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    /// What the program needs while it runs.
+    /// The installed library, kept while the program runs.
     _installed: Option<Installed>,
 }
 
 impl Driven {
-    /// The driver in C; none if there is no compiler.
+    /// The driver in C. `None` if there is no compiler.
     #[track_caller]
     pub fn c(data: &Path) -> Option<Driven> {
         let installed = Installed::new();
@@ -39,7 +40,7 @@ impl Driven {
         Some(Driven::start(&mut command, Some(installed)))
     }
 
-    /// The driver in Python; none if there is no Python, or no package for it.
+    /// The driver in Python. `None` if Python or its package is missing.
     #[track_caller]
     pub fn python(data: &Path) -> Option<Driven> {
         let mut command = python(FOLDER)?;

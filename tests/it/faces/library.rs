@@ -46,7 +46,7 @@ fn item(asked: &AskItem) -> Item<'_> {
     item
 }
 
-/// Values in the words of XML: what does not apply is left out.
+/// Values named as in XML. Values that do not apply are left out.
 #[derive(Default)]
 struct Words(BTreeMap<String, String>);
 
@@ -114,7 +114,7 @@ fn limit(verdict: &Verdict, limit: &LimitFigures) -> Values {
 
 impl Face for Attached {
     fn ask(&mut self, ask: &Ask) -> Option<Result<Told, Fault>> {
-        // A single item by the call for one.
+        // A single item goes through the call for one item.
         if let ([asked], false) = (&ask.items[..], ask.is_atomic) {
             let verdict =
                 if ask.is_update { self.0.update(item(asked)) } else { self.0.query(item(asked)) };

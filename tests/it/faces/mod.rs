@@ -1,10 +1,10 @@
-//! One service behind all faces: each of them answers the same random requests with the same names,
+//! One service behind all faces: each face answers the same random requests with the same names,
 //! figures, verdicts and errors.
 //!
-//! Each face asks a server of its own, so that all ask for the same keys. What a face has no words
-//! for is asked over HTTP, so that its server counts it, too. A face that says less than the first
-//! is held against what it can say. To add a face, implement [`Face`] in a file of its own and add
-//! it to [`FACES`].
+//! Each face has a server of its own, so that all can ask for the same keys. A request that a face
+//! cannot express goes to its server over HTTP, so that the server counts it too. A face that
+//! expresses less than the first is compared only in that. To add a face, implement [`Face`] in a
+//! file of its own and add it to [`FACES`].
 
 mod ask;
 mod documents;
@@ -33,37 +33,37 @@ use ask::{Ask, any_ask};
 struct Told {
     /// The request was atomic, and was refused.
     refused: bool,
-    /// Without the echo of biz and key, which the face has checked.
+    /// The items, without the echo of biz and key, which the face has checked.
     items: Vec<Item>,
 }
 
-/// The word of an error of the whole request.
+/// The name of an error of the whole request.
 type Fault = String;
 
 /// A way to ask the service.
 trait Face {
-    /// None if the face has no words for this.
+    /// Asks. `None` if the face cannot express the request.
     fn ask(&mut self, ask: &Ask) -> Option<Result<Told, Fault>>;
 
-    /// What the face can say of an answer of the first face.
+    /// The part of the first face's answer that this face can express.
     fn known(&self, told: &Result<Told, Fault>) -> Result<Told, Fault> {
         told.clone()
     }
 }
 
-/// A server that only one face asks.
+/// The server of one face.
 struct Host {
     setup: Setup,
     resp: Reserved,
     rls: Reserved,
-    /// How `<rls>` charges, for a face of it.
+    /// The `charge` of `<rls>`, for a face of RLS.
     charge: Option<&'static str>,
 }
 
-/// Opens a face of a server; none if a tool is missing.
+/// Opens a face of a server. `None` if a tool is missing.
 type Open = fn(&Host) -> Option<Box<dyn Face>>;
 
-/// The faces, each by how it is opened. The first one has words for everything.
+/// The faces, with their names. The first one can express everything.
 const FACES: [(&str, Open); 10] = [
     ("XML", |host| open(documents::Xml::connect(host.setup.address))),
     ("JSON", |host| open(documents::Json::connect(host.setup.address))),
@@ -81,7 +81,8 @@ fn open(face: impl Face + 'static) -> Option<Box<dyn Face>> {
     Some(Box::new(face))
 }
 
-/// Every policy. All windows are long: no use comes back while the faces are asked in turn.
+/// A map with every policy. All windows are long, so no use comes back while the faces are asked in
+/// turn.
 const MAP: &str = r#"<map>
   <group name="default" files="1" key-nodes="512" chain="8" node-size="256" key-bytes="32"
          hash="siphash"/>
@@ -133,11 +134,11 @@ const MAP: &str = r#"<map>
 </map>
 "#;
 
-/// A request may have so many items, of an atomic one half as many.
+/// The most items of a request. An atomic request may have half as many.
 const MAX_ITEMS: usize = 8;
 
 impl Host {
-    /// One for this face. The name of one of RLS ends with how it charges.
+    /// A server for this face. The name of a face of RLS ends with its `charge`.
     fn new(face: &'static str) -> Host {
         let (resp, rls, charge) = (Reserved::new(), Reserved::new(), face.strip_prefix("RLS "));
         let http = format!(
@@ -155,19 +156,19 @@ impl Host {
     }
 }
 
-/// How far apart the faces may ask the same.
+/// The longest time between the same request to two faces.
 const LATER_MS: u64 = 60_000;
 
-/// Whether the values are the same, but for the times that pass between the faces.
+/// Whether the values agree, apart from the time that passes between the faces.
 fn agree(one: &Values, other: &Values) -> bool {
     let is_close = |name: &str| match (one.number(name), other.number(name)) {
-        // 0 says that nothing is used.
+        // 0 means that nothing is used.
         (Some(0), other) | (other, Some(0)) => other == Some(0),
         (Some(one), Some(other)) => one.abs_diff(other) <= LATER_MS,
         _ => false,
     };
     let is_time = |name: &str| matches!(name, "reset" | "retry");
-    // Each server draws a secret of its own: a sketch of few members may take two for one.
+    // Each server draws a secret of its own, so one sketch may take two members for one.
     let is_estimate = |name: &str| {
         let pair = one.number(name).zip(other.number(name));
         name == "used"
@@ -218,7 +219,7 @@ fn every_face_answers_the_same() {
     let mut faces: Vec<Asked> = FACES.iter().zip(&hosts).filter_map(Asked::open).collect();
     let mut met = BTreeMap::new();
     for nth in 0..6000 {
-        // A few requests more where chance has left something out.
+        // Further requests are made until chance has met everything in `EXPECTED`.
         if nth >= 600 && EXPECTED.iter().all(|expected| met.contains_key(*expected)) {
             break;
         }
@@ -257,13 +258,13 @@ fn every_face_answers_the_same() {
 struct Asked {
     name: &'static str,
     face: Box<dyn Face>,
-    /// For what it has no words for.
+    /// For requests that the face cannot express.
     over_http: documents::Xml,
     compared: u32,
 }
 
 impl Asked {
-    /// None if a tool is missing. Then the face is left out.
+    /// `None` if a tool is missing. Then the face is left out.
     #[track_caller]
     fn open(((name, open), host): (&(&'static str, Open), &Host)) -> Option<Asked> {
         let Some(face) = open(host) else {
@@ -275,7 +276,7 @@ impl Asked {
     }
 }
 
-/// Uses of the years before, in a limit with debt and in a count.
+/// Uses in past years, for a limit with debt and for a count.
 const BEFORE: [Before<'_>; 4] = [
     Before { biz: "before", key: "a", years_ago: 4, count: 6 },
     Before { biz: "before", key: "a", years_ago: 3, count: 5 },
@@ -283,7 +284,7 @@ const BEFORE: [Before<'_>; 4] = [
     Before { biz: "before", key: "b", years_ago: 1, count: 7 },
 ];
 
-/// What random requests must meet, or the test shows little.
+/// The cases that the random requests must meet.
 const EXPECTED: [&str; 22] = [
     "limited=true",
     "limited=false",
@@ -309,7 +310,7 @@ const EXPECTED: [&str; 22] = [
     "too-many-items",
 ];
 
-/// Notes what an answer has.
+/// Records the cases of an answer.
 fn note(met: &mut BTreeMap<String, u32>, told: &Result<Told, Fault>) {
     let mut add = |what: &str| *met.entry(what.to_owned()).or_default() += 1;
     let told = match told {

@@ -1,4 +1,4 @@
-//! The face of clients of Redis, in either version of the protocol.
+//! The face of Redis clients, in both versions of the protocol.
 
 use std::net::SocketAddr;
 
@@ -22,7 +22,7 @@ impl Resp {
         Resp { connection, version }
     }
 
-    /// The reply, or the word behind ERR.
+    /// The reply, or the error's name after ERR.
     fn reply(&mut self, command: &Cmd) -> Result<Value, String> {
         command.query(&mut self.connection).map_err(|error| {
             assert_eq!(error.code(), Some("ERR"), "{error}");
@@ -120,7 +120,7 @@ fn text(value: &Value) -> &str {
     }
 }
 
-/// A value in the words of XML.
+/// A value as XML writes it.
 fn word(name: &str, value: &Value) -> String {
     let is_flag = matches!(name, "limited" | "shadow" | "degraded" | "banned" | "shared");
     match value {
@@ -144,7 +144,8 @@ impl Face for Resp {
         if ask.items.iter().all(is_alike) && (ask.is_atomic || ask.items.len() > 1) {
             return Some(self.many(ask));
         }
-        // A command of many items says force and detail once, and no rates and members.
+        // A command of many items has one force and one detail for all, and neither rates nor
+        // members.
         if ask.is_atomic || ask.items.len() > MAX_ITEMS {
             return None;
         }

@@ -1,5 +1,6 @@
-//! The face of Envoy's rate limit service. It says less than the others: whether an item is over
-//! its limit, the maximum, what is left, and times in seconds; an error is one of the whole call.
+//! The face of Envoy's rate limit service. It expresses less than the others: whether an item is
+//! over its limit, the maximum, the remaining uses, and times in seconds. An error is one of the
+//! whole call.
 
 use std::net::SocketAddr;
 
@@ -14,14 +15,14 @@ use crate::rls::client::{self, Client, Descriptor, DescriptorSaid, OK, OVER, Sai
 
 pub struct Rls {
     client: Client,
-    /// How srv.xml has it charge.
+    /// Whether srv.xml makes calls atomic.
     is_atomic: bool,
 }
 
-/// What srv.xml says of it. The entries of a descriptor tell the business, and `forced` if the
-/// limits do not matter.
+/// The `<rls>` of srv.xml. The entries of a descriptor name the business, with `forced` if the
+/// limits do not apply.
 pub fn element(address: SocketAddr, charge: &str) -> String {
-    // Its calls bring no member.
+    // Calls have no members.
     let descriptors = NAMES.into_iter().filter(|name| *name != DEVICES).map(|name| {
         format!(
             "<descriptor entries='{name}' biz='{name}' key='{{{name}}}'/>\
@@ -41,13 +42,13 @@ impl Rls {
     }
 }
 
-/// The name of a business that is given by its name or its id.
+/// The name of a business given by name or id.
 fn name(biz: &str) -> Option<&'static str> {
     let by_id = biz.parse().ok().and_then(|id: usize| NAMES.get(id.checked_sub(1)?));
     by_id.or_else(|| NAMES.iter().find(|name| **name == biz)).copied()
 }
 
-/// Whether a business takes this key. Here any value makes a key, and elsewhere it is an error.
+/// Whether a key is valid for a business. This face accepts any value, other faces report an error.
 fn takes(biz: &str, key: &str) -> bool {
     let key_type = match biz {
         "counter" => KeyType::Integer,
@@ -71,7 +72,7 @@ fn descriptor(item: &AskItem) -> Option<Descriptor> {
     Some(Descriptor { hits, negative, ..client::descriptor(&entries) })
 }
 
-/// A status in the words of XML.
+/// The values of a status, named as in XML.
 fn item(status: &DescriptorSaid, asked: &AskItem) -> Item {
     assert!([OK, OVER].contains(&status.code), "{status:?}");
     let mut values = Values::default();
@@ -88,14 +89,14 @@ fn item(status: &DescriptorSaid, asked: &AskItem) -> Item {
     Item { values, limits: Vec::new() }
 }
 
-/// When a single item may pass.
+/// Adds the time until a single item may pass.
 fn add_retry(item: &mut Item, said: &Said) {
     let retry = said.header("Retry-After").map(|retry| retry.parse::<u64>().expect("seconds"));
     let retry = retry.map(|seconds| ("retry".to_owned(), (seconds * 1000).to_string()));
     item.values.0.extend(retry);
 }
 
-/// What it can say of an item of another face.
+/// The part of another face's item that this face can express.
 fn known(item: &Item, is_single: bool) -> Item {
     let values = &item.values;
     let is_limited = values.get("limited") == Some("true");
@@ -107,7 +108,7 @@ fn known(item: &Item, is_single: bool) -> Item {
         "retry" => is_limited && is_single,
         _ => false,
     });
-    // Without a limit all is left, and over one that has no figures nothing.
+    // Without a limit everything remains. A limited item without figures has nothing left.
     let remaining = match has_quota {
         true => values.get("remaining").unwrap_or("0").to_owned(),
         false => u32::MAX.to_string(),
@@ -117,8 +118,8 @@ fn known(item: &Item, is_single: bool) -> Item {
 }
 
 impl Face for Rls {
-    /// It charges, and has no words for a rate, for a key that is none, nor for a business that
-    /// map.xml has not. What it charges together is as srv.xml says.
+    /// The face only charges, and cannot express a rate, an invalid key or an unknown business.
+    /// Items are charged together as srv.xml says.
     fn ask(&mut self, ask: &Ask) -> Option<Result<Told, Fault>> {
         let is_same = ask.is_atomic == self.is_atomic || ask.items.len() == 1;
         if !ask.is_update || !is_same || ask.items.iter().any(|item| item.rate.is_some()) {

@@ -1,4 +1,4 @@
-//! Files that are cut, swapped, overwritten, missing or of another boot are noticed and named,
+//! Files that are cut, swapped, overwritten, missing or from another boot are noticed and named,
 //! never served from, and never overwritten.
 
 use std::fs::File;
@@ -83,11 +83,10 @@ fn find_node(setup: &Setup) -> (u32, File, u64) {
     panic!("no node of the key");
 }
 
-/// The word of a node that holds its use, with a key of 24 bytes.
+/// The offset of the word with the uses, in a node with a key of 24 bytes.
 const USED: u64 = 3 + 3 + 1;
 
-/// A server that is told to start only with all groups must refuse to start, with these words, and
-/// change no group file.
+/// Checks that a strict start is refused with these words, and changes no group file.
 fn expect_refusal(setup: &Setup, said: &[&str]) {
     let files = ["default.0", "default.1", "second.0"];
     let bytes = || files.map(|name| std::fs::read(setup.path(&format!("data/{name}.mmap"))).ok());
@@ -133,7 +132,7 @@ fn scribbled_headers_are_named_and_left_alone() {
         (2, 7, false, "header CRC: found "),
         (4, 63 | 8 << 32, false, "header CRC: found "),
         (GROUP_CRC, 7, false, "header CRC: found 7, expected "),
-        // Intact, but for another file, group or configuration.
+        // Intact files that belong to another file, group or configuration.
         (2, 7, true, "default.1.mmap: group id: found "),
         (3, 2 | 1 << 32, true, "file index: found 1, expected 0"),
         (4, 65 | 8 << 32, true, "length: found "),
@@ -202,7 +201,7 @@ fn leave_transaction_open(setup: &Setup) -> (u32, u64) {
 
 #[test]
 fn an_open_transaction_of_this_boot_is_undone() {
-    // Shows that the next two tests leave a log that would be undone.
+    // Proves that the log of the next two tests would be undone.
     let setup = killed();
     let (number, node) = leave_transaction_open(&setup);
     let server = setup.start();
@@ -296,7 +295,7 @@ fn a_scribbled_node_is_never_believed() {
     charge(&mut client, "plenty", 3);
     server.kill_all();
     drop(server);
-    // The scan drops it, too.
+    // The scan drops the node too.
     let (_, file, node) = find_node(&setup);
     store(&file, node + USED, 999);
     std::fs::remove_file(runtime_file(&setup)).expect("removed");
@@ -306,7 +305,7 @@ fn a_scribbled_node_is_never_believed() {
     assert!(log.contains("node dropped") && log.contains("dropped=1"), "{log}");
 }
 
-/// Sends several items of each group, which are looked up ahead.
+/// Sends several items of each group, so that nodes are prefetched.
 fn ask_many(client: &mut Client) -> Answer {
     let pair = "<item biz=\"other\" key=\"kept\"/><item biz=\"plenty\" key=\"many\"/>";
     let body = format!("<request>{}</request>", pair.repeat(20));
@@ -386,7 +385,7 @@ fn all_damaged_groups_are_named_after_a_sigbus() {
             client.try_get(&format!("/update?biz={biz}&key=kept")).is_ok_and(|a| is_store(&a))
         });
         let health = client.try_get("/health").ok()?;
-        // No group remains.
+        // No group is left to serve.
         let told = health.status == 503 && health.body.contains("default, second");
         (stores == [true, true] && told).then_some(())
     });

@@ -1,5 +1,5 @@
-//! Groups whose geometry frs derives: files stay where little would be gained, and every process
-//! works with the geometry of the files.
+//! Groups with a derived geometry: the files stay if a change would gain little, and every process
+//! uses the geometry of the files.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -41,7 +41,7 @@ fn to_remove_a_business_or_to_say_keys_moves_nothing() {
     };
     stays(&[SHORT, LONG].concat(), true);
     stays(SHORT, true);
-    // Workers, the keeper, tools and programs read what was published.
+    // Workers, the keeper, tools and programs use the published geometry.
     let said = text(&setup.inspect(&["stat", "data"]).stdout);
     assert!(said.contains("node-size 128"), "{said}");
     let said = text(&setup.inspect(&["verify", "data"]).stdout);
@@ -55,7 +55,7 @@ fn to_remove_a_business_or_to_say_keys_moves_nothing() {
     let output = setup.frs(&["stop"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     drop(server);
-    // Nor does a migration move them.
+    // A migration does not move them either.
     let said = text(&setup.inspect(&["migrate", "data", "--conf", "conf", "--plan"]).stdout);
     assert!(!said.contains("group g:"), "{said}");
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::common::{Settings, Setup, needs, text, wait_until};
 use nix::unistd::Pid;
 
-/// Sets the limit of a running process; false if that is not permitted.
+/// Sets the limit of a running process. Returns `false` if that is not permitted.
 fn limit(pid: Pid, bytes: u64) -> bool {
     let mut command = Command::new("prlimit");
     command.args([format!("--pid={pid}"), format!("--fsize={bytes}:unlimited")]);

@@ -1,5 +1,4 @@
-//! A full disk causes an error that says so, leaves nothing behind, and does not harm running
-//! servers.
+//! A full disk causes a clear error, leaves nothing behind, and does not harm running servers.
 //!
 //! These tests use a small file system in memory, which only root may mount. Otherwise they report
 //! that they are skipped, and fail if FRS_REQUIRE_ALL=1.
@@ -15,7 +14,7 @@ use crate::common::{Server, Settings, Setup, needs, text, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::statvfs::statvfs;
 
-/// One of the groups fits beside runtime.mmap, both do not.
+/// Room for one of the groups beside runtime.mmap, but not for both.
 const DISK_BYTES: u64 = 32 << 20;
 const GROUP: &str = r#"files="2" key-nodes="1024" chain="56" node-size="64""#;
 
@@ -23,7 +22,7 @@ const GROUP: &str = r#"files="2" key-nodes="1024" chain="56" node-size="64""#;
 struct Disk(PathBuf);
 
 impl Disk {
-    /// None: the mount is not permitted.
+    /// `None` if the mount is not permitted.
     fn mount(at: &Path) -> Option<Disk> {
         std::fs::create_dir(at).expect("created");
         let mounted = Command::new("mount")
@@ -37,12 +36,13 @@ impl Disk {
         None
     }
 
-    /// XFS on a file. It needs free room even if a file has its blocks. None: not available.
+    /// XFS on a file. It needs free room even for files with all their blocks. `None` if not
+    /// available.
     fn mount_xfs(at: &Path) -> Option<Disk> {
         Self::mount_image(at, "mkfs.xfs", "-f")
     }
 
-    /// ext4 on a file. None: not available.
+    /// ext4 on a file. `None` if not available.
     fn mount_ext4(at: &Path) -> Option<Disk> {
         Self::mount_image(at, "mkfs.ext4", "-F")
     }
@@ -64,8 +64,8 @@ impl Disk {
         None
     }
 
-    /// Removes a file and waits until at least half of its blocks are free, since others write,
-    /// too. A process that was just killed, or one that another test starts, holds the file a
+    /// Removes a file and waits until at least half of its blocks are free, because other processes
+    /// write too. A process that was just killed, or one of another test, may hold the file a
     /// moment longer.
     fn remove(&self, path: &Path) {
         let bytes = path.metadata().expect("there").blocks() * 512;
@@ -212,7 +212,7 @@ fn a_group_without_room_to_grow_is_served_on_as_it_was_with_checkpoints_on_xfs()
     disk.iter().for_each(|disk| expect_refused_growth(&plane, disk, "checkpoint=\"24h\""));
 }
 
-/// The names in the data directory, but for those of generations, and of the log and the guard of
+/// The names in the data directory, without generations and without the log and the guard of
 /// changes.
 fn lasting(disk: &Disk) -> Vec<String> {
     let is_other = |name: &String| {
@@ -245,7 +245,7 @@ fn expect_refused_growth(plane: &Plane, disk: &Disk, data: &str) {
     let ballast = disk.fill(4 << 20);
     let before = lasting(disk);
     let refused = || plane.setup.log().matches("the new configuration is refused").count();
-    // A larger group, and a second one. What ext4 keeps for itself counts as free.
+    // A larger group, then a second one. Blocks that ext4 reserves count as free.
     for map in [&larger, &map(&["one", "two"]).replace("1024", "1200")] {
         plane.setup.write_map(map);
         let output = plane.setup.frs(&["reload"]);
@@ -278,7 +278,7 @@ fn expect_refused_growth(plane: &Plane, disk: &Disk, data: &str) {
     assert!(answer.body.contains("no-room"), "{answer:?}");
     assert_eq!((plane.map(), lasting(disk)), (first, before));
     expect_served();
-    // The answer needs no room, whatever the file system keeps for itself.
+    // The answer needs no room, even the room that the file system reserves.
     std::fs::remove_file(&ballast).expect("removed");
     let ballast = disk.fill(0);
     plane.setup.write_map(&larger);
@@ -367,7 +367,7 @@ fn what_there_is_no_room_to_copy_is_in_the_checkpoint_that_there_is_room_for_lat
     setup.write_srv(&Settings { more, ..Settings::default() });
     let mut server = setup.start();
     server.client().charge("one", "kept", 3);
-    // One of the pair is made anew.
+    // One copy of each pair must be written anew.
     for index in 0..2 {
         std::fs::remove_file(data.join(format!("one.{index}.checkpoint.b"))).expect("removed");
     }
@@ -386,7 +386,7 @@ fn what_there_is_no_room_to_copy_is_in_the_checkpoint_that_there_is_room_for_lat
     assert!(setup.frs(&["checkpoint"]).status.success(), "{}", setup.log());
     server.client().charge("one", "kept", 1);
     disk.fill(0);
-    // Now all files have their blocks: a full disk breaks off no pass.
+    // All files have their blocks now, so a full disk stops no pass.
     for _ in 0..2 {
         assert!(setup.frs(&["checkpoint"]).status.success(), "{}", setup.log());
     }
@@ -417,11 +417,11 @@ fn after_an_unclean_end_a_full_disk_keeps_no_server_from_starting() {
     let server = setup.start();
     server.client().charge("one", "kept", 7);
     kill_and_fill(server, &disk);
-    // The files as they were.
+    // The files are unchanged.
     let server = setup.start();
     assert_eq!(kept(&server), "7");
     kill_and_fill(server, &disk);
-    // With slots and logs of another boot, or with a damaged header.
+    // The slots and logs are of another boot, or the header is damaged.
     for (at, word) in [(16, 1), (0, 7)] {
         let path = disk.0.join("data/runtime.mmap");
         let file = File::options().write(true).open(&path).expect("there");
@@ -454,7 +454,7 @@ fn a_group_that_cannot_be_read_when_it_is_scanned_costs_that_group_only() {
     let aside = setup.path("aside");
     std::fs::copy(&path, &aside).expect("copied");
     let (bytes, inode) = (std::fs::read(&path).expect("readable"), path.with_extension("inode"));
-    // Another file, with an intact header and nothing after it.
+    // A new file with an intact header and no blocks after it.
     disk.remove(&path);
     let file = File::create(&inode).expect("created");
     file.write_all_at(&bytes[..4096], 0).expect("written");
@@ -474,7 +474,7 @@ fn a_group_that_cannot_be_read_when_it_is_scanned_costs_that_group_only() {
     let output = setup.frs(&["serve", "--strict"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("group two: a part of a file"), "{output:?}");
-    // Once it has its blocks, it is scanned and served.
+    // Once the file has its blocks, it is scanned and served.
     std::fs::remove_file(disk.0.join("ballast")).expect("removed");
     std::fs::copy(&aside, &path).expect("copied");
     let server = setup.start();
@@ -576,7 +576,7 @@ fn a_switch_that_cannot_be_written_down_is_refused_at_once_and_not_half_done() {
     assert_eq!(server.client().get("/update?biz=three&key=k").status, 200);
 }
 
-/// There is room for the switch, but none for the generation that would put it in force.
+/// The disk has room for the switch, but not for the generation that would put it in force.
 // Shows: admin-changes.
 #[test]
 fn a_switch_that_was_refused_on_a_full_disk_is_not_in_force_after_a_restart() {
@@ -593,7 +593,7 @@ fn a_switch_that_was_refused_on_a_full_disk_is_not_in_force_after_a_restart() {
     let mut server = plane.start(1);
     assert_eq!(plane.ask("POST", "/biz/plenty/reset", "").status, 200);
     let overlay = std::fs::read_to_string(data.join("overlay")).expect("there");
-    // If the server removed it later, that would make room.
+    // A later removal by the server would make room.
     std::fs::remove_file(data.join("conf.active.1")).expect("there");
     let ballast = disk.fill(8192);
     let answer = plane.ask("POST", "/degrade?on=true", "");

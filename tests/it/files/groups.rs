@@ -1,5 +1,5 @@
-//! A group whose files cannot be opened or are damaged costs only that group, which answers `store`
-//! and is named. The others are served, at a start and while the server runs.
+//! A group whose files are damaged or cannot be opened costs only that group, which answers `store`
+//! and is named. The other groups are served, at a start and while the server runs.
 
 use std::os::unix::fs::{FileExt, symlink};
 use std::os::unix::net::UnixListener;
@@ -20,7 +20,7 @@ const MAP: &str = r#"<map>
 /// Replaces a file by something else.
 type Put = fn(&Path);
 
-/// Replacements of a file, with the words by which they are reported.
+/// Replacements of a file, with the words that report them.
 const DAMAGES: [(&str, Put); 9] = [
     ("directory", |path| std::fs::create_dir(path).expect("created")),
     ("symbolic link", |path| symlink(path, path).expect("linked")),
@@ -71,7 +71,7 @@ fn kill_children(server: &Server<'_>) {
     });
 }
 
-/// `default` is served, `second` is not, and every report says so.
+/// Checks that `default` is served, `second` is not, and every report says so.
 fn expect_only_default(plane: &Plane, server: &Server<'_>, said: &str) {
     server.wait_for_workers(2);
     for _ in 0..8 {
@@ -156,7 +156,7 @@ fn a_group_that_cannot_be_opened_while_serving_costs_that_group_only() {
     }
 }
 
-/// Orphans of a killed master have the old file mapped until they end by themselves.
+/// The orphans of a killed master keep the old file mapped until they end.
 // Shows: unopenable-group.
 #[test]
 fn a_group_that_must_be_scanned_waits_for_the_orphans_of_a_killed_master() {
@@ -166,7 +166,7 @@ fn a_group_that_must_be_scanned_waits_for_the_orphans_of_a_killed_master() {
     let path = file(&plane, "second.0");
     std::fs::copy(&path, path.with_extension("copy")).expect("copied");
     std::fs::rename(path.with_extension("copy"), &path).expect("swapped");
-    // A worker waits as long as allowed for the rest of a request.
+    // A worker waits for the rest of a request as long as it may.
     let mut client = server.client();
     client.send("POST /update HTTP/1.1\r\nHost: test\r\nContent-Length: 100\r\n\r\n<request>");
     kill(server.master(), Signal::SIGKILL).expect("killed");
@@ -228,7 +228,7 @@ fn a_clean_end_marks_the_other_groups_clean() {
         "{}",
         plane.setup.log()
     );
-    // Without a record of the past, only a clean mark avoids a scan.
+    // Without runtime.mmap, only a clean mark avoids a scan.
     std::fs::remove_file(plane.setup.path("data/runtime.mmap")).expect("removed");
     std::fs::remove_file(plane.setup.path("log")).expect("a log");
     let server = plane.setup.start();

@@ -1,7 +1,7 @@
-//! Groups in memory use huge pages, which the keeper requests from the kernel. Files and counts are
-//! the same as with small pages.
+//! Groups in memory use huge pages, which the keeper requests from the kernel. Files and counts do
+//! not change.
 //!
-//! If the kernel refuses, the tests report that and only check that everything works with small
+//! If the kernel refuses, the tests report that, and check only that everything works with small
 //! pages.
 
 use std::collections::HashMap;
@@ -81,8 +81,8 @@ fn keeper(server: &Server<'_>) -> Pid {
     wait_until("the keeper is attached", || server.attached("keeper").pop())
 }
 
-/// Waits until a process has `expected` bytes in huge pages; false if the kernel refuses. A kernel
-/// that knows such requests must not have rejected them as wrong. It may leave pages small that
+/// Waits until a process has `expected` bytes in huge pages. Returns `false` if the kernel refuses.
+/// A kernel that knows such requests must not reject them as invalid. It may leave pages small that
 /// other processes use at that moment, but not most of them.
 fn become_huge(setup: &Setup, process: Pid, dir: &Path, expected: u64) -> bool {
     wait_until("all is asked for", || {
@@ -177,7 +177,7 @@ fn attached(dir: &Path) -> Service {
     Service::attach(dir, Role::Program).expect("attached")
 }
 
-/// Sends a command for one key; returns the key's use.
+/// Sends a command for one key. Returns the key's use.
 fn ask(service: &mut Service, command: Command, key: usize) -> u64 {
     let (mut request, mut answers) = (Request::default(), Answers::default());
     request.begin(command);
@@ -199,7 +199,7 @@ fn what_is_counted_stays_while_pages_become_huge() {
     let updated: HashMap<usize, u64> = std::thread::scope(|scope| {
         let updater = scope.spawn(|| {
             let (mut service, mut updated) = (attached(&dir), HashMap::new());
-            // Every other key, repeatedly. The others are left unchanged.
+            // Uses every other key repeatedly. The others must not change.
             for key in (0..KEYS).step_by(2).cycle() {
                 let used = updated.entry(key).or_insert(1);
                 *used += 1;

@@ -1,4 +1,4 @@
-//! Files that the master needs are removed, cut, replaced or overwritten while it serves, or it is
+//! The master's files are removed, cut, replaced or overwritten while it serves, or the master is
 //! killed.
 
 use std::fs::{self, File, OpenOptions};
@@ -35,7 +35,7 @@ fn a_killed_master_never_keeps_the_next_one_out() {
     let setup = setup();
     let mut server = setup.start();
     for round in 0..40 {
-        // Not reaped yet, so its id still exists.
+        // The dead master is not reaped yet, so its id still exists.
         server.signal(Signal::SIGKILL);
         let mut next = setup.start_unready();
         wait_for_name(&mut next);
@@ -54,7 +54,7 @@ fn a_lock_file_that_is_removed_lets_no_second_master_in_and_is_written_again() {
     for round in 0..3 {
         fs::remove_file(lock_of(&setup)).expect("removed");
         if round == 1 {
-            // So no process writes it again meanwhile.
+            // A stopped master does not write the file again.
             server.signal(Signal::SIGSTOP);
         }
         let output = setup.frs(&["serve"]);
@@ -85,7 +85,7 @@ fn nobody_else_may_read_what_a_lock_would_stop() {
     assert_eq!(mode("data"), 0o711);
     assert_eq!(mode("data/lock"), 0o600);
     assert_eq!(mode("data/runtime.mmap"), 0o600);
-    assert_eq!(mode("data/reload"), 0o600, "faults quote the configuration");
+    assert_eq!(mode("data/control"), 0o600, "answers quote the configuration");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn ends_and_starts_anew(how: &str) {
     assert!(!log.contains("and marked clean"), "{how}: nobody knows what is in them: {log}");
     drop(server);
     if how == "damaged" {
-        // It holds a slot of the file that must be created again.
+        // The program holds a slot of the file that must be created again.
         drop(program);
         let server = setup.start();
         return assert_eq!(used(&mut server.client()), 7, "{how}");
@@ -212,7 +212,7 @@ fn a_configuration_in_force_that_is_lost_is_written_again_and_processes_start_by
                 fs::rename(setup.path("data/other"), &path).expect("renamed");
             }
         }
-        // A process that starts meanwhile also begins with it.
+        // A process that starts meanwhile uses the rewritten configuration.
         kill(server.wait_for_workers(1)[0], Signal::SIGKILL).expect("killed");
         wait_until("it is written again", || {
             (fs::read(&path).ok().as_ref() == Some(&whole)).then_some(())

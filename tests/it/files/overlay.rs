@@ -1,5 +1,5 @@
-//! On overlayfs, which containers use and whose maps do not keep a lock, live processes are still
-//! distinguished from dead ones.
+//! On overlayfs, which containers use and whose maps keep no lock, live processes are still told
+//! from dead ones.
 //!
 //! Only root may mount one. Otherwise this test reports that it is skipped, and fails if
 //! FRS_REQUIRE_ALL=1.
@@ -27,7 +27,7 @@ impl Drop for Mount {
     }
 }
 
-/// An overlay over a file system in memory. None: the mount is not permitted.
+/// An overlay over a file system in memory. `None` if the mount is not permitted.
 fn overlay(below: &Path) -> Option<(Mount, Mount)> {
     let memory = Mount::new("tmpfs", "size=512m", below.join("memory"))?;
     let [lower, upper, work] = ["lower", "upper", "work"].map(|name| memory.0.join(name));
@@ -35,7 +35,7 @@ fn overlay(below: &Path) -> Option<(Mount, Mount)> {
     let options = [("lowerdir", lower), ("upperdir", upper), ("workdir", work)]
         .map(|(name, dir)| format!("{name}={}", dir.display()));
     let overlay = Mount::new("overlay", &options.join(","), below.join("overlay"))?;
-    // Dropped in this order.
+    // They are dropped in this order.
     Some((overlay, memory))
 }
 
@@ -73,7 +73,7 @@ fn workers_count_together_and_the_dead_are_recovered() {
         clients.into_iter().map(|client| client.join().expect("a client")).sum()
     });
     assert_eq!(admitted, 500);
-    // Each of them has its own slot, and is known to live.
+    // Each process has its own slot, and is known to live.
     let data = overlay.0.join("data");
     let slots = frs_store::Runtime::open(&data).expect("there").slots();
     assert_eq!(slots.len(), 4, "three workers and the keeper: {slots:?}");

@@ -1,5 +1,5 @@
-//! With any replacement of a file of the data directory, frs-inspect never hangs. After `verify
-//! --repair` either the server serves, or the tool has said what to remove, and at what loss.
+//! Whatever replaces a file of the data directory, frs-inspect never hangs. After `verify --repair`
+//! either the server serves, or the tool has reported what to remove, and the loss.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -27,7 +27,7 @@ fn killed() -> Setup {
     setup
 }
 
-/// Runs frs-inspect to its end, whatever it meets.
+/// Runs frs-inspect to its end.
 fn inspect(setup: &Setup, arguments: &[&str]) -> Output {
     let mut child = setup
         .inspector(arguments)
@@ -60,7 +60,7 @@ fn replace(path: &Path, kind: &str) {
     }
 }
 
-/// Damages a file in each way. `used` gives the expected use of the key afterwards.
+/// Damages a file in each way. `used` returns the expected use of the key afterwards.
 fn damaged(name: &str, mut used: impl FnMut(&str) -> &'static str) {
     let setup = killed();
     let data = setup.path("data");
@@ -104,11 +104,11 @@ fn damaged(name: &str, mut used: impl FnMut(&str) -> &'static str) {
 // Shows: inspection.
 #[test]
 fn in_place_of_what_was_switched_and_reset() {
-    // It is written again as published. A directory is not replaced: then the reset is forgotten,
-    // and later counts are of another epoch.
+    // The overlay is written again as published. A directory is not replaced: then the reset is
+    // forgotten, and later counts belong to another epoch.
     damaged("overlay", |kind| match kind {
         "directory" => "0",
-        // As if there had been no reset: an empty file is valid.
+        // An empty file is valid, as if there had been no reset.
         "nothing" => "0",
         _ => "7",
     });
@@ -120,7 +120,12 @@ fn in_place_of_the_published_configuration() {
 }
 
 #[test]
-fn in_place_of_the_answers_to_commands() {
+fn in_place_of_the_socket_for_commands() {
+    damaged("control", |_| "7");
+}
+
+#[test]
+fn in_place_of_files_of_former_versions() {
     damaged("reload", |_| "7");
     damaged("asked", |_| "7");
 }

@@ -1,5 +1,5 @@
-//! Slots of runtime.mmap with contents that no owner wrote: they are named, and nothing is
-//! replayed.
+//! Slots of runtime.mmap with contents that no owner can have written: they are reported, and
+//! nothing is replayed.
 
 use std::fs::File;
 
@@ -81,7 +81,7 @@ fn killed() -> Setup {
 }
 
 /// Makes the slot of a killed owner look as if it had died in a transaction over key-node 0 of the
-/// first group. Its log would write 0xdead into this word of this file.
+/// first group. Its log would write 0xdead into `word` of `file`.
 fn leave_entry(setup: &Setup, file: u64, word: u64) -> (File, u64) {
     let group = open(&setup.path("data/default.0.mmap"));
     let (id, runtime) = (load(&group, GROUP_ID), open(&setup.path("data/runtime.mmap")));

@@ -1,6 +1,6 @@
 //! A small application behind the gateway: it records each request and answers it.
 //!
-//! `?status=S` is answered with that status, everything else with 200.
+//! `?status=S` is answered with that status, any other request with 200.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use std::thread;
 
 use crate::common::BOUND;
 
-/// A request as received.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Arrival {
     pub target: String,
@@ -37,15 +37,15 @@ impl Application {
         Application { address, arrivals }
     }
 
-    /// The requests received, except those that check whether the gateway is up.
+    /// The received requests, without those that check whether the gateway is up.
     pub fn arrivals(&self) -> Vec<Arrival> {
         let all = self.arrivals.lock().expect("no panic");
         all.iter().filter(|arrival| arrival.target != "/ready").cloned().collect()
     }
 }
 
-/// Answers one request and closes the connection. A connection without a request (a check whether
-/// the port is open) is not recorded.
+/// Answers one request and closes the connection. A connection without a request (a check of the
+/// port) is not recorded.
 fn answer(stream: &TcpStream, noted: &Mutex<Vec<Arrival>>) {
     stream.set_read_timeout(Some(BOUND)).expect("set");
     let Some(arrival) = read(stream) else { return };

@@ -2,8 +2,8 @@
 //! shipped file in front of an application and queries a real frs. The stories of their page are
 //! played with each. The routers of conf/examples/cluster have their own stories, in routing.rs.
 //!
-//! Only the addresses in the shipped files are changed, and the one line of a variant. What reached
-//! the application is read from the application, not from the gateway's answers.
+//! Only the addresses in the shipped files are changed, and the one line of a variant. The requests
+//! that reached the application are read from the application, not from the gateway's answers.
 
 pub(crate) mod application;
 mod pages;

@@ -27,7 +27,7 @@ fn files(dir: &Path, below: &str) -> Vec<String> {
 fn the_pages_name_every_file_and_no_other() {
     for (page, directory) in [(PAGE, example()), (ROUTING, routing::example())] {
         let links = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-        // Not the links to other pages.
+        // Skips links to other pages.
         let links = links.filter(|link| !link.starts_with("../"));
         let mut links: Vec<_> = links.map(str::to_owned).collect();
         let mut files = files(&directory, "");

@@ -8,7 +8,7 @@ use crate::common::needs;
 /// A gateway and its example.
 pub struct Gateway {
     pub name: &'static str,
-    /// The body of a refusal contains this. If this is empty, there is no body.
+    /// A text in the body of a refusal. Empty: a refusal has no body.
     pub refusal: &'static str,
     /// The files of the example, the main one first.
     pub files: &'static [&'static str],
@@ -17,9 +17,9 @@ pub struct Gateway {
     /// A file of the example, and a replacement in it that passes a client's header fields on to
     /// frs.
     pub handing_on: (&'static str, &'static str, &'static str),
-    /// A path within the example that the test replaces.
+    /// A path of the example that the test replaces by its directory.
     pub installed: &'static str,
-    /// The arguments that start it in the foreground with the files of a directory.
+    /// The arguments that start the gateway in the foreground with the files of a directory.
     pub arguments: fn(&Path) -> Vec<String>,
 }
 
@@ -121,7 +121,7 @@ fn file(dir: &Path, name: &str) -> String {
 }
 
 impl Gateway {
-    /// The program. If it is missing: none, and the test reports its name.
+    /// The gateway's program. `None` if it is missing: the test reports its name.
     pub fn program(&self) -> Option<PathBuf> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let places = std::env::split_paths(&path).collect::<Vec<_>>();

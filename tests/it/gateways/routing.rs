@@ -1,8 +1,8 @@
-//! The routers of conf/examples/cluster: nginx, HAProxy and Envoy send the requests for a key to
+//! The routers of conf/examples/cluster: nginx, HAProxy and Envoy send all requests for a key to
 //! the same frs of several. Each runs with its shipped file in front of real servers.
 //!
-//! Only the addresses in the shipped files are changed, and what they say of a machine more. Which
-//! machine a request reached is read from the machines' counts, not from the router.
+//! Only the addresses in the shipped files are changed, and the lines for one more machine. The
+//! machine that a request reached is read from the machines' counts, not from the router.
 
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
@@ -16,9 +16,9 @@ use super::programs::{self, Gateway};
 use crate::common::address::Reserved;
 use crate::common::{Answer, BOUND, Client, MAP, Server, Settings, Setup, text, tools, wait_until};
 
-/// No multiple of a number of machines: requests sent in turn would seem to be routed.
+/// Not a multiple of a number of machines: requests sent in turn would seem to be routed.
 const KEYS: usize = 301;
-/// The machines of the shipped files, the last one to be added.
+/// The machines of the shipped files. The last one is added later.
 const MACHINES: usize = 4;
 
 /// The same stories for each router.
@@ -61,11 +61,11 @@ fn rendered(gateway: &Gateway, router: SocketAddr, machines: &[Setup]) -> String
             format!("address: {}, port_value: {} }}", from.0, from.1),
         );
         let other = format!("address: {}, port_value: {} }}", to.ip(), to.port());
-        // The comments name it as well.
+        // The comments name the address too.
         assert!(text.contains(&joined) || text.contains(&apart), "{joined} in {text}");
         text.replace(&apart, &other).replace(&joined, &to.to_string())
     };
-    // The last machine first, as no test's address begins with 10.
+    // Replaces the addresses of the machines first: no address of a test begins with 10.
     let text = (1..=MACHINES).fold(shipped(gateway), |text, nth| {
         let address = machines[nth - 1].address;
         here(text, (&format!("10.0.0.{nth}"), 7600), address)
@@ -79,7 +79,8 @@ fn machines() -> Vec<Setup> {
     let settings = Settings { workers: 1, more, ..Settings::default() };
     let with_room = |_| {
         let setup = Setup::new(&settings);
-        // Half of the keys in the shared map's chains: in one test of a hundred one chain was full.
+        // With fewer key-nodes, half of all keys share chains, and in one of a hundred runs a chain
+        // was full.
         setup.write_map(&MAP.replace("key-nodes=\"64\"", "key-nodes=\"512\""));
         setup
     };
@@ -100,7 +101,7 @@ struct Routed<'a> {
 }
 
 impl<'a> Routed<'a> {
-    /// None if the router is not installed.
+    /// `None` if the router is not installed.
     fn start(gateway: &Gateway, setups: &'a [Setup]) -> Option<Routed<'a>> {
         let program = gateway.program()?;
         let reserved = Reserved::new();
@@ -124,12 +125,12 @@ impl<'a> Routed<'a> {
         });
     }
 
-    /// Starts the router again, with its file changed as it says for one more machine.
+    /// Starts the router again, with one more machine, as its file describes.
     fn add_machine(&mut self, gateway: &Gateway) {
         self.end_router();
         let path = self.dir.path().join(gateway.files[0]);
         let text = std::fs::read_to_string(&path).expect("written");
-        // Envoy's number of points follows from the number of machines, as its file says.
+        // Envoy's number of points depends on the number of machines, as its file explains.
         let points = ("minimum_ring_size: 12288", "minimum_ring_size: 16384");
         let text = text.replace("# ADD: ", "").replace(points.0, points.1);
         std::fs::write(&path, text).expect("written");
@@ -146,7 +147,7 @@ impl<'a> Routed<'a> {
         Client::connect(self.address)
     }
 
-    /// What each living machine has counted of each key.
+    /// The uses of each key that each living machine has counted.
     fn counts(&self) -> Vec<Vec<u64>> {
         let count = |machine: &Option<Server<'_>>| {
             machine.as_ref().map_or(vec![0; KEYS], |machine| counts(&mut machine.client()))
@@ -154,8 +155,8 @@ impl<'a> Routed<'a> {
         self.machines.iter().map(count).collect()
     }
 
-    /// The machine that each key's requests reach: all of them the same one. `ask` sends one
-    /// request for a key, and says how much it charges.
+    /// The machine that each key's requests reach, which must be the same for all. `ask` sends one
+    /// request for a key, and returns how much it charges.
     #[track_caller]
     fn placed(&self, mut ask: impl FnMut(&mut Client, &str) -> u64) -> Vec<usize> {
         let before = self.counts();
@@ -191,7 +192,7 @@ fn spawn(gateway: &Gateway, program: &Path, dir: &Path) -> Child {
     command.stdout(Stdio::null()).stderr(log).spawn().expect("the router starts")
 }
 
-/// What a machine has counted of each key.
+/// The uses of each key that a machine has counted.
 fn counts(client: &mut Client) -> Vec<u64> {
     let items: String =
         (0..KEYS).map(|nth| format!("<item biz=\"plenty\" key=\"{}\"/>", key(nth))).collect();
@@ -220,7 +221,7 @@ fn by_url(client: &mut Client, key: &str) -> u64 {
     1
 }
 
-/// The same by a document, whose key no router reads, and by FRS-Key.
+/// An Update by a document, whose key no router reads, with FRS-Key.
 fn by_field(client: &mut Client, key: &str) -> u64 {
     let fields = format!("FRS-Key: {key}\r\n");
     let document = format!("<request><item biz=\"plenty\" key=\"{key}\" count=\"3\"/></request>");
@@ -229,7 +230,7 @@ fn by_field(client: &mut Client, key: &str) -> u64 {
     3
 }
 
-/// The same as a gateway asks.
+/// A request as a gateway sends it.
 fn by_authz(client: &mut Client, key: &str) -> u64 {
     client.send(&format!(
         "GET /authz/plenty/any/path HTTP/1.1\r\nHost: frs\r\nFRS-Key: {key}\r\n\r\n"
@@ -239,19 +240,19 @@ fn by_authz(client: &mut Client, key: &str) -> u64 {
     1
 }
 
-/// Whether a process has connections to this port of the loopback interface, broken ones too.
+/// Whether a process has connections to this port of the loopback interface, even broken ones.
 fn has_connections_to(port: u16) -> bool {
     let sockets = std::fs::read_to_string("/proc/net/tcp").expect("readable");
     let remote = format!(":{port:04X}");
     sockets.lines().skip(1).any(|socket| {
         let mut columns = socket.split_whitespace().skip(2);
         let is_to_port = columns.next().is_some_and(|address| address.ends_with(&remote));
-        // 06: nobody's any more (TIME_WAIT).
+        // 06 is TIME_WAIT, which belongs to no process any more.
         is_to_port && columns.next() != Some("06")
     })
 }
 
-/// How many keys each machine has.
+/// The number of keys of each machine.
 fn parts(places: &[usize]) -> [usize; MACHINES] {
     let mut parts = [0; MACHINES];
     places.iter().for_each(|&place| parts[place] += 1);
@@ -304,10 +305,10 @@ pub fn with_one_lost_its_keys_move_the_others_stay_and_all_are_answered(gateway:
     let Some(mut routed) = Routed::start(gateway, &setups) else { return };
     let before = routed.placed(by_field);
     routed.machines[1].take().expect("it runs").kill_all_and_wait();
-    // What is sent on a broken connection may not be sent again. This is not about that.
+    // A request on a broken connection may be lost. This test is not about that.
     let port = setups[1].address.port();
     wait_until("the router drops its connections", || (!has_connections_to(port)).then_some(()));
-    // Every request is answered, from the first one after the loss on.
+    // From the first request after the loss on, every request is answered.
     let at_once = routed.placed(by_field);
     assert!(at_once.iter().all(|&place| place == 0 || place == 2), "{at_once:?}");
     let lost = before.iter().filter(|&&place| place == 1).count();
@@ -317,7 +318,7 @@ pub fn with_one_lost_its_keys_move_the_others_stay_and_all_are_answered(gateway:
         (stayed, pairs.count())
     };
     assert_eq!(moved(&at_once), (true, lost), "the keys of the others stay");
-    // Once the router knows of it, both others have a part of its keys.
+    // Once the router knows of the loss, both other machines share the lost machine's keys.
     let mut last = Vec::new();
     wait_until("the router has settled", || {
         let places = routed.placed(by_field);
@@ -330,7 +331,7 @@ pub fn with_one_lost_its_keys_move_the_others_stay_and_all_are_answered(gateway:
         let part = (0..KEYS).filter(|&nth| before[nth] == 1 && last[nth] == heir).count();
         assert!(part > lost / 6, "{part} of {lost} to machine {heir}");
     }
-    // A machine that is back gets its keys again, and no other ones.
+    // A machine that comes back gets its own keys again, and no others.
     routed.machines[1] = Some(setups[1].start());
     wait_until("its keys are back", || (routed.placed(by_field) == before).then_some(()));
 }

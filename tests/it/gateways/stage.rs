@@ -14,12 +14,12 @@ use super::programs::{Gateway, example};
 use crate::common::address::Reserved;
 use crate::common::{Answer, Client, Server, Settings, Setup, wait_until};
 
-/// The line of an example that is in force.
+/// The variant of an example.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Away {
     Closed,
     Open,
-    /// Closed, with clients' header fields passed on, as many gateways do.
+    /// Closed, and clients' header fields are passed on, as many gateways do.
     HandingOn,
 }
 
@@ -33,7 +33,7 @@ pub fn frs(change: impl FnOnce(String) -> String) -> Setup {
     setup
 }
 
-/// The text with `from` replaced. `from` must occur.
+/// Replaces `from`, which must occur in the text.
 pub fn replaced(text: &str, from: &str, to: &str) -> String {
     assert!(text.contains(from), "{from} in {text}");
     text.replace(from, to)
@@ -51,7 +51,7 @@ pub struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// None if the gateway is not installed.
+    /// `None` if the gateway is not installed.
     pub fn start(gateway: &Gateway, setup: &'a Setup, away: Away) -> Option<Stage<'a>> {
         let program = gateway.program()?;
         let (dir, application) = (tempfile::tempdir().expect("a directory"), Application::start());
@@ -128,7 +128,7 @@ impl<'a> Stage<'a> {
         Client::over(socket.into())
     }
 
-    /// Makes five logins, which pass.
+    /// Uses up the limit: makes five logins, which pass.
     pub fn use_up(&self) {
         for nth in 1..=5 {
             let answer = self.get("/login");

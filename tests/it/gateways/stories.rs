@@ -1,4 +1,4 @@
-//! The stories: what every gateway must do.
+//! The stories that every gateway must pass.
 
 use std::time::Instant;
 
@@ -50,7 +50,7 @@ pub fn a_client_is_told_what_is_left(gateway: &Gateway) {
     let setup = frs(|map| map);
     let Some(mut stage) = Stage::start(gateway, &setup, Away::Closed) else { return };
     for left in (0..5).rev() {
-        // Whatever the application says.
+        // The application's status makes no difference.
         let status = if left == 2 { 404 } else { 200 };
         let answer = stage.get(&format!("/login?status={status}"));
         assert_eq!(answer.status, status, "{answer:?}");
@@ -68,7 +68,8 @@ pub fn a_client_is_told_what_is_left(gateway: &Gateway) {
     expect_none(&stage.get("/login"));
 }
 
-/// The fields of the IETF's draft: the policy, what is left of it, and for how long.
+/// Checks the fields of the IETF's draft: the policy, the remaining uses, and the time for which
+/// they hold.
 #[track_caller]
 fn expect_left(answer: &Answer, left: u32) {
     assert_eq!(field(answer, "ratelimit-policy"), Some("\"login\";q=5;w=60"), "{answer:?}");
@@ -86,7 +87,7 @@ pub fn other_paths_pass_freely(gateway: &Gateway) {
     for target in all.iter().cycle().take(20) {
         assert_eq!(stage.get(target).status, 200, "{target}");
     }
-    // The gateway does not even query frs for them.
+    // The gateway does not query frs for these paths at all.
     stage.end_frs();
     for target in all {
         assert_eq!(stage.get(target).status, 200, "{target}");
@@ -131,7 +132,7 @@ pub fn nothing_that_a_client_sends_chooses_the_key(gateway: &Gateway) {
     let claim = |nth: u8| {
         let names = ["FRS-Key", "frs-key", "X-Forwarded-For", "X-Real-IP", "Forwarded"];
         let fields: String = names.map(|name| format!("{name}: 192.0.2.{nth}\r\n")).concat();
-        // More than frs accepts (max-head), but no concern of the gateway.
+        // More than `max-head` of frs, which must not concern the gateway.
         let cookies = format!("Cookie: c={}\r\n", "c".repeat(5000)).repeat(2);
         fields + "Sec-Fetch-Site: cross-site\r\n" + &cookies
     };
@@ -142,7 +143,7 @@ pub fn nothing_that_a_client_sends_chooses_the_key(gateway: &Gateway) {
     for nth in 6..=8 {
         expect_limited(&stage.get_from(alice, "/login", &claim(nth)));
     }
-    // Nor can a client use up another's limit: Alice, who claims to be Bob, is still Alice.
+    // A client cannot use up another client's limit: Alice, who claims to be Bob, is still Alice.
     let bob = [127, 0, 0, 2].into();
     let claim = "FRS-Key: 127.0.0.2\r\nX-Forwarded-For: 127.0.0.2\r\n";
     expect_limited(&stage.get_from(alice, "/login", claim));
@@ -242,10 +243,10 @@ pub fn a_stopped_frs_is_waited_for_shortly_and_asked_once(gateway: &Gateway) {
         let begun = Instant::now();
         let answer = stage.get_from(client, "/login", "");
         assert_eq!(answer.status, status, "{answer:?}");
-        // The gateway waits for one second. The rest is for busy machines.
+        // The gateway waits for one second. The rest is slack for busy machines.
         assert!(begun.elapsed() < BOUND / 2, "{:?}", begun.elapsed());
         killpg(frs.master(), Signal::SIGCONT).expect("continued");
-        // The request may still be charged, once.
+        // The stopped request may still be charged once.
         for nth in 2..=5 {
             assert_eq!(stage.get_from(client, "/login", "").status, 200, "login {nth}");
         }
@@ -260,7 +261,7 @@ pub fn an_frs_that_fails_is_as_one_that_is_away(gateway: &Gateway) {
     for (away, status) in [(Away::Closed, 503), (Away::Open, 200)] {
         let setup = frs(small);
         let Some(stage) = Stage::start(gateway, &setup, away) else { return };
-        // There is room for one address.
+        // There is room for one address only.
         assert_eq!(stage.get("/login").status, 200);
         let answer = stage.get_from([127, 0, 0, 2].into(), "/login", "");
         assert_eq!(answer.status, status, "{answer:?}");

@@ -81,7 +81,7 @@ fn beyond_max_connections_is_503() {
 fn empty_lines_do_not_keep_an_idle_client() {
     let setup = one_worker("idle-timeout=\"1s\"");
     let server = setup.start();
-    // Whole line ends, and halves.
+    // Whole line ends, then halves.
     for pieces in [&["\r\n"][..], &["\r", "\n"]] {
         let mut client = server.client();
         assert_eq!(client.get("/health").status, 200);
@@ -123,8 +123,8 @@ fn who_goes_on_sending_but_takes_no_answers_is_closed() {
     let mut greedy = Client::over(socket.into());
     let requests = "GET /nope HTTP/1.1\r\nHost: test\r\n\r\n".repeat(100);
     let health = "GET /health HTTP/1.1\r\nHost: test\r\n\r\n".len() as u64;
-    // Until its answers fill the buffers and the server stops reading from it, while it reads from
-    // all others. The last requests may be counted a moment later.
+    // Sends until the answers fill the buffers and the server stops reading from this client, while
+    // it still reads from all others. The last requests may be counted a moment later.
     let mut read_at_least = 0;
     wait_until("answers wait", || {
         greedy.send(&requests);
@@ -154,7 +154,7 @@ fn all_who_come_beyond_max_connections_get_the_503_and_the_log_says_how_many() {
         (client.get("/health").status == 200).then_some(client)
     });
     let before = refused(&server);
-    // More clients than get time to take their answers at once. None of them closes.
+    // More clients than can be answered at once. None of them closes.
     let mut clients: Vec<Client> = (0..MANY).map(|_| server.client()).collect();
     for (nth, client) in clients.iter_mut().enumerate() {
         let answer = client.answer();
@@ -163,7 +163,7 @@ fn all_who_come_beyond_max_connections_get_the_503_and_the_log_says_how_many() {
     }
     assert_eq!(refused(&server) - before, MANY as u64);
     drop(first);
-    // Includes the connections that check whether the place is free.
+    // The count includes the connections that check whether the place is free.
     let told = || -> (usize, u64) {
         let log = setup.log();
         let lines = log.lines().filter(|line| line.contains("refused connections with 503"));
@@ -194,7 +194,7 @@ fn who_is_turned_away_and_stays_has_nobody_s_place() {
     let mut away: Vec<Client> = (0..50).map(|_| server.client()).collect();
     away.iter_mut().for_each(|client| assert_eq!(client.answer().status, 503));
     drop(first);
-    // Each connection that is turned away meanwhile also stays open.
+    // Each connection that is turned away meanwhile stays open too.
     wait_until("the place is free again", || {
         let mut client = server.client();
         let served = client.get("/health").status == 200;
@@ -279,7 +279,7 @@ fn who_does_not_read_is_not_read_from_and_loses_nothing() {
     writer.set_write_timeout(Some(Duration::from_millis(500))).expect("set");
     let request = b"GET /update?biz=plenty&key=g HTTP/1.1\r\nHost: t\r\n\r\n";
     let (mut sent, bound) = (0, 64 << 20);
-    // Until the buffers of the server and of both kernels are full.
+    // Sends until the buffers of the server and of both kernels are full.
     loop {
         let at = sent % request.len();
         match writer.write(&request[at..]) {
@@ -321,7 +321,7 @@ fn clients_who_never_read_cost_no_more_memory_than_frs_check_prints() {
     for client in &mut clients {
         client.stream.set_nonblocking(true).expect("set");
     }
-    // Until the server reads from none of them.
+    // Sends until the server reads from none of them.
     let (mut quiet, mut at) = (Instant::now(), vec![0; clients.len()]);
     while quiet.elapsed() < Duration::from_millis(500) {
         for (client, at) in clients.iter_mut().zip(&mut at) {
@@ -367,7 +367,7 @@ fn the_answer_to_a_body_too_large_is_not_lost_to_a_reset() {
     for _ in 0..20 {
         let mut client = server.client();
         client.send("POST /update HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\n\r\n");
-        // The server has answered and stops reading while this is still being sent.
+        // The server has already answered and stops reading this body.
         let _ = client.stream.write_all(&vec![b'x'; 1_000_000]);
         let answer = client.answer();
         assert_eq!(answer.status, 413);

@@ -38,7 +38,7 @@ fn items(count: usize) -> String {
     format!("<request>{}</request>", item.repeat(count))
 }
 
-/// Checks the error of a whole request. If the connection must stay open, a further request on it
+/// Checks the error of a whole request. If the connection must stay open, another request on it
 /// must be answered.
 pub(super) fn expect(
     server: &Server<'_>,
@@ -53,7 +53,7 @@ pub(super) fn expect(
     answer
 }
 
-/// The same in JSON; returns the error.
+/// Checks the error of a whole request in JSON. Returns the error.
 fn expect_json(server: &Server<'_>, sent: &str, status: u16, code: &str, closes: bool) -> Value {
     let answer = expect_status(server, sent, status, closes);
     assert_eq!(field(&answer, "Content-Type"), Some("application/json"), "{answer:?}");
@@ -120,7 +120,7 @@ fn heads_that_could_be_read_in_two_ways_are_400_and_closed() {
         "GET /health\r\n\r\n".to_owned(),
         "GET  /health HTTP/1.1\r\nHost: t\r\n\r\n".to_owned(),
     ] {
-        // The bytes after the request are not taken for a request.
+        // The bytes after the request must not be taken for a request.
         let smuggled = request("GET /update?biz=plenty&key=smuggled", "", "");
         expect(&server, &(sent + &smuggled), 400, "bad-http", true);
     }
@@ -245,7 +245,7 @@ fn other_errors_are_in_the_format_of_the_request() {
     ] {
         expect_json(&server, &sent, status, code, closes);
     }
-    // Errors of a request in an unknown format, or in none, are in XML.
+    // A request in an unknown format or without a format has its errors in XML.
     let json = "Accept: application/json\r\n";
     for (sent, status, code, closes) in [
         (request("GET /query?biz=plenty", json, ""), 400, "bad-request", false),
@@ -259,7 +259,7 @@ fn other_errors_are_in_the_format_of_the_request() {
     }
 }
 
-/// Sends a request that must be answered in JSON with a 200; returns the items.
+/// Sends a request that must be answered in JSON with a 200. Returns the items.
 fn items_of(client: &mut Client, body: &str) -> Vec<Value> {
     client.send(&post("/update", "Content-Type: application/json; charset=UTF-8\r\n", body));
     let answer = client.answer();
@@ -287,7 +287,7 @@ fn json_is_read_charged_and_answered() {
             assert_eq!(&item[name], value, "{item}");
         }
     }
-    // A number is a key only for integer keys.
+    // A JSON number is a key only for integer keys.
     let item = &items_of(&mut client, r#"{"items":[{"biz":"three","key":7}]}"#)[0];
     assert_eq!((&item["key"], &item["error"]), (&Value::from(7), &Value::from("bad-key")));
     let long = r#"{"items":[{"biz":4,"key":18446744073709551616}]}"#;
@@ -299,7 +299,7 @@ fn json_is_read_charged_and_answered() {
     let item = &items_of(&mut client, detail)[0];
     assert_eq!(item["limits"][0]["policy"], "total");
     assert_eq!(item.get("reset"), None, "it never comes");
-    // A number beyond 2^53 is exact.
+    // Numbers beyond 2^53 are exact.
     assert_eq!(used(&server, "number", "9007199254740993"), 1);
     assert_eq!(used(&server, "number", "9007199254740992"), 0);
 
@@ -395,7 +395,7 @@ fn too_large_is_413_and_nothing_is_read_past_the_limit() {
     let server = setup.start();
     let behind = request("GET /update?biz=plenty&key=behind", "", "");
     for (sent, code) in [
-        // Answered without reading the body.
+        // Answered before the body is read.
         (request("POST /query", "Content-Length: 1025\r\n", ""), "too-large"),
         (request("POST /query", "Content-Length: 99999999999999999999\r\n", ""), "too-large"),
         (request("GET /query?biz=plenty&key=k", "Content-Length: 1025\r\n", ""), "too-large"),
@@ -505,7 +505,8 @@ fn a_get_tells_by_its_status() {
     assert_eq!((never.status, field(&never, "Retry-After")), (429, None));
     assert_eq!(field(&never, "RateLimit-Policy"), Some("\"ever\";q=2"));
     assert_eq!(field(&never, "RateLimit"), Some("\"ever\";r=0"));
-    // A POST with one item gets the fields, but neither the item's status nor the proxies' field.
+    // A POST of one item has the rate limit fields, but neither the item's status nor the field for
+    // proxies.
     client.send(&post("/update", "", "<request><item biz=\"three\" key=\"k\"/></request>"));
     let posted = client.answer();
     assert_eq!((posted.status, field(&posted, "FRS-Limited")), (200, None));
@@ -600,7 +601,7 @@ fn item_errors_of_a_get_are_never_2xx_nor_denied() {
     assert_eq!((posted.status, posted.attribute("error")), (200, Some("unknown-biz")));
 }
 
-/// All bytes that are received for `sent`, which must end the connection.
+/// All bytes received for `sent`, which must end the connection.
 fn everything(server: &Server<'_>, sent: &str) -> String {
     let mut client = server.client();
     client.send(sent);
@@ -629,7 +630,7 @@ fn a_head_is_a_get_without_a_body_and_charges() {
     assert_eq!(used(&server, "ever", "h"), 2);
 }
 
-/// The answers without the parts that change each second.
+/// The answers without the parts that change every second.
 fn undated(answers: &str) -> String {
     answers.lines().filter(|line| !line.starts_with("Date: ")).collect::<Vec<_>>().join("\n")
 }
@@ -662,14 +663,14 @@ fn answers_do_not_depend_on_the_pieces_of_a_pipeline() {
         let (first, second) = pipeline.split_at(at);
         let mut client = server.client();
         client.send(first);
-        // When this answer arrives, the only worker has read the piece sent before.
+        // Once this answer arrives, the only worker has read the piece sent before.
         assert_eq!(beside.get("/health").status, 200);
         client.send(second);
         let mut all = Vec::new();
         client.stream.read_to_end(&mut all).expect("answered and closed");
         assert_eq!(undated(&text(&all)), whole, "split at {at}: {first:?}");
     }
-    // Byte by byte.
+    // The same byte by byte.
     let mut client = server.client();
     for byte in pipeline.as_bytes() {
         client.stream.write_all(&[*byte]).expect("sent");

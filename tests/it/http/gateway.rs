@@ -1,4 +1,4 @@
-//! /authz: what a gateway asks, by any method and path, and whose key it is.
+//! /authz: requests of gateways by any method and path, and the keys that they charge.
 
 use super::errors::{expect, setup, used};
 use super::{field, post, request};

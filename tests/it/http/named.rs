@@ -46,8 +46,8 @@ fn pages_and_hosts_that_are_named_are_answered_and_a_reload_names_others() {
         assert_eq!(ask(&post("/update", others, ITEM)), (403, None));
         assert_eq!(ask(&post("/update", "", ITEM)), (200, None));
     }
-    // The same head repeatedly. The head is cached, but the answer follows the configuration in
-    // force.
+    // Sends the same head repeatedly. The head is cached, but the answer follows the configuration
+    // in force.
     let plain = post("/update", "", ITEM);
     for (attributes, status) in
         [("", 200), ("hosts='frs.internal'", 403), ("hosts='frs.internal T'", 200)]
@@ -81,7 +81,7 @@ fn an_id_with_a_leading_zero_names_no_business_in_any_format() {
             assert!(answer.body.contains("\"unknown-biz\""), "{sent}\n{answer:?}");
         }
     }
-    // In JSON, a number with leading zeros is not a number either.
+    // A JSON number must not have leading zeros either.
     client.send(&post("/update", json, r#"{"items":[{"biz":01,"key":"k"}]}"#));
     let answer = client.answer();
     assert!(answer.status == 400 && answer.body.contains("\"bad-json\""), "{answer:?}");
@@ -110,7 +110,7 @@ fn hosts_and_targets_that_are_none_are_400_and_closed() {
         request("GET http://a b/health", "", ""),
     ] {
         let mut client = server.client();
-        // The bytes after the request are not taken for a request.
+        // The bytes after the request must not be taken for a request.
         client.send(&(sent.clone() + &request("GET /update?biz=plenty&key=behind", "", "")));
         let answer = client.answer();
         assert_eq!((answer.status, answer.closes()), (400, true), "{sent}\n{answer:?}");

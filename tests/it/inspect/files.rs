@@ -1,4 +1,4 @@
-//! frs-inspect on the data directories of real servers: live under load, killed, damaged, migrated.
+//! frs-inspect on the data directories of real servers: under load, killed, damaged and migrated.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -30,7 +30,7 @@ fn setup() -> Setup {
     Setup::of_map(MAP)
 }
 
-/// The output of a command that finds nothing wrong.
+/// The output of a command that finds no fault.
 fn fine(setup: &Setup, arguments: &[&str]) -> String {
     let output = setup.inspect(arguments);
     let said = text(&output.stderr);
@@ -38,7 +38,7 @@ fn fine(setup: &Setup, arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// The whole output of a command that finds something wrong.
+/// The whole output of a command that finds faults.
 fn off(setup: &Setup, arguments: &[&str]) -> String {
     let output = setup.inspect(arguments);
     assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
@@ -247,7 +247,7 @@ fn top_and_stat_tell_of_a_running_server() {
     assert!(top.lines().nth(1).is_some_and(|line| line.contains("7  \"alice\"")), "{top}");
     assert_eq!(top.lines().count(), 2);
     let mut client = server.client();
-    // The first of the two may fall into the same millisecond as the use before it.
+    // The first use may fall into the same millisecond as the use before it.
     crate::common::wait_until("the latest use comes first", || {
         client.charge("plenty", "a%26%3C%22%2C%0A%5C%C3%A9%3B", 1);
         let last = fine(&setup, &["top", "data", "plenty", "--by", "last"]);
@@ -275,7 +275,7 @@ fn top_and_stat_tell_of_a_running_server() {
     assert!(off(&setup, &["migrate", "data", "--conf", "conf"]).contains(&said));
 }
 
-/// The number of keys that threads charge while others look.
+/// The number of keys that threads charge while a dump runs.
 const KEYS: usize = 40;
 const PROGRAMS: usize = 2;
 
@@ -353,7 +353,7 @@ fn a_dump_under_load_shows_every_node_whole_and_every_count_right() {
         uses.get(&("plenty".to_owned(), format!("key-{key}"))).copied().unwrap_or(0)
     };
     std::thread::scope(|scope| {
-        // Also when an assertion fails, since the scope waits for its threads.
+        // Ends the threads even if an assertion fails, because the scope waits for them.
         let _end = UntilDropped(&over);
         scope.spawn(ask);
         for seed in 0..PROGRAMS {
@@ -402,7 +402,7 @@ fn a_closed_pipe_ends_a_dump_quietly() {
     }
 }
 
-/// Changes a byte of a key's use in the file; returns the place as `get` shows it.
+/// Changes a byte of a key's use in the file. Returns the place as `get` shows it.
 fn damage(setup: &Setup, biz: &str, key: &str) -> String {
     let shown = fine(setup, &["get", "data", biz, key]);
     let place = shown.split("group default: ").nth(1).and_then(|rest| rest.lines().next());

@@ -1,5 +1,5 @@
-//! What a record remembers of the windows before, in every view of it, and through all that befalls
-//! a server.
+//! A record's history of earlier windows, in every view of it, and through kills, reloads and
+//! edits.
 
 use crate::common::plane::{Plane, ask};
 use crate::common::text;
@@ -60,7 +60,7 @@ fn every_view_shows_it_and_it_outlives_kills_reloads_and_edits() {
         assert!(dump.contains(shown), "{format}: {shown} in {dump}");
     }
 
-    // What is set by hand is of the current window.
+    // An edit by hand changes the current window.
     assert_eq!(plane.ask("PUT", "/node?biz=calls&key=app&limit=1&used=2", "").status, 200);
     assert!(
         node().contains("used=\"2\" max=\"0\"") && node().contains("\"1204 0 4\""),
@@ -92,7 +92,7 @@ fn every_view_shows_it_and_it_outlives_kills_reloads_and_edits() {
     }
     assert!(node().contains("used=\"6\" max=\"0\""), "{}", node());
 
-    // A reset forgets all of it.
+    // A reset forgets the whole history.
     assert_eq!(plane.ask("POST", "/biz/calls/reset", "").status, 200);
     server.client().charge("calls", "app", 1);
     assert!(

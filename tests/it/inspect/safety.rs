@@ -71,7 +71,7 @@ fn root_leaves_the_files_to_whose_directory_it_is() {
     }
     let setup = Setup::of_map(MAP);
     charged(&setup);
-    // The other user must be able to pass through the directory.
+    // The other user must be able to enter the directory.
     let modes = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(setup.dir.path(), modes).expect("set");
     let nobody = |path: &std::path::Path| {
@@ -90,7 +90,7 @@ fn root_leaves_the_files_to_whose_directory_it_is() {
         };
         entries.map(owner).filter(|&(_, owner)| owner != 65_534).collect()
     };
-    // As after a reboot whose clean-up removed these two.
+    // As after a reboot whose clean-up removed these two files.
     std::fs::remove_file(setup.path("data/runtime.mmap")).expect("removed");
     std::fs::remove_file(setup.path("data/lock")).expect("removed");
     let (status, said) = heard(&setup.inspect(&["verify", "data", "--repair"]));
@@ -140,7 +140,7 @@ fn nobody_who_hears_of_faults_is_no_fault() {
 fn a_generation_that_is_not_there_keeps_nobody_from_looking() {
     let setup = Setup::of_map(MAP);
     charged(&setup);
-    // After a power cut, either of the two files may be the older one.
+    // After a power cut either of the two files may be older.
     let bytes = 77_u64.to_le_bytes();
     let file = std::fs::File::options().write(true).open(setup.path("data/runtime.mmap"));
     file.and_then(|file| file.write_all_at(&bytes, GENERATION)).expect("written");
@@ -203,7 +203,7 @@ fn a_disk_that_is_full_for_one_group_leaves_all_of_them_as_they_are() {
     let second = "name=\"second\" files=\"1\" key-nodes=\"64\"";
     let larger = MAP.replace(second, &second.replace("64", "9000"));
     setup.write_map(&larger.replace(LARGER[0], LARGER[1]));
-    // Files are limited to some MiB. The signal for larger ones is ignored.
+    // Limits files to some MiB, and ignores the signal for larger ones.
     let limited = "trap '' XFSZ; ulimit -f 4000; exec \"$@\"";
     let output = Command::new("sh")
         .current_dir(setup.dir.path())
@@ -235,7 +235,7 @@ fn a_start_gives_back_what_a_broken_migration_took() {
     assert!(!draft.exists());
 }
 
-/// Runs `watch` on its own terminal, and ends it by `end` once it has drawn.
+/// Runs `watch` on its own terminal, and ends it with `end` once it has drawn.
 fn watched(setup: &Setup, end: impl FnOnce(Pid)) -> Left {
     let size = Size { columns: 100, rows: 30 };
     let mut terminal = Terminal::start(&setup.inspector(&["watch", "data"]), size);

@@ -11,7 +11,7 @@ use crate::common::{Setup, text, tools};
 const SMALL: Size = Size { columns: 60, rows: 20 };
 const USUAL: Size = Size { columns: 80, rows: 24 };
 
-/// Load at a constant rate until it is dropped.
+/// Load at a constant rate, until this is dropped.
 struct Load(Child);
 
 impl Load {
@@ -34,7 +34,7 @@ fn watch(setup: &Setup, size: Size) -> Terminal {
     Terminal::start(&setup.inspector(&["watch", "data"]), size)
 }
 
-/// The words of the line that begins with this one.
+/// The words of the line that begins with `name`.
 fn row<'l>(lines: &'l [String], name: &str) -> Option<Vec<&'l str>> {
     let words = |line: &'l String| line.split_whitespace().collect::<Vec<_>>();
     lines.iter().map(words).find(|words| words.first() == Some(&name))
@@ -44,12 +44,12 @@ fn number(word: &str) -> Option<f64> {
     word.replace(',', "").parse().ok()
 }
 
-/// Whether two rates, each of another second, are of the same load.
+/// Whether two rates of different seconds belong to the same load.
 fn are_alike(one: f64, other: f64) -> bool {
     (one - other).abs() <= 0.25 * one.max(other)
 }
 
-/// The rate of a business in the last second, by `/stats`.
+/// A business's rate in the last second, by `/stats`.
 fn rate_by_stats(plane: &Plane, biz: &str, outcome: &str) -> Option<f64> {
     let fields = "Accept: application/json\r\n";
     let stats = ask(&mut plane.client(), "GET", "/stats", fields, "").expect("an answer").body;
@@ -59,7 +59,7 @@ fn rate_by_stats(plane: &Plane, biz: &str, outcome: &str) -> Option<f64> {
     rate[outcome].as_f64()
 }
 
-/// A figure of a group by `stat`.
+/// A figure of a group, by `frs-inspect stat`.
 fn by_stat(setup: &Setup, name: &str) -> String {
     let said = text(&setup.inspect(&["stat", "data"]).stdout);
     let line = said.lines().find(|line| line.trim_start().starts_with(name)).expect(&said);
@@ -129,7 +129,7 @@ fn watch_says_who_is_missing_and_that_limits_are_off() {
     let mut terminal = watch(&plane.setup, SMALL);
     terminal.wait_for("healthy", |lines| lines[0].starts_with("healthy  ").then_some(()));
     let worker = server.workers()[0];
-    // Nobody replaces it yet.
+    // A stopped master does not replace the worker.
     server.signal(Signal::SIGSTOP);
     kill(worker, Signal::SIGKILL).expect("killed");
     terminal.wait_for("the dead worker", |lines| {
@@ -184,7 +184,7 @@ fn watch_follows_keys_and_the_size_of_the_terminal() {
         let is_shown = lines[3].starts_with("business-77 ") && row(lines, "\"alice\"").is_some();
         (is_typing && is_shown && has(lines, "hot keys of business-77")).then_some(())
     });
-    // Ctrl-C ends it, also while a filter is typed.
+    // Ctrl-C ends `watch`, even while a filter is typed.
     terminal.press("\x03");
     let left = terminal.left();
     assert!(left.status.success() && left.is_restored, "{}", left.said);

@@ -1,12 +1,12 @@
-//! What the ledger's functions promise of a real server: its clock, memory, failovers, losses.
+//! The ledger's functions on a real server: its clock, memory, failovers and losses.
 
 use std::cell::RefCell;
 use std::time::Instant;
 
-use frs_limit::lease::{Claim, Granted, Kind, Settings, Take, Taken};
-use frs_server::courier::ledger::{self, Answer, Heartbeat, Reply};
-use frs_server::courier::name::{KeyDigest, LedgerName, SlotKeys, slot};
-use frs_store::Starts;
+use frs_cluster::lease::{Claim, Granted, Kind, Settings, Take, Taken};
+use frs_cluster::ledger::{self, Answer, Heartbeat, Reply};
+use frs_cluster::name::{KeyDigest, LedgerName, SlotKeys, slot};
+use frs_cluster::starts::Starts;
 use redis::cmd;
 
 use super::server::{SLOT, Server, fcall};
@@ -23,7 +23,7 @@ fn of(kind: Kind) -> Settings {
     Settings { kind, ..MINUTE }
 }
 
-/// One of each kind, at this time: windows that turn while a test runs are rare.
+/// A limit of each kind. The windows are long, so they seldom turn during a test.
 fn kinds(now_ms: u64) -> [Settings; 6] {
     let start_ms = now_ms - now_ms % HOUR_MS;
     let [end_ms, next_end_ms] = [start_ms + HOUR_MS, start_ms + 2 * HOUR_MS];
@@ -37,7 +37,7 @@ fn kinds(now_ms: u64) -> [Settings; 6] {
     ]
 }
 
-/// A message that asks for `need` and knows nothing.
+/// A message of a host that needs `need` uses and knows nothing of the ledger.
 fn ask(host: u64, seq: u64, need: u64) -> Take {
     let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
     Take { host, seq, claim, need, want: need }
@@ -55,7 +55,7 @@ fn granted(reply: Reply) -> Granted {
     }
 }
 
-/// Waits until the server has learnt.
+/// Waits until the server has learned.
 fn learn(server: &mut Server) {
     let began = Instant::now();
     while heartbeat(server).learning_ms > 0 {
@@ -72,7 +72,7 @@ fn heartbeat(server: &mut Server) -> Heartbeat {
     ledger::decode_heartbeat(&numbers).expect("a heartbeat's answer")
 }
 
-/// On each server that this machine has, with the library, after it has learnt.
+/// Runs the test on each kind of server on this machine, with the library loaded and learned.
 fn on_each(test: impl Fn(&mut Server)) {
     for program in &needs::redis_servers() {
         let mut server = Server::with_library(program, &[]);
@@ -94,7 +94,7 @@ fn windows_go_by_the_clock_of_the_server() {
         server.wait_until_ms(first.window + 300);
         let next = granted(server.take("k", &settings, &ask(2, 2, 1), LEARN_MS));
         assert!(next.window >= first.window + 300 && next.allowance > 0);
-        // A second after the window the hash is gone, without anybody's doing.
+        // A second after the window the hash expires by itself.
         let expires_ms: u64 = server.ask(cmd("PEXPIRETIME").arg("k"));
         assert_eq!(expires_ms, next.window + 300 + 1000);
         server.wait_until_ms(expires_ms + 1);
@@ -110,7 +110,7 @@ fn what_no_answer_has_told_comes_back() {
             let key = format!("{:?}", settings.kind);
             let unheard = granted(server.take(&key, &settings, &ask(1, 5, 4), LEARN_MS));
             assert_eq!((unheard.base, unheard.allowance), (Some(0), 4));
-            // Under another number, as after a change of masters.
+            // Under another seq, as after a change of master.
             let since = |seq, since| {
                 let claim = Claim { window: 0, floor: since, spent: 0, extra: 0, noted: 0 };
                 Take { claim, ..ask(1, seq, 0) }
@@ -123,7 +123,7 @@ fn what_no_answer_has_told_comes_back() {
                 &Take { need: 3, want: 3, ..since(7, 5) },
                 LEARN_MS,
             ));
-            // A node that is lost and made again does not know what the one before has used.
+            // A lost and recreated node does not know the uses of the node before.
             let lost = granted(server.take(&key, &settings, &since(8, 8), LEARN_MS));
             assert_eq!((lost.base, lost.allowance, lost.pool), (Some(3), 3, 7));
         }
@@ -139,7 +139,7 @@ fn each_kind_expires_as_designed() {
             let window = granted(server.take(&key, &settings, &ask(1, 1, 1), LEARN_MS)).window;
             let expires: i64 = server.ask(cmd("PEXPIRETIME").arg(&key));
             let after_ms = server.now_ms();
-            // What follows a lease: an interval, or the time to fill the bucket.
+            // How long the ledger lives after a lease: an interval, or the time to fill the bucket.
             let lived_since = |start_ms: u64| expires - start_ms as i64 - 1000;
             let assert_lives = |ms: u64| {
                 let lived = lived_since(after_ms)..=lived_since(before_ms);
@@ -197,7 +197,7 @@ fn a_library_that_is_loaded_again_keeps_ledgers_and_has_learnt() {
             let reply = server.take(&key, settings, &ask(2, 1, 1), LEARN_MS);
             assert_eq!((reply.learning_ms, granted(reply).allowance), (0, 1), "{key}");
         }
-        // Loading without REPLACE is what a courier does.
+        // A courier loads without REPLACE.
         let fault = server.fault(cmd("FUNCTION").arg("LOAD").arg(ledger::LIBRARY));
         assert!(fault.contains("already exists"), "{fault}");
         assert_eq!(heartbeat(server).learning_ms, 0);
@@ -208,7 +208,7 @@ fn a_library_that_is_loaded_again_keeps_ledgers_and_has_learnt() {
 fn a_server_that_was_emptied_learns() {
     on_each(|server| {
         let first = granted(server.take("k", &MINUTE, &ask(1, 1, 10), LEARN_MS));
-        // At once, whatever else is forgotten with it.
+        // One pipeline empties the server and its statistics.
         let mut empty = redis::pipe();
         empty.cmd("FLUSHALL").cmd("CONFIG").arg("RESETSTAT");
         let _: [String; 2] = empty.query(&mut server.connection).expect("emptied");
@@ -234,7 +234,7 @@ fn the_learning_lasts_while_hosts_claim_but_not_for_ever() {
             let numbers: Vec<i64> = server.ask(&command);
             ledger::decode_heartbeat(&numbers).expect("a heartbeat's answer")
         };
-        // A server that has learnt does not begin again.
+        // A server that has learned does not start again.
         assert_eq!(beat(server, true).learning_ms, 0);
         let first = granted(server.take("k", &MINUTE, &ask(1, 1, 10), LEARN_MS));
         let _: String = server.ask(&cmd("FLUSHALL"));
@@ -247,7 +247,7 @@ fn the_learning_lasts_while_hosts_claim_but_not_for_ever() {
         while server.now_ms() < began_ms + 2 * LEARN_MS {
             assert!(is_held(server));
         }
-        // In each slot, also one that has learnt for so long.
+        // The learning lasts in each slot, also in one that has learned for long already.
         granted(server.take("k", &MINUTE, &claim(1, 2, first.window, 10), LEARN_MS));
         assert_eq!(
             granted(server.take("k", &MINUTE, &claim(1, 2, first.window, 10), LEARN_MS)).pool,
@@ -255,7 +255,7 @@ fn the_learning_lasts_while_hosts_claim_but_not_for_ever() {
         );
         let other = server.take("other", &MINUTE, &ask(2, 1, 1), LEARN_MS);
         assert_eq!(other.answer, Answer::Taken(Taken::Nothing));
-        // Who claims for ever is not waited for.
+        // A host that claims forever does not hold up the learning.
         while is_held(server) {
             assert!(server.now_ms() < began_ms + MAX_MS + LEARN_MS, "it learns for ever");
         }
@@ -277,7 +277,7 @@ fn a_slot_on_its_way_grants_of_what_is_there() {
             ledger::decode(&MINUTE, &numbers).expect("an answer of the library")
         };
         assert_eq!(granted(on_its_way("here", &ask(2, 1, 1))).pool, 6);
-        // Nobody knows here what another node may have granted of the others.
+        // This server cannot know what another node has granted of these keys.
         let window = 1_700_000_000_000;
         for take in [ask(2, 1, 1), claim(2, 2, window, 3)] {
             let reply = on_its_way("there", &take);
@@ -302,7 +302,8 @@ fn pair(program: &str) -> Pair {
     let mut replica = Server::start(program, &[]);
     let _: String = replica.ask(cmd("REPLICAOF").arg("127.0.0.1").arg(&number));
     let began = Instant::now();
-    // Valkey acknowledges before it has the library; a link that is up tells that it has all.
+    // Valkey acknowledges before it has the library. Once the link is up the replica has
+    // everything.
     let has_all = |replica: &mut Server| {
         let info: String = replica.ask(cmd("INFO").arg("replication"));
         info.contains("master_link_status:up")
@@ -322,7 +323,7 @@ fn a_replica_that_becomes_the_master_learns_before_it_grants() {
         let kept = granted(master.take("k", &MINUTE, &ask(1, 1, 4), LEARN_MS));
         assert_eq!(master.ask::<u64>(cmd("WAIT").arg(1).arg(5000)), 1);
         let _: String = replica.ask(cmd("REPLICAOF").arg("NO").arg("ONE"));
-        // These grants are lost: of a window that is known, and of one that is not.
+        // These two grants are lost: one of a window that the replica knows, one of a new window.
         let more = Take { need: 6, ..claim(1, 2, kept.window, 4) };
         assert_eq!(granted(master.take("k", &MINUTE, &more, LEARN_MS)).allowance, 10);
         let lost = granted(master.take("lost", &MINUTE, &ask(1, 3, 10), LEARN_MS));
@@ -332,7 +333,7 @@ fn a_replica_that_becomes_the_master_learns_before_it_grants() {
         assert_eq!((granted(reply).allowance, granted(reply).pool), (0, 6));
         let reply = replica.take("lost", &MINUTE, &ask(2, 4, 1), LEARN_MS);
         assert_eq!(reply.answer, Answer::Taken(Taken::Nothing));
-        // The holder claims, and is believed.
+        // The holder's claims are accepted.
         let claimed = replica.take("k", &MINUTE, &claim(1, 5, kept.window, 10), LEARN_MS);
         assert_eq!((granted(claimed).allowance, granted(claimed).pool), (10, 0));
         let claimed = replica.take("lost", &MINUTE, &claim(1, 6, lost.window, 10), LEARN_MS);
@@ -349,7 +350,7 @@ fn a_replica_that_becomes_the_master_learns_before_it_grants() {
     }
 }
 
-/// What nobody claims is granted again: the learning ends whether anybody comes or not.
+/// Grants that are not claimed are granted again: the learning ends in any case.
 #[test]
 fn what_nobody_claims_is_granted_after_the_learning() {
     for program in &needs::redis_servers() {
@@ -430,7 +431,7 @@ fn a_start_is_kept_and_no_older_one_is_believed() {
             assert!(life_ms == -2 || life_ms > 29 * 24 * HOUR_MS as i64, "{life_ms}");
             answer == 1
         };
-        // An unheard answer, then told again and again.
+        // The first answer is lost, so the start is reported again and again.
         assert!(is_newest(first) && is_newest(first));
         let stopped = again(first, 5);
         assert!(is_newest(again(first, 1)) && is_newest(stopped));
@@ -438,17 +439,17 @@ fn a_start_is_kept_and_no_older_one_is_believed() {
         let second = next(stopped, 8);
         assert!(!is_newest(Starts { told: 4, ..second }), "one of then that starts");
         assert!(is_newest(second) && is_newest(second));
-        // The copy of when it was stopped, which draws another number.
+        // The copy from the time of the stop draws another number.
         assert!(!is_newest(next(stopped, 9)) && !is_newest(again(first, 6)));
         let known = Starts { before: 7, ..again(second, 1) };
         assert!(is_newest(known));
-        // One that comes late, or of a copy from before the answer, changes nothing.
+        // A late message, or one of a copy from before the answer, changes nothing.
         assert!(!is_newest(second) && !is_newest(Starts { told: 0, ..next(known, 10) }));
-        // A failover has brought back the start before.
+        // A failover has restored the start before.
         let _: String =
             server.borrow_mut().ask(cmd("SET").arg(KEY).arg("0000000000000007 9").arg("KEEPTTL"));
         assert!(is_newest(known) && !is_newest(stopped));
-        // Lost: it is told again, but proves no start.
+        // The stored start is lost. No new start is proved until the report is repeated.
         let _: u64 = server.borrow_mut().ask(cmd("DEL").arg(KEY));
         assert!(!is_newest(next(known, 10)) && is_newest(known) && is_newest(next(known, 10)));
         let _: String = server.borrow_mut().ask(cmd("SET").arg(KEY).arg("nonsense").arg("KEEPTTL"));

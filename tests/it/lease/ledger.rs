@@ -1,102 +1,102 @@
-//! The ledger's functions as a pure model, by the design and not by the Lua.
+//! The ledger's functions as a pure model, written from their description and not from the Lua.
 //!
 //! Invariant: a value in, a value out. A failover is a clone of an earlier state that learns
-//! ([`Ledger::fail_over`]); a server that has lost everything is a new ledger.
+//! ([`Ledger::fail_over`]). A server that has lost everything is a new ledger.
 
 use std::collections::BTreeMap;
 
-use frs_limit::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
-use frs_server::courier::ledger::{Answer, MAX_AMOUNT, Reply};
+use frs_cluster::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
+use frs_cluster::ledger::{Answer, MAX_AMOUNT, Reply};
 
-/// So long the least max decides.
+/// The time for which the least max decides.
 const LEAST_MAX_MS: u64 = 10_000;
 
-/// A clock that is so far before a window's start was set back.
+/// A clock that is this far before a window's start was set back.
 const BACK_MS: u64 = 1_000;
 
 const TOKEN_PARTS: u128 = 86_400_000;
 
-/// What a ledger may be made without, to see that it breaks.
+/// A rule that a ledger may leave out, to show that it is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rule {
-    /// A message that is older than the last one is not heard.
+    /// A message older than the last one is ignored.
     Seq,
-    /// A dead host's share comes back an interval after its lease.
+    /// A dead host's share is free one interval after its lease.
     ShareRests,
-    /// Tokens flow back only up to the burst less what is unspent.
+    /// Tokens flow back only up to the burst less the unspent tokens.
     TokenCap,
-    /// Of a lease that has ended no token comes back.
+    /// No token of an ended lease is returned.
     TokenVoid,
-    /// A share beyond the maximum is not renewed.
+    /// A share beyond the max is not renewed.
     ShareCut,
-    /// A claim of the window before counts in it.
+    /// A claim of the window before counts in that window.
     WindowBefore,
-    /// While tokens are leased and unspent, none flow back in their place.
+    /// No tokens flow back in place of leased and unspent ones.
     TokenWaits,
-    /// The least max that was seen lately decides.
+    /// The least max of the last seconds decides.
     LeastMax,
-    /// What is given back counts only in the window that the host knows.
+    /// Returned uses count only in the window that the host knows.
     GiveBackHere,
-    /// What was granted since a host's first message without an answer is not used.
+    /// Grants since a host's first unanswered message are unused.
     Unheard,
-    /// What was granted before that may be.
+    /// Earlier grants may be used.
     HeardBefore,
-    /// A host that knows nothing of its log has nothing to take out of it.
+    /// A host that has lost its log has nothing to remove from it.
     BackOfALog,
-    /// A window does not wait for a clock that was set back to come to its start again.
+    /// After a clock was set back, a window does not last until the clock reaches its start again.
     SetBack,
 }
 
-/// One ledger, and what its server knows of itself.
+/// A ledger, and what its server knows of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ledger {
     learn_ms: u64,
     born_ms: Option<u64>,
     without: Option<Rule>,
-    /// The hash; none where the key is not there.
+    /// The hash, if the key exists.
     pub state: Option<State>,
 }
 
-/// The hash.
+/// The contents of the hash.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct State {
     /// The window's start.
     pub start: u64,
-    /// When all is forgotten; none: never.
+    /// When everything is forgotten. `None`: never.
     pub end: Option<u64>,
-    /// Granted in all; token: taken out of the full bucket.
+    /// Uses granted in all. For token: tokens taken from the full bucket.
     pub granted: i64,
-    /// Of that maybe unspent.
+    /// The granted uses that may be unspent.
     pub unspent: i64,
-    /// The least max seen lately, and when.
+    /// The least max of late, and when it was seen.
     pub max: u64,
     pub max_ms: u64,
-    /// sliding-counter: what was granted in the window before.
+    /// sliding-counter: the uses granted in the window before.
     pub before: u64,
-    /// token: filled up to this time, and parts of a token beyond.
+    /// token: the time up to which the bucket is filled, and the fraction of a token beyond.
     pub filled_ms: u64,
     pub parts: u64,
     pub rows: BTreeMap<Incarnation, Row>,
 }
 
-/// What the ledger knows of a host.
+/// The ledger's record of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Row {
     pub seq: u64,
     pub allowance: u64,
     pub spent: u64,
     pub base: Option<u64>,
-    /// sliding, token: the lease's end, and the row's.
+    /// sliding, token: the end of the lease, and the end of the row.
     pub until: u64,
     pub ends: u64,
-    /// sliding: what the host was to take out of its log.
+    /// sliding: the uses that the host was told to remove from its log.
     pub back: u64,
-    /// sliding-counter: the row's window, and what of the host is in `before`.
+    /// sliding-counter: the row's window, and the host's uses in `before`.
     pub window: u64,
     pub of_before: u64,
 }
 
-/// What opens a ledger.
+/// How a message opens a ledger.
 enum Opened {
     No,
     Elsewhere,
@@ -104,22 +104,22 @@ enum Opened {
 }
 
 impl Ledger {
-    /// An empty one on a server that has just been started.
+    /// An empty ledger on a new server.
     pub fn new(learn_ms: u64) -> Ledger {
         Ledger { learn_ms, born_ms: None, without: None, state: None }
     }
 
-    /// One that does not keep a rule.
+    /// A ledger that leaves out a rule.
     pub fn without(learn_ms: u64, rule: Option<Rule>) -> Ledger {
         Ledger { without: rule, ..Ledger::new(learn_ms) }
     }
 
-    /// The server has lost everything.
+    /// The server loses everything.
     pub fn flush(&mut self) {
         self.state = None;
     }
 
-    /// As if each host had sent one message only.
+    /// Resets the seqs, as if each host had sent one message only.
     pub fn forget_seqs(&mut self) {
         for row in self.state.iter_mut().flat_map(|state| state.rows.values_mut()) {
             row.seq = 1;
@@ -131,17 +131,17 @@ impl Ledger {
         self.state.as_ref().map(|state| state.start)
     }
 
-    /// Granted in all, and of that maybe unspent.
+    /// The uses granted in all, and those that may be unspent.
     pub fn granted(&self) -> [i64; 2] {
         self.state.as_ref().map_or([0, 0], |state| [state.granted, state.unspent])
     }
 
-    /// The server with this state becomes the master.
+    /// Makes the server with this state the master.
     pub fn fail_over(&mut self) {
         self.born_ms = None;
     }
 
-    /// What a message is answered. Of calendar windows that are not there nothing.
+    /// Answers a message. Outside both calendar windows the answer is nothing.
     pub fn take(&mut self, now_ms: u64, settings: &Settings, take: &Take) -> Taken {
         match self.reply(now_ms, settings, take).answer {
             Answer::Taken(taken) | Answer::Conflict { taken, .. } => taken,
@@ -149,7 +149,7 @@ impl Ledger {
         }
     }
 
-    /// What a message is answered, with all that the courier is told.
+    /// Answers a message, with everything that the courier receives.
     pub fn reply(&mut self, now: u64, settings: &Settings, take: &Take) -> Reply {
         let learning_ms = self.learning_ms(now);
         let mut take = *take;
@@ -196,7 +196,7 @@ impl Ledger {
         })
     }
 
-    /// For how long it grants nothing.
+    /// The time for which it grants nothing.
     pub fn learning_ms(&mut self, now: u64) -> u64 {
         let born = self.born_ms.unwrap_or(now).min(now);
         self.born_ms = Some(born);
@@ -236,7 +236,7 @@ fn open(now: u64, settings: &Settings, take: &Take) -> Opened {
     if is_claim || asks { Opened::At { start, end } } else { Opened::No }
 }
 
-/// May uses of another window count in the one that begins at `start`?
+/// Whether uses of the window `win` may count in the window from `start`.
 fn overlaps(settings: &Settings, win: u64, start: u64) -> bool {
     match settings.kind {
         Kind::Interval { interval_ms } | Kind::SlidingCounter { interval_ms } => {
@@ -247,7 +247,7 @@ fn overlaps(settings: &Settings, win: u64, start: u64) -> bool {
     }
 }
 
-/// How long a share or tokens are leased, and how long after that they matter.
+/// The time for which a share or tokens are leased, and the time for which they count after that.
 fn lease_and_rest_ms(settings: &Settings) -> [u64; 2] {
     match settings.kind {
         Kind::Sliding { interval_ms } => [interval_ms.clamp(1000, 60_000), interval_ms],
@@ -279,7 +279,7 @@ impl State {
         row.window == 0 || row.window == self.start
     }
 
-    /// Brings it to this time.
+    /// Advances the state to `now`.
     fn roll(&mut self, now: u64, settings: &Settings, without: Option<Rule>) {
         if without == Some(Rule::ShareRests) {
             self.rows.values_mut().for_each(|row| row.ends = row.until);
@@ -330,7 +330,7 @@ impl State {
         }
     }
 
-    /// When leases with unspent tokens have ended since the last flow, in order.
+    /// The ends since the last flow of leases with unspent tokens, in order.
     fn ends_to_flow_to(&self, now: u64) -> Vec<u64> {
         let with_left = self.rows.values().filter(|row| row.left() > 0).map(|row| row.until);
         let mut ends: Vec<u64> =
@@ -369,7 +369,7 @@ impl State {
         }
     }
 
-    /// The maximum for what is granted in this window.
+    /// The maximum of grants in this window.
     fn limit(&self, now: u64, settings: &Settings) -> i64 {
         let max = self.max as i64;
         let Kind::SlidingCounter { interval_ms } = settings.kind else { return max };
@@ -378,7 +378,8 @@ impl State {
         max - weighed.div_ceil(interval_ms.into()) as i64
     }
 
-    /// Returns what is given back and no host has told to have used.
+    /// Applies a message to its row, and grants. Returns the returned uses that no host has
+    /// reported as used.
     fn settle(&mut self, now: u64, settings: &Settings, take: Take, without: Option<Rule>) -> u64 {
         let mut left = 0;
         let (start, kind) = (self.start, settings.kind);
@@ -470,7 +471,8 @@ impl State {
         left
     }
 
-    /// What a host gives back beyond its own uses is unspent again where others have spent it.
+    /// Marks uses of other hosts as unspent, for uses that a host returns beyond its own. Returns
+    /// the rest.
     fn give_back_of_others(&mut self, host: Incarnation, mut count: u64) -> u64 {
         let others = self.rows.iter_mut().filter(|(name, _)| **name != host);
         let mut others: Vec<&mut Row> = others.map(|(_, row)| row).collect();
@@ -518,7 +520,7 @@ impl State {
             left: 0,
             back: row.back,
             over: match settings.kind {
-                // Tokens that are claimed may have flowed back already.
+                // Claimed tokens may have flowed back already.
                 Kind::Token { .. } => (self.granted - limit).clamp(0, take.claim.extra.max(0)),
                 _ => (self.granted - limit).max(0),
             } as u64,

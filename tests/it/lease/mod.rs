@@ -1,5 +1,5 @@
-//! Leases: the host's rules over all that can happen to small worlds, the ledger's functions on a
-//! real server, and the same as a pure model.
+//! Leases: the host's rules in everything that can happen to small worlds, and the ledger's
+//! functions on a real server and as a pure model.
 
 mod checker;
 mod facts;

@@ -1,11 +1,11 @@
-//! What a ledger promises over all hosts: hosts that follow the rules play against the model, with
-//! messages and answers lost, doubled, late and out of order, hosts that lose their nodes, and
-//! failovers to earlier states that the holders claim from within `learn`.
+//! A ledger's guarantees over all hosts. Hosts that follow the rules play against the model.
+//! Messages and answers are lost, duplicated, late and out of order. Hosts lose their nodes. The
+//! ledger fails over to earlier states, and the holders claim their leases within `learn`.
 //!
 //! Invariant: every use that any host admits is checked against the exact limit over all hosts.
-//! Without one of its rules the ledger breaks that, and a seed is found that shows it.
+//! Without one of its rules the ledger breaks the limit, and some seed shows it.
 
-use frs_limit::lease::{Claim, Granted, Kind, Settings, Take, Taken};
+use frs_cluster::lease::{Claim, Granted, Kind, Settings, Take, Taken};
 
 use super::ledger::{Ledger, Rule};
 
@@ -29,16 +29,16 @@ impl Random {
     }
 }
 
-/// A host's node: what it holds of the one limit.
+/// A host's node for the one limit.
 #[derive(Default)]
 struct Host {
     window: u64,
     allowance: u64,
-    /// In the window; token: in all.
+    /// The uses in the window. For token: in all.
     used: u64,
-    /// sliding: when its uses were.
+    /// sliding: the times of its uses.
     log: Vec<u64>,
-    /// sliding-counter: the window before, and how many of its uses were then.
+    /// sliding-counter: the window before, and its uses.
     before: [u64; 2],
     lease_end: u64,
     in_flight: Option<Bound>,
@@ -51,7 +51,7 @@ struct Bound {
     first_sent_ms: u64,
 }
 
-/// What may go wrong.
+/// The faults that may happen.
 #[derive(Clone, Copy)]
 struct Faults {
     fail_over: bool,
@@ -65,7 +65,7 @@ struct Play {
     ledger: Ledger,
     earlier: Vec<Ledger>,
     hosts: [Host; HOSTS],
-    /// One counter for the host, which survives its nodes.
+    /// One counter for each host, which survives its nodes.
     seqs: [u64; HOSTS],
     messages: Vec<(usize, Take)>,
     answers: Vec<(usize, u64, Taken)>,
@@ -112,7 +112,7 @@ impl Play {
         }
     }
 
-    /// Binds the node and sends.
+    /// Binds the node and sends the message.
     fn bind(&mut self, nth: usize, asks: bool, gives_back: bool) {
         let in_log = self.in_log(nth);
         let is_over = self.now_ms >= self.hosts[nth].lease_end;
@@ -120,7 +120,7 @@ impl Play {
         let [floor, spent] = match self.settings.kind {
             Kind::Sliding { .. } if is_over || gives_back => [in_log, in_log],
             Kind::Sliding { .. } => [host.allowance.max(in_log), in_log],
-            // What is unspent at the end of its lease is void.
+            // Unspent tokens are void once the lease has ended.
             Kind::Token { .. } if is_over => [host.used, host.used],
             _ if gives_back => [host.used, host.used],
             _ => [host.allowance, host.used],
@@ -132,7 +132,7 @@ impl Play {
         let host = nth as u64 + 1;
         let take = Take { host, seq: self.seqs[nth], claim, need, want: need + more };
         let host = &mut self.hosts[nth];
-        // What is in the log is claimed, and lets nobody spend.
+        // Uses in the log are claimed, but cannot be spent.
         host.allowance = host.allowance.min(floor);
         host.in_flight = Some(Bound { take, first_sent_ms: self.now_ms });
         self.messages.push((nth, take));
@@ -174,7 +174,7 @@ impl Play {
         host.lease_end = bound.first_sent_ms + turn_ms;
     }
 
-    /// An earlier state becomes the master's; the holders claim from it before it grants.
+    /// An earlier state becomes the master's. The holders claim from it before it grants.
     fn fail_over(&mut self) {
         if self.earlier.is_empty() {
             return;
@@ -193,7 +193,8 @@ impl Play {
         }
     }
 
-    /// A sliding counter's window before weighs on: it is claimed first, under a number of its own.
+    /// Claims the window before of a sliding counter first, under a seq of its own, because it
+    /// still weighs.
     fn claim_window_before(&mut self, nth: usize) {
         let [window, used] = self.hosts[nth].before;
         if window == 0 || !matches!(self.settings.kind, Kind::SlidingCounter { .. }) {
@@ -231,7 +232,7 @@ impl Play {
             23 if faults.lose_nodes && self.random.one_in(12) => self.hosts[nth] = Host::default(),
             _ => {}
         }
-        // Whoever does not hear for long is forgotten by the network.
+        // The network drops the oldest messages.
         if self.messages.len() > 12 {
             self.messages.remove(0);
         }
@@ -239,7 +240,7 @@ impl Play {
         self.now_ms += if is_long { self.random.below(400) } else { self.random.below(5) };
     }
 
-    /// Plays a seed to its end; what it admitted beyond the limit.
+    /// Plays a seed to its end. Returns the uses admitted beyond the limit.
     fn over(mut self, faults: Faults) -> Option<String> {
         for _ in 0..STEPS {
             self.step(faults);
@@ -275,7 +276,7 @@ impl Play {
         (most as u64 > self.settings.max).then_some(most)
     }
 
-    /// By the rule of limits.md, at each use.
+    /// Checks each use by the rule of limits.md.
     fn over_by_weight(&self, interval_ms: u64) -> Option<usize> {
         let weight = |nth: usize| {
             let now_ms = self.admitted[nth];
@@ -304,7 +305,7 @@ impl Play {
 const ALL: Faults = Faults { fail_over: true, lose_nodes: false };
 const NODES: Faults = Faults { fail_over: false, lose_nodes: true };
 
-/// The first seed that admits too much.
+/// Finds the first seed that admits too much.
 fn first_over(kinds: &[Kind], faults: Faults, without: Option<Rule>) -> Option<String> {
     let settings = kinds
         .iter()
@@ -331,7 +332,7 @@ fn assert_needed(kinds: &[Kind], faults: Faults, rule: Rule) {
 }
 
 const INTERVAL: [Kind; 1] = [Kind::Interval { interval_ms: 300 }];
-/// Shorter and longer than a lease.
+/// An interval shorter than a lease, and a longer one.
 const SLIDING: [Kind; 2] =
     [Kind::Sliding { interval_ms: 300 }, Kind::Sliding { interval_ms: 1500 }];
 const TOKEN: [Kind; 2] =
@@ -381,7 +382,7 @@ fn granted(taken: Taken) -> Granted {
 
 const UNKNOWN: Claim = Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
 
-/// A message that renews a share comes when the share has gone to another host.
+/// The renewal of a share arrives after the share was granted to another host.
 #[test]
 fn a_share_that_was_granted_again_is_not_renewed() {
     for (rule, expected) in [(None, 0), (Some(Rule::ShareCut), 1)] {
@@ -403,7 +404,7 @@ fn a_share_that_was_granted_again_is_not_renewed() {
     }
 }
 
-/// A host gives tokens back, and its message comes after its lease has ended: they count as spent,
+/// A host returns tokens, and its message arrives after its lease has ended. They count as spent,
 /// and flow back once.
 #[test]
 fn what_is_given_back_too_late_is_not_granted_twice() {
@@ -425,12 +426,12 @@ fn what_is_given_back_too_late_is_not_granted_twice() {
     }
 }
 
-/// A host asks for so many uses and knows nothing.
+/// A message of a host that needs `need` uses and knows nothing of the ledger.
 fn asks(host: u64, need: u64) -> Take {
     Take { host, seq: 1, claim: UNKNOWN, need, want: need }
 }
 
-/// What another host would be granted at this time, if it asked for so many uses.
+/// The uses that another host would get at this time if it needed `need`.
 fn granted_at(ledger: &Ledger, now_ms: u64, settings: &Settings, need: u64) -> u64 {
     granted(ledger.clone().take(now_ms, settings, &asks(2, need))).allowance
 }
@@ -442,14 +443,14 @@ fn what_a_lost_host_held_of_a_sliding_counter_is_free_when_the_next_window_ends(
     let settings = Settings { kind, max: 10, hosts: 2 };
     let mut ledger = Ledger::new(0);
     assert_eq!(granted(ledger.take(5300, &settings, &asks(1, 10))).allowance, 10);
-    // It weighs on while the next window passes.
+    // The uses still weigh while the next window passes.
     for (now_ms, free) in [(5999, 0), (6000, 0), (6100, 1), (6500, 5), (6999, 9), (7000, 10)] {
         let found = [free, free + 1].map(|need| granted_at(&ledger, now_ms, &settings, need));
         assert_eq!(found, [free, 0], "at {now_ms}");
     }
 }
 
-/// The lease lasts as long as the bucket takes to fill, but two seconds at least; then the tokens
+/// The lease lasts as long as the bucket takes to fill, but at least two seconds. Then the tokens
 /// are refilled.
 // Shows: cluster-faults.
 #[test]
@@ -466,8 +467,8 @@ fn the_tokens_of_a_lost_host_are_back_after_its_lease_and_a_refill() {
     }
 }
 
-/// All of a window is used, and then a master takes over whose clock is another one: its next
-/// window begins before the old one is over by the difference of both clocks at most.
+/// All uses of a window are used. Then a master with another clock takes over: its next window
+/// begins before the old one is over by at most the difference of the clocks.
 // Shows: cluster-faults.
 #[test]
 fn where_the_clocks_of_masters_differ_windows_overlap_by_the_difference_at_most() {
@@ -499,7 +500,7 @@ fn where_the_clocks_of_masters_differ_windows_overlap_by_the_difference_at_most(
             let is_whole = |ms: &u64| granted_at(&ledger, by_new(*ms), &settings, 7) == 7;
             let next_ms = (AT + LEARN_MS..).find(is_whole).expect("another window");
             let shown = format!("{kind:?}, {apart_ms} ms apart, writes {has_writes}");
-            // By the first master's clock.
+            // The old window ends by the first master's clock.
             assert_eq!(WINDOW.end as i64 - next_ms as i64, apart_ms, "{shown}");
         }
     }

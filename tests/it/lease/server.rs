@@ -1,20 +1,19 @@
-//! A real redis-server (or valkey-server) in a directory of its own, and the ledger's functions
-//! on it.
+//! A real redis-server or valkey-server in a directory of its own, with the ledger's functions.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use frs_limit::lease::{Settings, Take};
-use frs_server::courier::ledger::{self, LIBRARY, Reply};
+use frs_cluster::lease::{Settings, Take};
+use frs_cluster::ledger::{self, LIBRARY, Reply};
 use redis::{Connection, Value, cmd};
 
 use crate::common::BOUND;
 
-/// The key of a slot, on a server that has no others.
+/// The slot's key on a server without cluster mode.
 pub const SLOT: &str = "frs:{test#0}:slot";
 
-/// A server that ends with the value.
+/// A server that is stopped on drop.
 pub struct Server {
     child: Child,
     pub connection: Connection,
@@ -22,7 +21,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server with these arguments, on a socket in its directory.
+    /// Starts a server with these arguments. It listens on a socket in its directory.
     pub fn start(program: &str, arguments: &[&str]) -> Server {
         let dir = tempfile::tempdir().expect("a directory");
         let socket: PathBuf = dir.path().join("socket");
@@ -49,7 +48,7 @@ impl Server {
         Server { child, connection, _dir: dir }
     }
 
-    /// With the library of the ledger.
+    /// Starts a server with the ledger's library.
     pub fn with_library(program: &str, arguments: &[&str]) -> Server {
         let mut server = Server::start(program, arguments);
         server.load(LIBRARY);
@@ -61,7 +60,7 @@ impl Server {
         assert_eq!(name, ledger::LIBRARY_NAME);
     }
 
-    /// Runs a command that succeeds.
+    /// Runs a command that must succeed.
     #[track_caller]
     pub fn ask<T: redis::FromRedisValue>(&mut self, command: &redis::Cmd) -> T {
         command.query(&mut self.connection).expect("the server answers")
@@ -74,13 +73,13 @@ impl Server {
         ledger::decode(settings, &numbers).expect("an answer of the library")
     }
 
-    /// The server's time.
+    /// The server's clock.
     pub fn now_ms(&mut self) -> u64 {
         let [seconds, micros]: [u64; 2] = self.ask(&cmd("TIME"));
         seconds * 1000 + micros / 1000
     }
 
-    /// Waits until the server's time is this.
+    /// Waits until the server's clock reaches this time.
     pub fn wait_until_ms(&mut self, at_ms: u64) {
         loop {
             let now_ms = self.now_ms();
@@ -96,14 +95,14 @@ impl Server {
         self.ask(cmd("HGETALL").arg(key))
     }
 
-    /// The error of a command that fails.
+    /// Runs a command that must fail, and returns its error.
     #[track_caller]
     pub fn fault(&mut self, command: &redis::Cmd) -> String {
         command.query::<Value>(&mut self.connection).expect_err("a fault").to_string()
     }
 }
 
-/// The command of a message.
+/// The call of the library that carries a message.
 pub fn fcall(key: &str, settings: &Settings, take: &Take, learn_ms: u64) -> redis::Cmd {
     let mut command = cmd("FCALL");
     command.arg(ledger::function(&settings.kind)).arg(1).arg(key);

@@ -1,12 +1,13 @@
-//! The library and its model are one: random traces of several hosts, whose messages are lost,
-//! doubled, late and out of order, on a clock that the test sets, with failovers to earlier states.
+//! The library agrees with its model: random traces of several hosts, whose messages are lost,
+//! duplicated, late and out of order, on a clock that the test sets, with failovers to earlier
+//! states.
 //!
-//! Invariant: after each message the answer, the hash and its expiry are what the model says.
+//! Invariant: after each message the answer, the hash and its expiry are those of the model.
 
 use std::collections::BTreeMap;
 
-use frs_limit::lease::{Claim, Granted, Kind, Settings, Take, Taken};
-use frs_server::courier::ledger::{Answer, LIBRARY, Reply};
+use frs_cluster::lease::{Claim, Granted, Kind, Settings, Take, Taken};
+use frs_cluster::ledger::{Answer, LIBRARY, Reply};
 use redis::cmd;
 
 use super::ledger::{Ledger, Row, Rule, State};
@@ -17,7 +18,7 @@ const STEPS: usize = 400;
 const TRACES: u64 = 12;
 const LEARN_MS: u64 = 300;
 
-/// The library with a clock that the test sets; all else is as it is shipped.
+/// The shipped library, with its clock replaced by one that the test sets.
 fn library_with_test_clock() -> String {
     let from = LIBRARY.find("local function now_ms()").expect("the clock");
     let end = from + LIBRARY[from..].find("\nend\n").expect("its end") + "\nend\n".len();
@@ -47,7 +48,7 @@ impl Random {
     }
 }
 
-/// What a host knows: of a window, and of the one before.
+/// A host's knowledge of a window and of the window before.
 #[derive(Clone, Copy, Default)]
 struct Host {
     window: u64,
@@ -85,12 +86,13 @@ impl Trace<'_> {
         Settings { kind: self.kind_now(), max, hosts: 3 }
     }
 
-    /// A calendar's windows follow the host's clock, which may be wrong.
+    /// The kind with its present windows. A calendar's windows follow the host's clock, which may
+    /// be wrong.
     fn kind_now(&mut self) -> Kind {
         let Kind::Calendar { end_ms: length, .. } = self.kind else { return self.kind };
         let skew = if self.random.one_in(20) { 2 * length } else { self.random.below(length / 8) };
         let at = if self.random.one_in(2) { self.now_ms + skew } else { self.now_ms - skew };
-        // Another zone's windows lie across.
+        // In another time zone the windows overlap two of these.
         let zone = if self.random.one_in(8) { length / 2 } else { 0 };
         let start_ms = at - (at + zone) % length;
         Kind::Calendar { start_ms, end_ms: start_ms + length, next_end_ms: start_ms + 2 * length }
@@ -115,11 +117,11 @@ impl Trace<'_> {
             1 => -(self.random.below(4) as i64),
             _ => 0,
         };
-        // Beyond 2^53 too: a double would confuse neighbours.
+        // Seqs exceed 2^53 too, where a double would not tell neighbours apart.
         self.seq += self.random.of(&[1, 1, 1, 1 << 40]);
         let settings = self.settings();
         let (floor, spent) = match window {
-            // Since when it has heard nothing.
+            // FLOOR is the first seq without an answer.
             0 => {
                 let since = self.seq.saturating_sub(self.random.below(6));
                 (self.random.of(&[0, self.seq, since]), 0)
@@ -148,7 +150,7 @@ impl Trace<'_> {
         self.log.push(format!("{}: {settings:?} {take:?} -> {found:?}", self.now_ms));
         self.assert(found == expected, &format!("expected {expected:?}"));
         self.assert_state();
-        // Is it lost?
+        // Some answers are lost.
         if !self.random.one_in(6) {
             self.hear(nth, &found);
         }
@@ -167,7 +169,7 @@ impl Trace<'_> {
         host.spent = host.spent.min(host.allowance) + self.random.below(left + 1);
     }
 
-    /// The hash and its expiry.
+    /// Compares the hash and its expiry.
     fn assert_state(&mut self) {
         let found = self.server.fields(&self.key);
         let expected =
@@ -204,7 +206,7 @@ impl Trace<'_> {
             _ => LEARN_MS,
         };
         let is_back = self.random.one_in(15);
-        // Not to before the year 2004, however long the window is.
+        // Not before the year 2004, however long the window is.
         let back_ms = self.now_ms.saturating_sub(step.min(length)).max(1 << 40);
         self.now_ms = if is_back { back_ms } else { self.now_ms + step };
         self.set_clock();
@@ -218,7 +220,7 @@ impl Trace<'_> {
         self.snapshots.push(Snapshot { model: self.model.clone(), dump, expires_ms });
     }
 
-    /// A replica that is behind becomes the master.
+    /// A replica that lags behind becomes the master.
     fn fail_over(&mut self) {
         if self.snapshots.is_empty() {
             return;
@@ -237,7 +239,7 @@ impl Trace<'_> {
         self.log.push("failover".to_owned());
     }
 
-    /// Expiry may come as soon as it is due, and changes nothing.
+    /// Expires the key. That may happen as soon as it is due, and changes nothing.
     fn expire(&mut self) {
         let end = self.model.state.as_ref().and_then(|state| state.end);
         if end.is_some_and(|end_ms| self.now_ms >= end_ms + 1000) {
@@ -263,7 +265,7 @@ impl Trace<'_> {
     }
 }
 
-/// Both beyond 2^53, and neighbours.
+/// The first two are beyond 2^53, and neighbours.
 const INCARNATIONS: [u64; 3] = [u64::MAX - 1, u64::MAX, 7];
 
 fn length_ms(kind: Kind) -> u64 {
@@ -276,7 +278,7 @@ fn length_ms(kind: Kind) -> u64 {
     }
 }
 
-/// A state as the hash has it.
+/// The fields of the hash for a state.
 fn fields(state: &State, kind: Kind) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut numbers = vec![
         ("s", state.start as i64),
@@ -317,13 +319,13 @@ fn packed(row: &Row, kind: Kind) -> Vec<u8> {
     words.into_iter().flat_map(u64::to_be_bytes).collect()
 }
 
-/// Traces of these kinds, each with several maxima.
+/// Plays traces of these kinds, each with several maxima.
 fn play(kinds: &[Kind]) {
     let library = library_with_test_clock();
     for program in &needs::redis_servers() {
         let mut server = Server::start(program, &[]);
         server.load(&library);
-        // No key expires while the test runs: its clock is a month ahead.
+        // The test's clock is a month ahead, so that no key expires while it runs.
         let began_ms = server.now_ms() + 30 * 86_400_000;
         for (seed, &kind) in (0..TRACES).flat_map(|seed| kinds.iter().map(move |kind| (seed, kind)))
         {
@@ -355,7 +357,7 @@ fn interval_is_its_model() {
 
 #[test]
 fn calendar_is_its_model() {
-    // The end is the length of the windows, see `kind_now`.
+    // `end_ms` is the length of the windows, see `kind_now`.
     play(&[Kind::Calendar { start_ms: 0, end_ms: 60_000, next_end_ms: 0 }]);
 }
 
@@ -377,7 +379,7 @@ fn token_is_its_model() {
         Kind::Token { rate: 10, period_ms: 1000 },
         Kind::Token { rate: 7, period_ms: 60_000 },
         Kind::Token { rate: 1 << 50, period_ms: 86_400_000 },
-        // The fastest that a configuration has.
+        // The fastest rate that a configuration can have.
         Kind::Token { rate: 213_503_982_334, period_ms: 1 },
     ]);
 }
@@ -391,7 +393,7 @@ fn sliding_counter_is_its_model() {
     ]);
 }
 
-/// Messages to the library and to its model, at times that the test sets.
+/// Sends messages to the library and to its model, at times that the test sets.
 fn with_both(rule: Rule, test: impl Fn(&mut dyn FnMut(u64, &Settings, Take) -> [Granted; 2])) {
     let library = library_with_test_clock();
     for program in &needs::redis_servers() {
@@ -418,14 +420,14 @@ fn with_both(rule: Rule, test: impl Fn(&mut dyn FnMut(u64, &Settings, Take) -> [
 const HOUR_MS: u64 = 3_600_000;
 const UNKNOWN: Claim = Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
 
-/// A host whose node is of the window before gives back what it did not use beyond its lease.
+/// A host whose node is of the window before returns the unused part of its uses beyond its lease.
 #[test]
 fn what_is_given_back_of_another_window_frees_nothing_in_this_one() {
     with_both(Rule::GiveBackHere, |take| {
         let kind = Kind::SlidingCounter { interval_ms: 1000 };
         let settings = Settings { kind, max: 3, hosts: 3 };
         let ask = |host, seq, claim, need| Take { host, seq, claim, need, want: need };
-        // Windows are counted from the first one's start, plus 1.
+        // A window's name is its start plus 1.
         let spent = Claim { window: 3001, floor: 3, spent: 3, extra: 0, noted: 0 };
         take(3000, &settings, ask(1, 1, UNKNOWN, 3));
         take(3001, &settings, ask(1, 2, spent, 0));
@@ -437,7 +439,8 @@ fn what_is_given_back_of_another_window_frees_nothing_in_this_one() {
     });
 }
 
-/// The clock goes back by a minute, to which the window of three seconds would last else.
+/// The clock goes back by a minute. Without the rule the window of three seconds would last that
+/// long.
 // Shows: node-clock-set-back.
 #[test]
 fn a_clock_that_is_set_back_closes_no_window_for_longer_than_it_lasts() {
@@ -449,7 +452,7 @@ fn a_clock_that_is_set_back_closes_no_window_for_longer_than_it_lasts() {
             let mut granted =
                 |at_ms, ask: Take| take(at_ms, &settings, ask).map(|granted| granted.allowance);
             assert_eq!(granted(99_000, ask(1, 1, 2)), [2; 2], "{kind:?}");
-            // It does not forget what was granted.
+            // The ledger does not forget its grants.
             assert_eq!(granted(40_000, ask(2, 1, 1)), [0; 2], "{kind:?}");
             assert_eq!(granted(again_ms - 1, ask(2, 2, 1)), [0; 2], "{kind:?}");
             assert_eq!(granted(again_ms, ask(2, 3, 1)), [1, 0], "{kind:?}");
@@ -457,7 +460,7 @@ fn a_clock_that_is_set_back_closes_no_window_for_longer_than_it_lasts() {
     }
 }
 
-/// A host goes on to name the window of its last lease.
+/// A host still names the window of its last lease.
 #[test]
 fn a_window_from_before_the_clock_was_set_back_is_not_opened_again() {
     let kinds = [Kind::Interval { interval_ms: 3000 }, Kind::SlidingCounter { interval_ms: 3000 }];
@@ -468,7 +471,7 @@ fn a_window_from_before_the_clock_was_set_back_is_not_opened_again() {
             let ask = |host, seq, claim, need| Take { host, seq, claim, need, want: need };
             take(99_000, &settings, ask(1, 1, UNKNOWN, 2));
             take(40_000, &settings, ask(2, 1, UNKNOWN, 1));
-            // Its uses count once more, for one window, and it may keep none for longer.
+            // Its uses count once more, for one window, and it keeps no use for longer.
             let [found, _] = take(50_000, &settings, ask(1, 2, spent, 1));
             assert_eq!((found.allowance, found.base), (3, Some(2)), "{kind:?}");
             assert!(found.turn_ms.is_some_and(|turn_ms| turn_ms <= 3000), "{kind:?}: {found:?}");
@@ -476,8 +479,8 @@ fn a_window_from_before_the_clock_was_set_back_is_not_opened_again() {
     }
 }
 
-/// Two tokens of a bucket of two are leased till 2000, and may be spent in its last ms: of what
-/// they took only what has flowed since is there a second later.
+/// Two tokens of a bucket of two are leased until 2000, and may be spent in the last ms. A second
+/// later only the tokens that have flowed since are free.
 #[test]
 fn tokens_flow_back_from_the_end_of_their_lease() {
     with_both(Rule::TokenWaits, |take| {

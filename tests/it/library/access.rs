@@ -1,4 +1,4 @@
-//! Programs of another user, who attach through the group that srv.xml lets in.
+//! Programs of another user, who attach through the group that srv.xml admits.
 
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -33,13 +33,13 @@ impl<'s> Stranger<'s> {
         Stranger { setup, program, uid: user.uid }
     }
 
-    /// Asks for alice, in this group and no other.
+    /// Asks for alice as a member of this group only.
     fn ask(&self, gid: Gid) -> Output {
         let mut command = Command::new(&self.program);
         command.arg(self.setup.path("data")).uid(self.uid.as_raw()).gid(gid.as_raw());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
-        // It may end without reading.
+        // The program may end without reading.
         let _ = child.stdin.take().expect("piped").write_all(b"alice\n");
         child.wait_with_output().expect("it ends")
     }
@@ -84,7 +84,7 @@ fn a_second_user_attaches_through_the_group_and_only_through_it() {
     let setup = Setup::new(&settings(""));
     setup.write_map(MAP);
     let stranger = Stranger::of(&setup);
-    // The administrator's own directory, which lets nobody in.
+    // The administrator's own directory, which no other user may enter.
     fs::create_dir(setup.path("data")).expect("made");
     fs::set_permissions(setup.path("data"), Permissions::from_mode(0o700)).expect("set");
     let server = setup.start();
@@ -110,7 +110,7 @@ fn a_second_user_attaches_through_the_group_and_only_through_it() {
     let answer = server.client().get("/query?biz=login&key=alice");
     assert_eq!(answer.attribute("used"), Some("2"), "{answer:?}");
 
-    // A file that the server has to write again lets the program in, too.
+    // A file that the server writes again is open to the group too.
     fs::write(setup.path(&generation(2)), "damaged").expect("written");
     crate::common::wait_until("it is written again", || {
         (fs::metadata(setup.path(&generation(2))).ok()?.len() > 100).then_some(())
@@ -126,7 +126,7 @@ fn a_second_user_attaches_through_the_group_and_only_through_it() {
     stranger.expect_out(group.gid);
     drop(server);
 
-    // Files that were there before the start.
+    // Files that existed before the start.
     setup.write_srv(&opened);
     let _server = setup.start();
     stranger.expect_in(group.gid, "alice: yes, 1 more\n");
@@ -156,7 +156,7 @@ fn a_second_user_stays_where_a_group_with_checkpoints_grows() {
     assert_eq!(mode(&setup, "data/default.0.dirty"), 0o660);
     stranger.expect_in(group.gid, "alice: yes, 2 more\n");
 
-    // One that may not open a file does without the group, and nobody else does.
+    // A user who may not open a file does without the group. No other user is affected.
     fs::set_permissions(setup.path("data/default.0.mmap"), Permissions::from_mode(0o600))
         .expect("set");
     let refused = stranger.ask(group.gid);

@@ -18,7 +18,7 @@ mod layout;
 const SHIPPED_MAP: &str = include_str!("../../../conf/map.xml");
 const PAGE: &str = include_str!("../../../docs/c.md");
 
-/// What bindings/c/tests/session.c asks for.
+/// The businesses for bindings/c/tests/session.c.
 const SESSION_MAP: &str = r#"<map>
   <group name="default" files="1" key-nodes="64" chain="8" node-size="192"/>
   <biz id="1" name="plenty" key="string">
@@ -54,13 +54,13 @@ const SESSION_MAP: &str = r#"<map>
   </biz>
 </map>"#;
 
-/// What that finds of the years before.
+/// Uses of past years for bindings/c/tests/session.c.
 const BEFORE: [Before<'_>; 2] = [
     Before { biz: "before", key: "h", years_ago: 3, count: 4 },
     Before { biz: "before", key: "h", years_ago: 2, count: 7 },
 ];
 
-/// What bindings/c/tests/codes.c asks for.
+/// The businesses for bindings/c/tests/codes.c.
 const CODES_MAP: &str = r#"<map>
   <group name="default" files="1" key-nodes="64" chain="8" node-size="192"/>
   <group name="narrow" files="1" key-nodes="1" chain="2" node-size="64" on-full="refuse"/>
@@ -84,7 +84,7 @@ fn expect_ok(output: &Output) {
     assert!(output.status.success() && said == "ok\n", "{said}{error}");
 }
 
-/// Assertions of C about the size and each field of a structure.
+/// C assertions about the size and each field of a structure.
 macro_rules! asserted {
     ($name:literal, $type:ty, $($field:ident),+) => {{
         let mut lines = format!("CHECK(sizeof({}) == {});\n", $name, size_of::<$type>());
@@ -134,7 +134,7 @@ fn the_header_has_the_layout_of_the_library() {
         retry_ms,
         policy
     );
-    // Later fields follow those of the first version, whose size is no longer the whole.
+    // Later fields follow those of the first version, so the first line's size is too small.
     let (_, first) = first.split_once('\n').expect("the size is in the first line");
     source += first;
     let behind = size_of::<Limit>();
@@ -194,7 +194,7 @@ fn the_header_has_the_layout_of_the_library() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("layout.c");
     std::fs::write(&file, &source).expect("written");
-    // Both languages; and a mistake is seen.
+    // Compiles in both languages, and with a mistake that must be found.
     for (compiler, language) in [("cc", "c"), ("c++", "c++")] {
         let run = |define: &str| {
             let mut command = Command::new(compiler);
@@ -223,7 +223,7 @@ fn a_session_in_c_gets_every_answer_and_every_error() {
     let run = |command: &mut Command| output(command.arg(&data).arg(&nothing));
     expect_ok(&run(&mut installed.command(&program)).expect("it was built"));
 
-    // The same under a checker of every access and every allocation, on a store without records.
+    // Runs the same program under valgrind, on a store without records.
     let setup = setup_of(SESSION_MAP);
     let _server = setup.start();
     years::charge(&setup.path("data"), &BEFORE);
@@ -256,7 +256,7 @@ fn every_code_of_the_header_is_provoked_or_named() {
     let Some(program) = installed.compile(&bindings("c/tests/codes.c"), "codes") else {
         return;
     };
-    // The only node of the cluster accepts connections and is silent.
+    // The cluster's only node accepts connections, but never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
     let node = silent.local_addr().expect("an address");
     let more = format!(
@@ -268,12 +268,12 @@ fn every_code_of_the_header_is_provoked_or_named() {
     files::write_secret(&setup.path("conf/cluster.secret"), "a".repeat(64));
     setup.write_map(CODES_MAP);
     let _server = setup.start();
-    // The server has it open; whoever attaches from now on finds no file of a group.
+    // The server has the file open. Programs that attach from now on do not find the group's file.
     std::fs::rename(setup.path("data/damaged.0.mmap"), setup.path("data/aside")).expect("moved");
     std::fs::write(setup.path("data/damaged.0.mmap"), [0; 100]).expect("written");
     let folder = setup.path("folder");
     std::fs::create_dir(&folder).expect("made");
-    // Another user goes through it.
+    // Another user passes through it.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&folder, open).expect("set");
     let mut command = installed.command(&program);
@@ -352,7 +352,7 @@ fn the_first_program_of_the_page_runs_as_written() {
     assert_eq!(said, first_block("text"));
 }
 
-/// Has a program ask for alice five times and then for others; the shipped map allows five.
+/// A program asks for alice five times and then for others. The shipped map allows five.
 #[track_caller]
 fn expect_login(setup: &Setup, command: &mut Command) -> Option<()> {
     let server = setup.start();

@@ -69,7 +69,7 @@ fn a_client_outlives_servers_that_end_and_servers_that_are_killed() {
     let charge = || client.update(Item::new("plenty", "k")).map(|verdict| verdict.used());
     assert_eq!(charge().expect("charged"), Some(1));
 
-    // The files still exist, so it continues without a server.
+    // The files still exist, so the client continues without a server.
     assert_eq!(setup.frs(&["stop"]).status.code(), Some(0));
     server.wait();
     drop(server);
@@ -83,7 +83,7 @@ fn a_client_outlives_servers_that_end_and_servers_that_are_killed() {
     server.client().charge("plenty", "k", 1);
     assert_eq!((charge().expect("charged"), places(&server)), (Some(6), 1));
 
-    // A server that ends when no process is attached leaves nothing to attach to.
+    // A server that ends while no process is attached leaves nothing to attach to.
     drop(client);
     assert_eq!(setup.frs(&["stop"]).status.code(), Some(0));
     server.wait();
@@ -138,7 +138,7 @@ fn a_client_in_full_use_sees_no_reload_and_no_death() {
         is_over.store(true, Ordering::Relaxed);
     });
     assert_eq!(used(&client, "k"), Some(charged.into_inner()));
-    // The new names are known, too.
+    // The client knows the new names too.
     assert!(client.query(Item::new("four", "k")).expect("judged").is_allowed());
     assert!(client.query(Item::new("three", "k")).is_err());
 }

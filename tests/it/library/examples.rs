@@ -27,7 +27,7 @@ fn run(name: &str, data: &Path, input: &str) -> Output {
 
 #[test]
 fn login_answers_each_user() {
-    // Built before the charged window begins.
+    // Builds the example before the charged window begins.
     example("login");
     let setup = setup_of(MAP);
     let server = setup.start();

@@ -1,5 +1,5 @@
-//! Forks of programs in C amid calls of other threads. The same in Rust is tests/library_fork.rs,
-//! in Python bindings/python/tests/test_forks.py.
+//! Forks of C programs amid calls of other threads. tests/library_fork.rs does the same in Rust,
+//! bindings/python/tests/test_forks.py in Python.
 
 use super::setup_of;
 use crate::common::c_library::{Installed, bindings};

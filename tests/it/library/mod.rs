@@ -1,5 +1,5 @@
-//! The library beside a real server: clients that outlive it, the examples, and the package's
-//! dependencies.
+//! The library beside a real server: clients that outlive the server, the examples, and the
+//! package's dependencies.
 
 mod access;
 mod c;
@@ -11,7 +11,7 @@ mod signals;
 
 use crate::common::{Settings, Setup};
 
-/// A setup with a long lock-timeout: no key-node is busy, however slow the machine is.
+/// A setup with a long lock-timeout, so that no key-node is busy even on a slow machine.
 fn setup_of(map: &str) -> Setup {
     let http = "lock-timeout=\"10s\"".to_owned();
     let setup = Setup::new(&Settings { http, ..Settings::default() });

@@ -1,4 +1,4 @@
-//! The dependencies that a program gets with the package frs alone.
+//! The dependencies of the package frs alone.
 
 use std::process::Command;
 
@@ -21,7 +21,8 @@ const FOREIGN: [&str; 12] = [
 ];
 
 /// The crates that the library stands on.
-const FLOORS: [&str; 5] = ["frs-base", "frs-conf", "frs-store", "frs-limit", "frs-engine"];
+const FLOORS: [&str; 6] =
+    ["frs-base", "frs-conf", "frs-store", "frs-limit", "frs-engine", "frs-cluster"];
 
 #[test]
 fn the_library_brings_no_server_and_no_terminal() {

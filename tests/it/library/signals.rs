@@ -1,4 +1,4 @@
-//! The library's handler of SIGBUS beside those of a program in C, and beside Python's.
+//! The library's SIGBUS handler beside those of a C program, and beside Python's.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ impl Played {
         Some(Played { installed, program, setup: setup_of(MAP) })
     }
 
-    /// Plays a part of it.
+    /// Plays a part of the program.
     #[track_caller]
     fn play(&self, part: &str) -> Output {
         let mut command = self.installed.command(&self.program);
@@ -77,7 +77,8 @@ fn a_file_that_fails_is_named_whoever_handles_the_signal() {
     let Some(played) = Played::new() else { return };
     let server = played.setup.start();
     server.wait_for_workers(2);
-    // A server that finds the shorter file first takes the group out of service for all.
+    // A running server would find the shorter file first, and take the group out of service for
+    // all.
     killpg(server.master(), Signal::SIGSTOP).expect("stopped");
     let done = played.play("own");
     let (said, error) = (text(&done.stdout), text(&done.stderr));
@@ -85,7 +86,8 @@ fn a_file_that_fails_is_named_whoever_handles_the_signal() {
     assert!(error.contains("SIGBUS: cannot read") && error.contains("default.0.mmap"), "{error}");
 }
 
-/// A program that faults in a page of its own, with faulthandler enabled before or after.
+/// A program that faults in a page of its own. It enables faulthandler before or after frs
+/// attaches.
 const FAULT: &str = r#"
 import ctypes, faulthandler, mmap, os, sys, tempfile
 import frs

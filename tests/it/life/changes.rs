@@ -1,4 +1,4 @@
-//! Businesses that are changed while new binaries take over.
+//! Changes of businesses while new binaries take over.
 
 use std::fs;
 use std::io;
@@ -45,7 +45,7 @@ fn what_is_put_while_new_binaries_take_over_is_in_force_or_was_refused() {
         let old = life.master();
         kill(old, Signal::SIGUSR2).expect("signalled");
         let begun = Instant::now();
-        // None: the last request to the old keeper may get no answer.
+        // Unknown: the last request to the old keeper may have no answer.
         let mut is_known = true;
         while life.try_master().is_none_or(|pid| pid == old) {
             assert!(begun.elapsed() < BOUND, "no other master in round {round}");

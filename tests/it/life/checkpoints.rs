@@ -1,5 +1,5 @@
-//! Checkpoints of a server whose live files do not outlive the machine: made by themselves, on
-//! request and at the end; restored at the start; named where they are lost.
+//! Checkpoints of a server whose live files do not survive a reboot: made periodically, on request
+//! and at the end; restored at the start; reported when they are lost.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -40,7 +40,7 @@ fn what_was_counted_before_a_checkpoint_is_there_after_the_machine_went_down() {
     let mut server = setup.start();
     server.client().charge("plenty", "alice", 7);
     let made = setup.frs(&["checkpoint"]);
-    // The head of its chain and the record may be on two pages.
+    // The head of the chain and the record may be on two pages.
     let words = |pages| format!("group default: checkpoint 2, {pages} pages written\n");
     assert!([1, 2].map(words).contains(&text(&made.stdout).to_owned()), "{made:?}");
     assert!(made.status.success(), "{}", text(&made.stderr));
@@ -77,7 +77,7 @@ fn passes_go_on_by_themselves_and_the_last_one_is_at_the_end() {
         });
     }
     server.client().charge("plenty", "alice", 2);
-    // Killed, the keeper loses no mark, and another one goes on.
+    // A killed keeper loses no mark, and its successor continues.
     let keeper = server.attached("keeper")[0];
     kill(keeper, Signal::SIGKILL).expect("killed");
     wait_until("another keeper", || {
@@ -98,7 +98,7 @@ fn a_stop_fails_where_the_last_checkpoint_cannot_be_made() {
     let setup = setup("checkpoint=\"24h\"");
     let server = setup.start();
     server.client().charge("plenty", "alice", 3);
-    // None is newer than the other, so the next pass writes this one.
+    // Neither copy is newer, so the next pass writes this one.
     let path = setup.path("data/default.0.checkpoint.b");
     std::fs::remove_file(&path).expect("removed");
     std::fs::create_dir(&path).expect("made");
@@ -109,7 +109,7 @@ fn a_stop_fails_where_the_last_checkpoint_cannot_be_made() {
     assert!(setup.log().contains("no checkpoint was made"), "{}", setup.log());
     drop(server);
     std::fs::remove_dir(&path).expect("removed");
-    // Its health is bad until one is made.
+    // The health is bad until a checkpoint is made.
     let server = setup.start_unready();
     wait_until("a checkpoint is made", || {
         setup.frs(&["checkpoint"]).status.success().then_some(())
@@ -125,7 +125,7 @@ fn a_page_that_the_disk_lost_is_named_by_verify_and_by_the_start() {
     let mut server = setup.start();
     server.client().charge("plenty", "alice", 7);
     assert!(setup.frs(&["checkpoint"]).status.success());
-    // The first pass writes b: none is newer than the other.
+    // The first pass writes copy b, because neither copy is newer.
     for path in (0..).map(|file| setup.path(&format!("data/default.{file}.checkpoint.b"))) {
         let Ok(file) = fs::File::options().write(true).open(&path) else { break };
         let live = path.to_string_lossy().replace("data/", "live/").replace("checkpoint.b", "mmap");
@@ -161,7 +161,7 @@ fn a_pass_that_failed_is_tried_again_soon_and_health_is_good_then() {
     assert_eq!(setup.frs(&["checkpoint"]).status.code(), Some(1));
     let health = || server.client().get("/health").status;
     assert_eq!(health(), 503);
-    // The next keeper goes on where the last one was.
+    // The next keeper continues the failed pass.
     let keeper = server.attached("keeper")[0];
     kill(keeper, Signal::SIGKILL).expect("killed");
     wait_until("another keeper", || {
@@ -243,7 +243,7 @@ fn a_group_with_checkpoints_grows_and_is_restored_as_it_has_become() {
     let mut server = setup.start();
     server.client().charge("plenty", "alice", 7);
     assert!(setup.frs(&["checkpoint"]).status.success());
-    // What fits the files needs no others.
+    // A change that fits the files needs no new files.
     setup.write_map(&map(1010));
     assert!(setup.frs(&["reload"]).status.success());
     let length = || fs::metadata(setup.path("live/default.0.mmap")).expect("there").len();
@@ -254,7 +254,7 @@ fn a_group_with_checkpoints_grows_and_is_restored_as_it_has_become() {
     wait_until("the group has moved", || (length() > before).then_some(()));
     let grown = length();
     server.client().charge("plenty", "alice", 2);
-    // The machine goes down before there is a checkpoint of the group as it has become.
+    // The power is cut before the grown group has a checkpoint.
     go_down(&setup, &mut server);
     drop(server);
     let mut server = setup.start();

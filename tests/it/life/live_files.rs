@@ -1,4 +1,4 @@
-//! Live files in a directory of their own belong to one data directory, also while no server runs
+//! Live files in a directory of their own belong to one data directory, even while no server runs
 //! and after another binary has taken over.
 
 use std::process::Command;
@@ -20,7 +20,7 @@ fn two() -> [Setup; 2] {
     both
 }
 
-/// The second one does not start, and says whose the files are.
+/// Checks that the second server does not start, and names the owner of the files.
 fn refused([one, two]: &[Setup; 2]) -> String {
     let refused = two.frs(&["serve"]);
     let words = text(&refused.stderr);
@@ -68,7 +68,7 @@ fn live_files_are_those_of_one_data_directory_whatever_becomes_of_its_server() {
     server.kill_all_and_wait();
     drop(server);
     assert!(!refused(&both).contains("whose server is running"));
-    // The next server of the same directory goes on.
+    // The next server of the same data directory continues.
     let life = Life::start(&both[0]);
     assert_eq!(super::used(both[0].address, "alice"), 7);
     life.upgrade();

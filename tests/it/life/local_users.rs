@@ -1,4 +1,4 @@
-//! What other users of the machine may do to a server, and what its own user may not do to root.
+//! What other users of the machine may do to a server, and the server's own user to root.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -13,7 +13,7 @@ use crate::common::needs::{self, skip};
 use crate::common::plane::ask_socket;
 use crate::common::{Settings, Setup, is_alive, text, wait_until};
 
-/// The user nobody, where the test is root and there is that user.
+/// The user nobody. `None` if the test is not root, or the user does not exist.
 fn nobody() -> Option<User> {
     if !Uid::effective().is_root() {
         skip("it takes root");
@@ -30,7 +30,7 @@ fn settings(more: &str) -> Settings {
     Settings { workers: 1, more: more.to_owned(), ..Settings::default() }
 }
 
-/// A server of root, whose directory everybody may enter.
+/// A server of root whose directory everyone may enter.
 fn setup(more: &str) -> Setup {
     let setup = Setup::new(&settings(more));
     fs::set_permissions(setup.dir.path(), Permissions::from_mode(0o755)).expect("set");
@@ -41,7 +41,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("set");
 }
 
-/// A directory of this user.
+/// Creates a directory of this user.
 fn directory_of(setup: &Setup, name: &str, user: &User) {
     fs::create_dir(setup.path(name)).expect("made");
     give(&setup.path(name), user);
@@ -51,14 +51,14 @@ fn give(path: &Path, user: &User) {
     chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw())).expect("given");
 }
 
-/// The words with which a server does not start.
+/// The error of a server that must not start.
 fn refused(setup: &Setup) -> String {
     let output = setup.frs(&["serve"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
     text(&output.stderr).to_owned()
 }
 
-/// Ends with the test.
+/// A process that is killed on drop.
 struct Running(Child);
 
 impl Drop for Running {
@@ -86,12 +86,12 @@ fn the_servers_user_leads_root_nowhere_through_the_log() {
     let said = refused(&setup);
     assert!(said.contains("<log file>") && said.contains("found a link"), "{said}");
     untouched();
-    // Where nothing is yet, nothing is made.
+    // A link to a missing file creates nothing.
     fs::remove_file(&log).expect("removed");
     symlink(setup.path("made"), &log).expect("linked");
     refused(&setup);
     assert!(!setup.path("made").exists());
-    // A second name of root's file is not this user's to open.
+    // The user may not open root's file under a second name either.
     fs::remove_file(&log).expect("removed");
     fs::hard_link(&victim, &log).expect("linked");
     let said = refused(&setup);
@@ -119,7 +119,7 @@ fn the_servers_user_leads_root_nowhere_through_the_log() {
 #[test]
 fn a_reader_of_all_files_stops_nothing() {
     let Some(user) = nobody() else { return };
-    // Everybody may read the records. Nobody may read what a lock would stop.
+    // Everyone may read the records. The files whose locks would stop the service are not readable.
     let setup = setup("<data mode=\"0644\"/>");
     let server = setup.start();
     server.client().charge("plenty", "k", 1);
@@ -133,11 +133,11 @@ fn a_reader_of_all_files_stops_nothing() {
     for name in ["data/runtime.mmap", "data/lock"] {
         assert!(!may_read(name), "{name}: a read lock would stop the service");
     }
-    // An administrator's slip is put right.
+    // The server corrects wrong modes that an administrator has set.
     set_mode(&setup.path("data/runtime.mmap"), 0o644);
     set_mode(&setup.path("data/lock"), 0o644);
     drop(server);
-    // Whoever may read the directory may lock it.
+    // A user who may read the directory may lock it.
     set_mode(&setup.path("data"), 0o755);
     let mut locker = Command::new("flock");
     locker.arg("--exclusive").arg(setup.path("data")).args(["-c", "echo held; sleep 1000"]);
@@ -176,7 +176,7 @@ fn a_directory_that_others_could_fill_is_not_served_from() {
         let server = setup.start();
         server.client().charge("plenty", "k", 1);
         drop(server);
-        // What another user owns may be anything.
+        // A file of another user may hold anything.
         let file = setup.path(name).join("default.0.mmap");
         give(&file, &user);
         let said = refused(&setup);
@@ -192,7 +192,7 @@ fn a_command_signals_the_master_and_no_process_that_a_file_names() {
     let mut server = setup.start();
     let child = Command::new("sleep").arg("1000").spawn().expect("sleep runs");
     let mut victim = Running(child);
-    // While the master stands still it does not write its name again.
+    // A stopped master does not write its name again.
     server.signal(Signal::SIGSTOP);
     fs::write(setup.path("data/lock"), format!("{}\n", victim.0.id())).expect("written");
     let status = setup.frs(&["status"]);
@@ -238,7 +238,7 @@ fn the_servers_user_opens_the_sockets_and_root_only_what_that_user_may_not() {
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
     let mut client = crate::common::Client::connect(address);
     assert_eq!(client.get("/query?biz=plenty&key=k").status, 200);
-    // More workers than there are listeners of root's.
+    // More workers than root's listeners.
     setup.write_srv(&Settings {
         workers: 3,
         ..settings(&format!(
@@ -279,7 +279,7 @@ fn a_volume_whose_group_is_one_of_the_servers_own_is_served_from() {
     let setup = setup("");
     let volume = setup.path("data");
     fs::create_dir(&volume).expect("made");
-    // As fsGroup leaves it: root's, and of a group that no file names.
+    // As fsGroup leaves a volume: owned by root, with a group without a name.
     chown(&volume, Some(0), Some(61_234)).expect("given");
     set_mode(&volume, 0o2777);
     let start = |groups: &str| {
@@ -327,7 +327,7 @@ fn root_reads_no_configuration_that_another_user_may_write() {
         set_mode(path, mode);
     }
     let server = setup.start();
-    // Nor does a reload.
+    // A reload does not read it either.
     set_mode(&conf, 0o777);
     let output = setup.frs(&["reload"]);
     assert_eq!(output.status.code(), Some(1));
@@ -362,7 +362,7 @@ fn the_map_in_a_directory_of_the_servers_user_is_changed_there_and_leads_root_no
     assert_eq!(found.uid(), user.uid.as_raw());
     assert_eq!(server.client().get("/query?biz=nine&key=k").attribute("max"), Some("5"));
 
-    // A fault would quote what only root reads.
+    // A fault would quote text that only root may read.
     let text_of = fs::read_to_string(&map).expect("readable");
     for how in ["a link", "a second name"] {
         fs::write(setup.path("secret"), "<root's secret/>").expect("written");

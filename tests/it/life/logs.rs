@@ -13,7 +13,7 @@ use crate::common::{Client, Settings, Setup, descriptors, text, wait_until};
 
 const FILE_LOG: &str = "<log level=\"debug\" file=\"frs.log\"/>";
 
-/// Files that the processes of a server have open in a directory.
+/// The log files that the processes of a server have open in a directory.
 fn open_files(pids: &BTreeSet<i32>, dir: &Path) -> BTreeSet<PathBuf> {
     let logs = pids
         .iter()

@@ -1,5 +1,5 @@
-//! Listeners of `<metrics>`: opened, kept and refused as that of the admin plane, and what they
-//! serve and to whom.
+//! Listeners of `<metrics>`: opened, kept and refused as those of the admin plane; what they serve,
+//! and to whom.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -18,7 +18,7 @@ fn settings(more: &str) -> Settings {
     Settings { more: more.to_owned(), ..Settings::default() }
 }
 
-/// The answer to one request of a machine that knows the server by a name.
+/// The answer to one request of a machine that addresses the server by name.
 #[track_caller]
 fn ask(address: SocketAddr, line: &str, fields: &str) -> Answer {
     ask_over(&mut Client::connect(address), line, fields)
@@ -39,7 +39,7 @@ fn client_from(source: &str, to: SocketAddr) -> Client {
     Client::over(socket.into())
 }
 
-/// Whether metrics are read at a unix socket.
+/// Whether a unix socket serves metrics.
 fn is_served_at(path: &std::path::Path) -> bool {
     let answer = ask_socket(path, "GET /metrics HTTP/1.0\r\n\r\n").expect("answered");
     answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("\nfrs_build_info{")
@@ -86,7 +86,7 @@ fn metrics_and_health_are_read_there_and_nothing_else() {
     client.stream.read_to_string(&mut answer).expect("answered");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\n"), "{answer}");
 
-    // What a worker counts shows within a second.
+    // A worker's counts show within a second.
     server.client().charge("three", "alice", 2);
     let counted = "frs_items_total{biz=\"three\",command=\"update\",verdict=\"allowed\"} 1\n";
     let shown = wait_until("it is counted", || {
@@ -154,7 +154,7 @@ fn who_is_in_no_allowed_network_is_refused_as_on_the_data_plane() {
         let metrics = ask(address, "GET /metrics", "").body;
         metrics.contains("\nfrs_connections_refused_total 2\n").then_some(())
     });
-    // In force as soon as a reload says so.
+    // The change is in force as soon as the reload reports success.
     setup.write_srv(&settings(&format!("<metrics listen=\"{address}\"/>")));
     assert_eq!(setup.frs(&["reload"]).status.code(), Some(0));
     let answer = ask_over(&mut client_from("127.0.0.2", address), "GET /metrics", "");
@@ -181,14 +181,14 @@ fn no_flood_of_clients_takes_a_place_of_the_admin_plane_or_keeps_a_scrape_out() 
     assert_eq!(ask_over(&mut scraper, "GET /metrics", "").status, 200);
     let _strangers: Vec<Client> = (0..100).map(|_| client_from("127.0.0.2", metrics)).collect();
     assert_eq!(ask_over(&mut scraper, "GET /metrics", "").status, 200, "strangers take no place");
-    // Silent ones, deaf ones, and some that never end their heads.
+    // Silent clients, deaf ones, and some that never end their heads.
     let deaf = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n".repeat(500);
     let _crowd: Vec<Client> = (0..100)
         .map(|nth| {
             let client = Client::connect(metrics);
             client.stream.set_nonblocking(true).expect("set");
             let said = ["", &deaf, "GET /metrics HT"][nth % 3];
-            // What does not fit is not needed.
+            // Bytes that do not fit are not needed.
             let _ = (&client.stream).write(said.as_bytes());
             client
         })
@@ -214,7 +214,7 @@ fn its_addresses_stay_over_reloads_and_new_binaries_add_some() {
         let words = "srv.xml: <metrics listen> differs from the one in force: it needs a restart";
         assert!(output.status.code() == Some(1) && said.contains(words), "{what}: {said}");
     };
-    // As those of the admin plane: with a new binary it begins, where there is no admin plane, too.
+    // As for the admin plane, only a new binary adds listeners, also without an admin plane.
     setup.write_srv(&settings(&own));
     refused("added");
     let socket = setup.path("metrics.sock");
@@ -245,7 +245,8 @@ fn its_addresses_stay_over_reloads_and_new_binaries_add_some() {
         refused(what);
         let master = life.master();
         kill(master, Signal::SIGUSR2).expect("signalled");
-        // While the new binary still reads the configuration, the next reload would be refused.
+        // While the new binary still reads the configuration, a reload is refused for another
+        // reason.
         wait_until("the new binary has failed", || {
             (setup.log().matches("this one continues").count() == failed).then_some(())
         });

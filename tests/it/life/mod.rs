@@ -1,5 +1,5 @@
-//! Life on a server: new binaries that take over under load, systemd's notifications and sockets,
-//! log rotation, settings from outside, checkpoints, whose the live files are.
+//! The life of a server: new binaries that take over under load, systemd's notifications and
+//! sockets, log rotation, settings from outside, checkpoints, and the owner of live files.
 
 mod changes;
 mod checkpoints;
@@ -28,7 +28,7 @@ use nix::unistd::Pid;
 
 use crate::common::{Client, Setup, is_alive, load, text, wait_until};
 
-/// A server whose master may be replaced by another process. Dropping it kills all of them.
+/// A server whose master may be replaced by another process. Dropping it kills all processes.
 pub struct Life<'a> {
     setup: &'a Setup,
     first: Child,
@@ -45,12 +45,12 @@ impl<'a> Life<'a> {
         Self::spawn_quietly(setup, command).ready()
     }
 
-    /// Starts it with the standard output discarded.
+    /// Starts the server with its standard output discarded.
     fn spawn_quietly(setup: &'a Setup, command: &mut Command) -> Life<'a> {
         Self::spawn(setup, command.stdout(Stdio::null()))
     }
 
-    /// Waits until it serves.
+    /// Waits until the server serves.
     fn ready(mut self) -> Life<'a> {
         wait_until("the server serves", || {
             let ended = self.first.try_wait().expect("waited");
@@ -97,7 +97,7 @@ impl<'a> Life<'a> {
         wait_until("a keeper is there", || self.setup.attached("keeper ").first().copied())
     }
 
-    /// Requests an upgrade to the installed binary, and waits until that is the only master.
+    /// Requests an upgrade to the installed binary, and waits until the new master is the only one.
     pub fn upgrade(&self) -> Pid {
         let old = self.master();
         kill(old, Signal::SIGUSR2).expect("signalled");
@@ -140,10 +140,10 @@ pub fn install(setup: &Setup, program: &Path) {
     fs::rename(draft, setup.path("frs")).expect("renamed");
 }
 
-/// Installs a script there.
+/// Installs a script under the name of the server's binary.
 fn install_script(setup: &Setup, script: &str, mode: &str) {
-    // Written by another program. If this process had the file open for writing, a child that
-    // another test has just forked could still have it open, and the file could not be executed.
+    // Another program writes the file. If this process had it open for writing, a child of another
+    // test could inherit the descriptor, and the file could not be executed.
     let made = Command::new("sh")
         .args(["-c", "printf %s \"$0\" > frs.new && chmod \"$1\" frs.new && mv -f frs.new frs"])
         .args([script, mode])
@@ -153,7 +153,7 @@ fn install_script(setup: &Setup, script: &str, mode: &str) {
     assert!(made.success());
 }
 
-/// As [`load::under_load`]. A request that is not counted exactly once fails the test, too.
+/// As [`load::under_load`]. A request that is not counted exactly once also fails the test.
 fn under_load(address: SocketAddr, act: impl FnOnce(&AtomicU64)) {
     let key = |nth: usize| format!("load{nth}");
     let before: Vec<u64> = (0..load::CLIENTS).map(|nth| used(address, &key(nth))).collect();

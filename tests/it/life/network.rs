@@ -1,7 +1,7 @@
-//! Metrics are read from another machine, and nothing else of the admin plane: the server and its
-//! clients are in two network namespaces that a pair of interfaces connects.
+//! Another machine reads metrics, and nothing else of the admin plane. The server and its clients
+//! are in two network namespaces, connected by a pair of interfaces.
 //!
-//! The namespaces end with the processes that hold them, whatever becomes of the test.
+//! The namespaces end with the processes that hold them, however the test ends.
 
 use std::io::Read;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -18,7 +18,7 @@ struct Namespace {
 }
 
 impl Namespace {
-    /// None, and reported: this machine makes none.
+    /// `None`, with a report, if this machine cannot make one.
     fn new() -> Option<Namespace> {
         let mut command = Command::new("unshare");
         command.args(["--net", "sh", "-c", "ip link set lo up && echo up && exec cat"]);
@@ -34,7 +34,7 @@ impl Namespace {
         Some(Namespace { _open: holder.stdin.take().expect("piped"), holder })
     }
 
-    /// A command that runs within.
+    /// A command that runs in the namespace.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--net", "--target", &self.holder.id().to_string(), "--", program]);
@@ -47,7 +47,7 @@ impl Namespace {
         assert!(output.status.success(), "ip {arguments}: {output:?}");
     }
 
-    /// The status and the body that a client here gets, from the address `source`.
+    /// The status and the body that a client in the namespace receives from its address `source`.
     fn get(&self, source: &str, url: &str) -> Option<(String, String)> {
         let mut curl = self.command("curl");
         curl.args(["--silent", "--max-time", "10", "--interface", source]);
@@ -78,7 +78,7 @@ fn another_machine_reads_metrics_and_nothing_else() {
     other.ip("address add 10.99.0.2/24 dev frs0");
     other.ip("address add 10.99.0.3/24 dev frs0");
     [&server, &other].iter().for_each(|namespace| namespace.ip("link set frs0 up"));
-    // The addresses of the package: nobody else is in these namespaces.
+    // The addresses of the package are free, because nothing else runs in these namespaces.
     let setup = Setup::new(&Default::default());
     let srv = "<srv><workers>1</workers><listen>10.99.0.1:7600</listen>\
                <allow>10.99.0.2</allow><admin listen=\"127.0.0.1:7601\"/>\

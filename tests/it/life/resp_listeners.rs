@@ -1,5 +1,5 @@
-//! Listeners of `<resp>`: opened, inherited and refused as those of `<listen>`, and each of them
-//! speaks RESP in every process that gets it.
+//! Listeners of `<resp>`: opened, inherited and refused as those of `<listen>`. Each speaks RESP in
+//! every process that gets it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -19,7 +19,7 @@ use crate::common::address::Reserved;
 use crate::common::load::wait_for_more;
 use crate::common::{BOUND, Client, MAP, Settings, Setup, needs, text, wait_until};
 
-/// Enough for each of a few listener sets to get some.
+/// Enough connections for each of a few listener sets.
 const CONNECTIONS: usize = 24;
 
 /// The answer to a PING.
@@ -30,7 +30,7 @@ fn answer(mut stream: impl Read + Write) -> String {
     line
 }
 
-/// RESP is spoken by each process that listens there.
+/// Checks that each process that listens there speaks RESP.
 #[track_caller]
 fn speaks_resp(address: SocketAddr) {
     for _ in 0..CONNECTIONS {
@@ -50,7 +50,7 @@ fn speaks_resp_on(path: &Path) {
 }
 
 fn is_resp(line: &str) -> bool {
-    // Without the token it says so.
+    // Without the token the answer is NOAUTH.
     line.starts_with("+PONG\r\n") || line.starts_with("-NOAUTH ") && line.ends_with("\r\n")
 }
 
@@ -84,7 +84,7 @@ fn resp_is_spoken_at_every_kind_of_address_and_in_new_binaries() {
     speaks_resp(resp);
     speaks_resp_on(&socket);
 
-    // Behind those that are there.
+    // The new listener comes after the existing ones.
     setup.write_srv(&settings(format!("{own}<resp listen='{spare}'/>")));
     under_load(setup.address, |_| {
         for _ in 0..2 {
@@ -96,7 +96,7 @@ fn resp_is_spoken_at_every_kind_of_address_and_in_new_binaries() {
         }
     });
 
-    // Clients of older processes know theirs by its number.
+    // A new order is refused: older processes know their listeners by number.
     let master = life.master();
     setup.write_srv(&settings(format!("<resp listen='{spare}'/>{own}")));
     kill(master, Signal::SIGUSR2).expect("signalled");
@@ -125,7 +125,7 @@ fn who_takes_over_listeners_speaks_resp_there_too() {
         speaks_resp(resp);
         speaks_resp_on(&setup.path("resp.sock"));
     }
-    // The sets of workers that end go to others, by a message.
+    // The listener sets of ending workers go to others by message.
     under_load(setup.address, |answered| {
         for workers in [4, 1, 3] {
             setup.write_srv(&Settings { workers, more: more.clone(), ..Settings::default() });
@@ -212,7 +212,7 @@ fn a_token_that_the_servers_user_cannot_read_is_an_error() {
     life.stop();
 }
 
-/// Kills a worker, and waits for the one in its place.
+/// Kills a worker, and waits for its replacement.
 fn replace_a_worker(life: &Life) {
     let killed = *life.workers().first().expect("a worker");
     kill(Pid::from_raw(killed), Signal::SIGKILL).expect("killed");
@@ -242,11 +242,11 @@ fn a_token_is_in_force_in_all_workers_until_a_reload() {
         BufReader::new(stream).read_line(&mut line).expect("answered");
         line == "+OK\r\n"
     };
-    // Enough for each worker to get some.
+    // Enough connections for each worker.
     let all_take = |given: &str, is_taken: bool| (0..CONNECTIONS).all(|_| takes(given) == is_taken);
     assert!(all_take(old, true) && all_take(new, false));
 
-    // A worker that is replaced takes no other one, and does not lose it.
+    // A replaced worker takes no other token, and does not lose the one in force.
     write(new);
     replace_a_worker(&life);
     assert!(all_take(old, true) && all_take(new, false));

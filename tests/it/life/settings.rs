@@ -1,5 +1,5 @@
-//! Settings of the command line and the environment: in force from the start on, whatever the files
-//! say later.
+//! Settings of the command line and the environment: in force from the start on, even if the files
+//! change later.
 
 use std::fs;
 use std::process::Command;
@@ -65,7 +65,7 @@ fn settings_from_outside_stay_in_force_over_reloads_and_in_new_binaries() {
     }
     let other = SRV.replace("<workers>1", "<workers>2").replace(":1<", ":2<");
     fs::write(setup.path("conf/srv.xml"), &other).expect("written");
-    // A check has none of these settings: the server that reloads keeps them.
+    // A check does not know these settings, but the running server keeps them at a reload.
     let (is_good, said) = check(&setup, &[], &[]);
     assert!(is_good && said.ends_with("\nok\n"), "{said}");
     let output = setup.frs(&["reload"]);
@@ -76,7 +76,7 @@ fn settings_from_outside_stay_in_force_over_reloads_and_in_new_binaries() {
     let (is_good, said) = check(&setup, &[], &[]);
     assert!(!is_good && said.contains("\nok for a start; the running server refuses a reload\n"));
     fs::write(setup.path("conf/srv.xml"), other).expect("written");
-    // The map can be changed as ever: the file of srv.xml is as it was read.
+    // The map can be changed as usual, because srv.xml is as it was read.
     let put = "<biz id=\"9\" name=\"b9\" key=\"string\"><limit policy=\"total\" max=\"4\"/></biz>";
     let said = super::changes::ask(&setup, "PUT", "/biz/9", put).expect("answered");
     assert!(said.starts_with("HTTP/1.1 201 "), "{said}");

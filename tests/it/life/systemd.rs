@@ -30,8 +30,8 @@ impl Systemd {
         let mut bytes = [0; 1024];
         loop {
             match self.0.recv(&mut bytes) {
-                // Another test's signal. A call on a socket with a timeout is not restarted by
-                // itself.
+                // A signal of another test. A call on a socket with a timeout is not restarted
+                // automatically.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 received => return text(&bytes[..received.expect("a notification")]),
             }
@@ -86,7 +86,7 @@ fn systemd_is_told_of_readiness_reloads_new_masters_and_the_end() {
     assert_eq!(rest, "WATCHDOG=1", "the new one has the whole time to say so itself");
     let new: i32 = new.parse().expect("a pid");
     assert_ne!(new, life.first().as_raw());
-    // From the new master, to which systemd listens now.
+    // The new master sends this. systemd listens to it now.
     systemd.wait_for("READY=1");
     wait_until("it is named", || life.try_master().filter(|pid| pid.as_raw() == new));
     let environment = fs::read(format!("/proc/{new}/environ")).expect("readable");
@@ -102,8 +102,8 @@ fn monotonic_us() -> u64 {
     clock::monotonic_ns() / 1000
 }
 
-/// Starts frs as systemd does with a socket unit. One or two sockets are passed as standard input
-/// and output, so that no program that another test starts meanwhile inherits them.
+/// Starts frs as systemd does with a socket unit. Standard input and output pass one or two
+/// sockets, so that no program of another test inherits them.
 pub(super) fn with_sockets(sockets: &[BorrowedFd<'_>]) -> Command {
     let lent = |at: usize| -> Stdio {
         sockets
@@ -129,7 +129,7 @@ fn sockets_of_systemd_are_served_and_survive_upgrades_and_restarts() {
     setup.write_srv(&Settings { more, ..Settings::default() });
     install(&setup, Path::new(env!("CARGO_BIN_EXE_frs")));
     for round in 0..2 {
-        // Waits in the queue until a worker accepts it.
+        // The connection waits in the queue until a worker accepts it.
         let mut early = Client::connect(lent);
         early.send("GET /health HTTP/1.1\r\nHost: t\r\n\r\n");
         let life = Life::spawn(&setup, &mut with_sockets(&[unix.as_fd(), tcp.as_fd()])).ready();

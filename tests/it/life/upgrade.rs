@@ -1,4 +1,4 @@
-//! A newly started binary takes over from the running one, or fails without harm.
+//! A new binary takes over from the running server, or fails without harm.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -201,9 +201,9 @@ fn switching_while_new_binaries_take_over_is_done_or_refused_and_never_forgotten
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     };
     for round in 0..6 {
-        // If the switch stays on, its state is never in doubt, and a master that forgets it is
-        // detected in any order of events. If it is switched repeatedly, a master that reads it too
-        // early is detected.
+        // A switch that stays on leaves its state in no doubt, so a master that forgets it is
+        // detected in any order of events. A switch that changes repeatedly detects a master that
+        // reads it too early.
         let stays_on = round % 2 == 0;
         let mut is_on = Some(stays_on);
         change(stays_on);
@@ -218,7 +218,7 @@ fn switching_while_new_binaries_take_over_is_done_or_refused_and_never_forgotten
                 Ok(said) if said.starts_with("HTTP/1.1 422 ") => {
                     assert!(said.contains("taking over"), "{said}");
                 }
-                // The last request to the old keeper may get no answer.
+                // The last request to the old keeper may have no answer.
                 _ => is_on = is_on.filter(|&is_on| is_on == wanted),
             }
             is_on.into_iter().for_each(check);
@@ -300,7 +300,7 @@ fn an_upgrade_without_slots_for_its_workers_is_refused() {
     life.stop();
 }
 
-/// The new binary that was started last.
+/// The process of the last started binary.
 fn newcomer(setup: &Setup) -> Pid {
     let log = setup.log();
     let pid = log.rsplit("take over child=").next().and_then(|rest| rest.lines().next());
@@ -313,7 +313,7 @@ fn parent_of(pid: Pid) -> Pid {
     Pid::from_raw(fields.nth(1).expect("a parent").parse().expect("a pid"))
 }
 
-/// Waits until the process reads its signals and is no longer ended by them.
+/// Waits until the process reads signals instead of being ended by them.
 fn wait_for_signalfd(pid: Pid) {
     wait_until("it reads its signals", || {
         let all = descriptors(pid).ok()?;
@@ -341,7 +341,7 @@ fn begin_and_halt(life: &Life<'_>) -> Pid {
     new
 }
 
-/// Waits until the new binary asks for the server. After the answer it handles signals.
+/// Waits until the new binary asks for the server. Once it is answered it handles signals.
 fn wait_until_prepared(setup: &Setup, new: Pid) {
     wait_until("it is prepared", || {
         let children = fs::read_to_string(format!("/proc/{new}/task/{new}/children")).ok()?;
@@ -420,7 +420,7 @@ fn a_server_that_is_stopped_while_a_new_binary_starts_ends_both() {
     kill(life.first(), Signal::SIGUSR2).expect("signalled");
     life.wait_for_log("a new binary is started");
     let silent = newcomer(&setup);
-    // systemd sees and awaits the end of a main process only if that is its own child.
+    // systemd tracks the end of a main process only if that is its own child.
     assert_ne!(parent_of(silent), life.first(), "whoever adopts orphans is its parent");
     let output = setup.frs(&["reload"]);
     assert_eq!(output.status.code(), Some(1));
@@ -465,9 +465,9 @@ fn a_server_started_as_root_hands_over_and_rotates_as_its_user() {
     life.stop();
 }
 
-/// Tells the program below what to do once it has the server.
+/// Tells the program below how to fail once it has the server.
 const PRETEND: &str = "FRS_TEST_PRETEND";
-/// The file that it leaves once it has the server. The tests below depend on that.
+/// The file that the program leaves once it has the server. The tests below depend on it.
 const PRETENDED: &str = "pretended";
 
 /// Not a test: a new binary that fails after it has got the server.
@@ -555,7 +555,7 @@ fn a_new_binary_that_fails_late_gives_the_server_back() {
 fn a_configuration_that_a_failing_binary_has_put_in_force_is_taken_back() {
     let setup = Setup::new(&Settings::default());
     let life = Life::start(&setup);
-    // A setting that a new binary takes and a reload does not.
+    // A setting that a new binary accepts, but a reload does not.
     let more = "<listen>unix:other.sock</listen>".to_owned();
     setup.write_srv(&Settings { more, ..Settings::default() });
     setup.write_map(&crate::common::MAP.replace("max=\"3\"", "max=\"30\""));
@@ -612,7 +612,7 @@ fn an_upgrade_passes_the_doorbells_on_and_leaves_one_courier() {
         wait_until("there is one courier", || (couriers() == 1).then_some(()));
         assert!(!life.status().contains(&first), "the older one has ended");
     }
-    // Processes of both binaries must name keys alike.
+    // The processes of both binaries must name keys alike.
     files::write_secret(&secret, "b".repeat(64));
     let master = life.master();
     kill(master, Signal::SIGUSR2).expect("it runs");

@@ -6,9 +6,7 @@
 use super::record::{HOUR, T0, brief};
 use frs_conf::{Biz, Interval, KeyType, Limit, Policy, Scope, Total};
 use frs_limit::Worth;
-use frs_limit::{
-    Details, Judgement, LimitFigures, MAX_USED, Rules, Spending, States, Terms, Verdict,
-};
+use frs_limit::{Details, Judgement, LimitFigures, MAX_USED, Rules, States, Terms, Verdict};
 
 fn interval(interval_ms: u64, max: u64, debt: u64) -> Limit {
     let policy = Policy::Interval(Interval { interval_ms, max, debt });
@@ -55,7 +53,7 @@ impl Record {
 
     fn on_states<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
         let Record { rules, key, biz } = self;
-        work(rules, &mut States { key, biz, terms: &Terms::of(Spending::New) })
+        work(rules, &mut States { key, biz, terms: &Terms::NEW })
     }
 
     fn ban_until(&self) -> u64 {

@@ -10,13 +10,13 @@ use frs_conf::{
     Biz, Calendar, Count, Interval, KeyType, Limit, ListRule, Listed, Mode, Pattern, Policy, Scope,
     Sliding, SlidingCounter, Token, Total, Turns, Unit, Weight,
 };
-use frs_limit::{Rules, Spending, States, Terms, Verdict, Written};
+use frs_limit::{Rules, States, Terms, Verdict, Written};
 use jiff::tz::TimeZone;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 const HOUR: u64 = 3_600_000;
-/// A time to begin at: 2023-11-14, 22:13:20 in UTC.
+/// The time at which tests begin: 2023-11-14, 22:13:20 in UTC.
 const T0: u64 = 1_700_000_000_000;
 
 /// The words after the key field of every node, most of them unused.
@@ -80,7 +80,7 @@ impl Record {
         let before = (key.to_vec(), biz.to_vec());
         let (key_words, biz_words) = (rules.words(Scope::Key), rules.words(Scope::Biz));
         let (key, biz) = (&mut key[..key_words], &mut biz[..biz_words]);
-        let states = &mut States { key, biz, terms: &Terms::of(Spending::New) };
+        let states = &mut States { key, biz, terms: &Terms::NEW };
         rules.roll(states, now);
         let mut judgement = rules.judge(states, now, count);
         let charged = charges(judgement.limited);
@@ -110,7 +110,7 @@ impl Record {
         self.run(now, count, |_| true)
     }
 
-    /// The verdict on an Update, without its effect.
+    /// The verdict on an Update that is not stored.
     fn ask(&self, now: u64, count: i32) -> Verdict {
         self.clone().update(now, count)
     }
@@ -260,7 +260,7 @@ fn a_ban_that_goes_ends_at_once_and_leaves_the_counts() {
         let refused = record.ask(T0 + 2, 1);
         assert_eq!((refused.banned, refused.figures.used), (false, 5), "{plain:?}");
         assert!(!record.ask(T0 + 2, 0).limited);
-        // A use in between erases it, so a ban that returns starts without an old end.
+        // A use in between erases the end, so a ban that returns starts without an old end.
         assert!(!record.update(T0 + 3, 0).limited);
         record.reload(&[ban(plain.clone(), 2 * HOUR)]);
         assert_eq!((record.look(T0 + 4).0, record.ask(T0 + 4, 0).banned), (5, false));

@@ -1,5 +1,5 @@
-//! Windows before: over every kind of turn, clocks that are set back, other zones, and changed
-//! rules.
+//! The history of earlier windows: over every kind of turn, clocks that are set back, other zones,
+//! and changed rules.
 
 use frs_conf::{Biz, Calendar, Count, KeyType, Limit, Policy, Scope, Sliding, Total, Turns, Unit};
 use frs_limit::{Rules, Worth};
@@ -32,7 +32,7 @@ fn sliding(max: u64) -> Limit {
     Limit::new(Scope::Key, Policy::Sliding(Sliding { interval_ms: 40 * DAY, max }))
 }
 
-/// One use in each hour of these instants, and what is remembered at the last of them.
+/// Charges one use in each hour between these instants. Returns the history at the last one.
 fn hourly(limit: Limit, from: &str, to: &str) -> Vec<u32> {
     let mut record = Record::new(&[limit]);
     let (mut now, to) = (utc(from), utc(to));
@@ -92,7 +92,7 @@ fn windows_without_a_use_are_0_and_the_oldest_leaves() {
     assert_eq!(record.history(T0 + 367 * DAY, 0), [0; 0]);
     assert_eq!(record.rank(T0 + 367 * DAY), Worth::Expired);
     assert!(record.is_fresh(T0 + 367 * DAY));
-    // Its longest life is no shorter.
+    // Its longest life covers that.
     assert!(record.longest_life_ms().unwrap() >= 367 * DAY);
 }
 
@@ -115,11 +115,11 @@ fn what_is_given_back_is_of_the_current_window() {
     assert_eq!(record.history(T0 + DAY, 0), [5]);
     assert_eq!(record.query(T0 + DAY, 1).figures.used, 0);
     assert_eq!(record.history(T0 + 2 * DAY, 0), [0, 5]);
-    // A refused use is none, a forced one is.
+    // A refused use does not count, a forced one does.
     assert!(record.update(T0 + 2 * DAY, 10).limited);
     record.force(T0 + 2 * DAY, 12);
     assert_eq!(record.history(T0 + 3 * DAY, 0), [12, 0, 5]);
-    // All that is known is given back: nothing is known.
+    // All uses are returned, and nothing is remembered.
     let mut record = Record::new(&[count(Unit::Day, "UTC", 5)]);
     record.update(T0, 5);
     record.update(T0, -5);
@@ -155,10 +155,10 @@ fn a_clock_set_back_by_less_than_the_window_changes_nothing() {
     assert_eq!(record.query(start - HOUR, 1).figures.used, 5);
     record.update(start - DAY + 1, -1);
     assert_eq!(record.node, before);
-    // By the window: nothing is known any more.
+    // Set back by the whole window, it forgets everything.
     assert!(record.history(start - DAY, 0).is_empty());
     assert_eq!(record.query(start - DAY, 1).figures.used, 0);
-    // A state without uses has a time as well, as long as it remembers.
+    // A state without uses keeps its time while it has a history.
     let mut record = Record::new(&[count(Unit::Day, "UTC", 5)]);
     record.update(start - DAY, 3);
     record.update(start, 1);
@@ -185,7 +185,7 @@ fn another_zone_ends_the_window_that_runs_and_keeps_those_before() {
         assert_eq!(moved.history(now, 0), [4, 3], "{zone}");
         assert_eq!(moved.history(now + DAY, 0), [1, 4, 3], "{zone}");
     }
-    // With debt what is owed goes on, and is in no total twice.
+    // With debt, the owed uses go on, and count in no total twice.
     let of = |zone| [calendar(Unit::Day, zone, 10, 5, 5)];
     let mut record = Record::new(&of("UTC"));
     record.force(now, 38);
@@ -225,7 +225,7 @@ fn a_changed_history_keeps_what_both_remember() {
     record.reload(&[count(Unit::Day, "UTC", 9), sliding(99)]);
     assert_eq!(record.history(now, 0), [5, 4]);
     assert_eq!(record.history(now + 2 * DAY, 0), [0, 7, 5, 4]);
-    // Without, the current window goes on; so it does when it comes back.
+    // Without a history the current window goes on, also when the history comes back.
     let uses = record.query(now, 0).figures.used;
     record.reload(&[count(Unit::Day, "UTC", 0), sliding(99)]);
     assert_eq!(record.query(now, 0).figures.used, uses);
@@ -250,7 +250,7 @@ fn a_limit_of_the_whole_biz_comes_and_leaves_the_histories_of_keys_alone() {
     assert!(rules.is_adopted(Scope::Key, false, &record.node));
 }
 
-/// What one key has, in words: its totals, what is used now, and its times of use.
+/// One key in plain values: its totals, its current uses, and its times of use.
 #[derive(Debug, Clone, Default)]
 struct Plain {
     before: [Vec<u32>; 2],
@@ -275,8 +275,8 @@ fn any_change() -> impl Strategy<Value = Change> {
 }
 
 proptest! {
-    /// Histories, a ring and a ban come and go and change their lengths, in any order, and none of
-    /// them touches another one.
+    /// Histories, a ring and a ban come and go and change their lengths, in any order. None of them
+    /// changes another one.
     // Shows: history-of-limits.
     #[test]
     fn no_change_touches_what_stands_beside_it(changes in vec(any_change(), 1..40)) {

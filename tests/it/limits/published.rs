@@ -7,7 +7,7 @@ use frs_limit::Verdict;
 
 use super::record::{DAY, HOUR, MINUTE, Record, SECOND, T0, brief, token};
 
-/// When, how many, and then: remaining, reset, retry, limited.
+/// Time, count, and then the expected remaining, reset, retry and limited.
 type Row = (u64, i32, u64, u64, Option<u64>, bool);
 
 /// A table of the generic cell rate algorithm: 1 per second, 4 beyond the first at once. Their

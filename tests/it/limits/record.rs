@@ -1,11 +1,11 @@
-//! The node of one key under limits, in place of service and store. What a command may not change
-//! stays as before.
+//! The node of one key under limits, in place of service and store. A command that may not change
+//! the node leaves it as it was.
 
 use frs_conf::{Biz, KeyType, Limit, Policy, Scope, Sliding, Token};
 use frs_limit::Worth;
-use frs_limit::{Details, LimitFigures, Rules, Spending, States, Terms, Verdict, Written};
+use frs_limit::{Details, LimitFigures, Rules, States, Terms, Verdict, Written};
 
-/// A time to begin at.
+/// The time at which tests begin.
 pub const T0: u64 = 1_700_000_000_000;
 pub const SECOND: u64 = 1000;
 pub const MINUTE: u64 = 60 * SECOND;
@@ -71,7 +71,7 @@ impl Record {
     pub fn on_states<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
         let words = self.words();
         let key = &mut self.node[..words];
-        let mut states = States { key, biz: &mut [], terms: &Terms::of(Spending::New) };
+        let mut states = States { key, biz: &mut [], terms: &Terms::NEW };
         work(&self.rules, &mut states)
     }
 
@@ -110,7 +110,7 @@ impl Record {
         self.all_details(now, count).limits
     }
 
-    /// The windows before that a limit remembers, by its position, the newest first.
+    /// The totals of earlier windows that the limit at this position remembers, the newest first.
     pub fn history(&self, now: u64, position: usize) -> Vec<u32> {
         let details = self.all_details(now, 1);
         details.totals(&details.limits[position]).expect("a history").to_vec()

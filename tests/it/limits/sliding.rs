@@ -1,5 +1,4 @@
-//! `sliding`: the cases that the policy promises, by name, and all its figures against a simple
-//! log.
+//! `sliding`: its documented cases by name, and all its figures against a simple log.
 
 use std::collections::VecDeque;
 
@@ -221,7 +220,7 @@ fn a_clock_set_far_back_starts_afresh_and_nothing_comes_back_with_it() {
     record.update(T0, 2);
     let back = T0 - DAY;
     assert!(!record.update(back, 1).limited);
-    // That dropped the future uses.
+    // The step back dropped the future uses.
     assert_eq!(used(&record, T0), [0]);
 }
 

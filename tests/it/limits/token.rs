@@ -1,4 +1,4 @@
-//! `token`: the cases that the policy promises, by name.
+//! `token`: its documented cases by name.
 
 use frs_limit::Worth;
 

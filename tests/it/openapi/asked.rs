@@ -1,6 +1,6 @@
-//! A server asked for everything in docs/openapi.yaml by schemathesis: the examples, the bounds of
-//! each value, and what it makes up from a fixed seed, right and wrong. hooks.py and
-//! schemathesis.toml say what it checks.
+//! schemathesis asks a server for everything in docs/openapi.yaml: the examples, the bounds of each
+//! value, and right and wrong values from a fixed seed. hooks.py and schemathesis.toml define the
+//! checks.
 //!
 //! Each plane is asked on a server of its own in a directory of its own. No path stops a server.
 
@@ -12,8 +12,8 @@ use super::document;
 use crate::common::needs;
 use crate::common::plane::{Plane, TOKEN};
 
-/// The businesses that docs/openapi.yaml names in its examples, and others, so that every member of
-/// an answer occurs.
+/// The businesses in the examples of docs/openapi.yaml, and others, so that every member of an
+/// answer occurs.
 pub const MAP: &str = r#"<map>
   <group name="default" files="1" key-nodes="256" chain="56" node-size="320"/>
   <biz id="1001" name="login" key="string">
@@ -102,7 +102,7 @@ fn the_admin_plane_answers_as_the_document_says() {
     let plane = Plane::new(1);
     plane.setup.write_map(MAP);
     let server = plane.start(1);
-    // The records that calls name.
+    // The records that the examples name.
     for (biz, key) in [("login", "alice"), ("seckill", "alice"), ("sms", "1"), ("api", "::1")] {
         let answer = server.client().get(&format!("/update?biz={biz}&key={key}"));
         assert_eq!(answer.status, 200, "{answer:?}");

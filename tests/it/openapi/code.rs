@@ -1,5 +1,5 @@
-//! The document against the code: paths, methods, parameters, members and words. And the answers of
-//! a server have the members that it names.
+//! The document against the code: paths, methods, parameters, members and words. A server's answers
+//! have the members that the document names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::document::Document;
 use crate::common::plane::{Plane, TOKEN, ask};
 use frs_engine::{ItemError, Outcome};
-use frs_server::admin::map_json::{ALL, Kind};
+use frs_server::admin::map_json::{ALL, AttributeKind};
 use frs_server::admin::route as admin;
-use frs_server::process::change_log::What;
+use frs_server::process::change_log::ChangeKind;
 use frs_server::protocol::call::Call;
 use frs_server::protocol::{Code, form, json, route};
 
@@ -21,7 +21,7 @@ fn set<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> BTreeSet<String> {
 
 const METHODS: [&str; 8] = ["get", "head", "put", "post", "delete", "options", "patch", "trace"];
 
-/// The methods of each path of a plane, without HEAD, which goes with GET.
+/// The methods of each path of a plane, without HEAD, which GET implies.
 fn documented(document: &Document, plane: &str) -> BTreeMap<String, BTreeSet<String>> {
     let paths = document.0["paths"].as_object().expect("paths");
     let mut found = BTreeMap::new();
@@ -106,10 +106,10 @@ fn the_members_of_requests_are_those_of_the_code() {
         assert_eq!(set(document.members(schema)), set(shape.members()), "{schema}");
         for (name, kind) in shape.attributes {
             let kind = match kind {
-                Kind::Text => "string",
-                Kind::Whole => "integer",
-                Kind::Decimal => "number",
-                Kind::Flag => "boolean",
+                AttributeKind::Text => "string",
+                AttributeKind::Whole => "integer",
+                AttributeKind::Decimal => "number",
+                AttributeKind::Flag => "boolean",
             };
             let member = document.resolve(&document.schema(schema)["properties"][*name]);
             assert_eq!(member["type"], kind, "{schema} {name}");
@@ -132,7 +132,7 @@ fn the_words_are_those_of_the_code() {
     }
     assert_eq!(
         words(&document.schema("Change")["properties"]["what"]),
-        set(What::ALL.map(What::word))
+        set(ChangeKind::ALL.map(ChangeKind::word))
     );
     let requests = &document.schema("Stats")["properties"]["requests"]["items"]["properties"];
     assert_eq!(words(&requests["command"]), set(Call::ALL.map(Call::word)));
@@ -169,20 +169,20 @@ fn sources(directory: &Path, all: &mut String) {
     }
 }
 
-/// No schema names a member that nothing writes or reads any more.
+/// Every member of a schema is still written or read by the code.
 // Shows: openapi.
 #[test]
 fn each_member_stands_in_the_code() {
     let mut code = String::new();
     sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")), &mut code);
-    // In a string of bytes the quotation marks are escaped.
+    // In a byte string the quotation marks are escaped.
     let stands = |name: &str| {
         code.contains(&format!("\"{name}\"")) || code.contains(&format!("\\\"{name}\\\""))
     };
     let mut found = BTreeSet::new();
     names(&Document::read().0["components"]["schemas"], &mut found);
     assert!(found.len() > 100, "{found:?}");
-    // An array is named like its elements plus s.
+    // An array has the name of its elements plus s.
     let is_unknown = |name: &&String| !stands(name) && !name.strip_suffix('s').is_some_and(stands);
     let unknown: Vec<&String> = found.iter().filter(is_unknown).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
@@ -228,7 +228,7 @@ fn answers_have_the_members_that_the_document_names() {
     for answer in answers["items"].as_array().expect("answers") {
         seen.extend(answer.as_object().expect("an object").keys().cloned());
     }
-    // The others need a cluster, or a server that limits nothing.
+    // The other members need a cluster, or a server that limits nothing.
     let mut expected = set(document.members("Answer"));
     expected.extend(set(document.members("ItemError")));
     let others = set(["shared", "age", "degraded"]);
@@ -269,7 +269,7 @@ fn answers_have_the_members_that_the_document_names() {
     of_admin("GET", "/biz/new", "", "ErrorDocument", 404);
 }
 
-/// To look, no token is needed; a wrong one is told on every path.
+/// A look needs no token, but a wrong token is reported on every path.
 // Shows: openapi.
 #[test]
 fn a_wrong_token_is_answered_as_the_document_says() {
@@ -295,7 +295,7 @@ fn a_wrong_token_is_answered_as_the_document_says() {
         let answer = ask(&mut plane.client(), "GET", &target, wrong, "").expect("answered");
         assert_eq!(answer.status, 401, "{target}");
         assert!(answer.head.contains("WWW-Authenticate: Bearer"), "{target}: {answer:?}");
-        // With the right one the brake is released.
+        // The right token releases the brake.
         assert_ne!(plane.ask("GET", &target, "").status, 401, "{target}");
     }
 }

@@ -1,5 +1,5 @@
-//! The document as a value, and what of a schema the tests here need: references, members, types,
-//! words. The tests with schemathesis check all the rest.
+//! The document as a value, and the parts of a schema that the tests need: references, members,
+//! types, words. The tests with schemathesis check the rest.
 
 use saphyr::{LoadableYamlNode, Scalar, Yaml};
 use serde_json::{Map, Value};
@@ -17,7 +17,7 @@ impl Document {
         Document(value(document))
     }
 
-    /// What a reference leads to.
+    /// The target of a reference.
     pub fn resolve<'d>(&'d self, part: &'d Value) -> &'d Value {
         match part["$ref"].as_str() {
             Some(reference) => {
@@ -47,7 +47,7 @@ impl Document {
         words.iter().map(|word| word.as_str().expect("a word")).collect()
     }
 
-    /// What of a value is not as its schema says.
+    /// The places where a value differs from its schema.
     pub fn faults(&self, schema: &Value, value: &Value) -> Vec<String> {
         let mut faults = Vec::new();
         self.check(schema, value, "", &mut faults);

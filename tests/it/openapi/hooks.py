@@ -1,4 +1,4 @@
-"""What schemathesis has to know of frs: three of its checks, less what a schema cannot say.
+"""Hooks for schemathesis: three of its checks, without the rules that a schema cannot express.
 
 A request to the data plane holds items, and a wrong item does not fail the request.
 """
@@ -12,10 +12,10 @@ import schemathesis
 import yaml
 
 DOCUMENT = yaml.safe_load((pathlib.Path(__file__).parents[3] / "docs/openapi.yaml").read_text())
-# The errors of an item that is written as the schema says, and still is none that can be served.
+# Errors of an item that matches the schema, but cannot be served.
 NOT_KNOWN_TO_THE_SCHEMA = {"unknown-biz", "bad-key", "bad-member", "bad-rate", "full", "busy"}
-# What the admin plane says of a call that is written as the schema says, and is wrong all the same:
-# its key is none of the business's type, or settings do not go together.
+# Messages of the admin plane about a call that matches the schema, but is wrong: its key does not
+# fit the business's type, or settings contradict each other.
 NOT_KNOWN_TO_THE_SCHEMA_OF_ADMIN = {
     "/top": ["expected by=refused beside it", "expected the parameter biz"],
     "/changes/{id}/undo": ["only a change of a biz is undone", "cannot be undone"],
@@ -52,7 +52,8 @@ NOT_KNOWN_TO_THE_SCHEMA_OF_ADMIN = {
         "the <biz> of the body has another id or name than the path",
     ],
 }
-# The settings of a limit that only some policies have, with the first words of these policies.
+# The settings of a limit that only some policies have, with the beginnings of these policies'
+# names.
 OF_POLICIES = {
     "max": ("interval", "calendar", "sliding", "total", "distinct"),
     "interval": ("interval", "sliding"),
@@ -68,9 +69,9 @@ OF_POLICIES = {
     "ban": ("interval", "calendar", "sliding", "token", "gcra", "total", "distinct"),
     "on-exceed": (),
 }
-# Businesses that the server has, and that it keeps.
+# Businesses that exist on the server, and stay.
 KNOWN = {"login", "sms", "seckill", "api", "1001"}
-# Two that take a rate, one for texts and one for integers.
+# Two businesses that take a rate, one with string keys and one with integer keys.
 TAKE_A_RATE = [("calls", 1006), ("figures", 1009)]
 
 
@@ -103,7 +104,7 @@ def fits(schema, value):
 
 
 def parameter_fits(schema, text):
-    """Whether the text of a parameter is one of its schema."""
+    """Whether the text of a parameter fits its schema."""
     kind = resolved(schema).get("type")
     if kind == "integer":
         return re.fullmatch("-?[0-9]+", text) is not None and fits(schema, int(text))
@@ -113,11 +114,11 @@ def parameter_fits(schema, text):
 
 
 def fault(case, request):
-    """What of a request is not as the document says, judged by the bytes that were sent."""
+    """The part of a request that violates the document, judged by the bytes sent."""
     path = case.operation.path
     item = DOCUMENT["paths"][path]
     operation = item.get(request.method.lower())
-    # These two ignore the parameters.
+    # These two paths ignore parameters.
     if operation is None or path == "/health" or path.startswith("/authz/"):
         return None
     url = urlsplit(request.url)
@@ -149,8 +150,8 @@ def fault(case, request):
 
 
 def is_excused(path, response):
-    """Whether a schema cannot say what each line of the message says. Another line shows a hole in
-    the document, or a fault of the server's."""
+    """Whether a schema cannot express what each line of the message reports. Any other line shows a
+    hole in the document, or a bug of the server."""
     words = NOT_KNOWN_TO_THE_SCHEMA_OF_ADMIN.get(path)
     if words is None or response.status_code not in (400, 422):
         return False
@@ -159,8 +160,8 @@ def is_excused(path, response):
 
 
 def go_together(biz):
-    """Leaves out what does not go together, as settings of one policy with another. Else hardly one
-    business of those that are generated would be taken."""
+    """Leaves out settings that contradict each other, such as those of one policy with another.
+    Otherwise hardly any generated business would be accepted."""
     if isinstance(biz.get("group"), str):
         biz["group"] = "default"
     for name in ("share", "hosts", "wait", "on-miss", "on-down"):
@@ -182,10 +183,10 @@ def go_together(biz):
 
 @schemathesis.hook
 def before_call(ctx, case, kwargs):
-    """A business that exists, since another one says nothing about the rest of the request; and the
-    one that takes a rate, since a rate is an error of all others. One item of many is enough. Of the
-    businesses that other calls name, only one is removed. Two of three businesses that are put have
-    only settings that go together."""
+    """Replaces the business by an existing one, because an unknown business hides the rest of the
+    request. A rate goes to a business that takes one. One item of many is enough. Only one of the
+    businesses that other calls name is removed. Two of three businesses that are put have only
+    settings that fit together."""
     if case.operation.path in ("/query", "/update"):
         body = case.body if isinstance(case.body, dict) else {}
         items = body.get("items") if isinstance(body.get("items"), list) else []
@@ -208,8 +209,8 @@ def before_call(ctx, case, kwargs):
 
 @schemathesis.check
 def no_fault_of_the_server(ctx, response, case):
-    """Like not_a_server_error, except for a refusal with the status that the request names, and for
-    the wait of an address that has sent many wrong tokens, as the checks of access do."""
+    """Like not_a_server_error, except for a refusal with the status that the request asks for, and
+    for the wait of an address that has sent many wrong tokens in the checks of access."""
     from schemathesis.checks import not_a_server_error
 
     if response.status_code == 503 and "too many wrong tokens" in response.text:
@@ -223,8 +224,8 @@ def no_fault_of_the_server(ctx, response, case):
 
 @schemathesis.check
 def what_is_wrong_is_refused(ctx, response, case):
-    """In place of negative_data_rejection, which knows no items, and takes a use that a limit
-    refuses for a request that is refused."""
+    """Replaces negative_data_rejection, which knows no items, and takes a refused use for a
+    rejected request."""
     said = answers(response)
     is_refused = response.status_code >= 400 and not said
     if is_refused or any("error" in answer for answer in said):
@@ -235,7 +236,7 @@ def what_is_wrong_is_refused(ctx, response, case):
 
 @schemathesis.check
 def what_is_right_is_served(ctx, response, case):
-    """Like positive_data_acceptance, except for what a schema cannot say."""
+    """Like positive_data_acceptance, except for rules that a schema cannot express."""
     from schemathesis.specs.openapi.checks import positive_data_acceptance
 
     if any(answer.get("error") in NOT_KNOWN_TO_THE_SCHEMA for answer in answers(response)):

@@ -1,4 +1,4 @@
-//! docs/openapi.yaml: it says what the code has, and a server answers as it says.
+//! docs/openapi.yaml agrees with the code, and with the answers of a server.
 
 mod asked;
 mod code;

@@ -1,4 +1,4 @@
-//! A group on a disk grows, and the power fails at any moment of the move.
+//! A group on a disk grows, and the power fails at some moment of the move.
 
 use std::time::{Duration, Instant};
 
@@ -15,16 +15,16 @@ fn map(keys: u64) -> String {
     )
 }
 
-/// When the power fails.
+/// The moment of the power cut.
 #[derive(Debug, Clone, Copy)]
 enum Moment {
-    /// The reload has been answered: the move begins.
+    /// After the reload is answered: the move begins.
     Begun,
-    /// So long afterwards.
+    /// This long after the move began.
     After(Duration),
-    /// All nodes are in the new files.
+    /// Once all nodes are in the new files.
     Moved,
-    /// The new files have the plain names.
+    /// Once the new files have their final names.
     Ended,
 }
 
@@ -54,14 +54,14 @@ impl Moment {
     }
 }
 
-/// What a cut cost.
+/// The cost of a cut.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Cost {
     lost: usize,
     doubled: usize,
 }
 
-/// Keys that were flushed and are idle since, a move, and a cut.
+/// Flushes keys that stay idle, begins a move, and cuts the power.
 fn cut_at(kind: FileSystem, moment: Moment, writes_old: bool) -> Option<Cost> {
     let machine = Machine::new(kind, "flush=\"1s\"", &map(40_000))?;
     let mut server = machine.start();
@@ -72,7 +72,7 @@ fn cut_at(kind: FileSystem, moment: Moment, writes_old: bool) -> Option<Cost> {
     assert!(reload.status.success(), "{}", text(&reload.stderr));
     moment.wait(&machine);
     if writes_old {
-        // As the kernel may: in any order.
+        // The kernel may write pages in any order, the old files first.
         let former = machine.plane.setup.path("data/default.0.mmap");
         std::fs::File::open(former).expect("open").sync_all().expect("synced");
     }
@@ -80,21 +80,22 @@ fn cut_at(kind: FileSystem, moment: Moment, writes_old: bool) -> Option<Cost> {
     drop(server);
     let server = machine.start();
     let cost = cost_of(&server);
-    // The move goes on, and ends with all of them.
+    // The move continues, and ends with all keys.
     wait_for_move(&machine);
     assert_eq!(cost_of(&server), cost, "{moment:?}");
     let verified = machine.plane.setup.inspect(&["verify", "data"]);
     assert!(verified.status.success(), "{}", text(&verified.stdout));
     let log = machine.plane.setup.log();
     let drops = log.lines().filter(|line| line.contains("node dropped")).count();
-    // The kernel may write a page while the keeper copies a record into it. The original is whole.
+    // The kernel may write a page while the keeper copies a record into it. The original record is
+    // whole.
     let may_be_torn = matches!(moment, Moment::Begun | Moment::After(_));
     let torn = log.lines().filter(|line| line.contains("node dropped") && line.contains("Crc"));
     assert!(drops == 0 || may_be_torn && torn.count() == drops, "{log}");
     Some(cost)
 }
 
-/// Waits until no group moves, as long as more and more has moved.
+/// Waits until no group moves, as long as the move makes progress.
 fn wait_for_move(machine: &Machine) {
     let next = machine.plane.setup.path("data/default.0.next.mmap");
     let progress = || machine.plane.setup.log().matches("permille=").count();
@@ -120,7 +121,7 @@ fn idle_keys_outlive_a_cut(kind: FileSystem) {
     let asked = std::env::var("FRS_POWER_CUTS").map(|cuts| cuts.parse().expect("a number"));
     let cuts = asked.unwrap_or(MOMENTS.len());
     for nth in 0..cuts {
-        // Each moment with and without, in turns.
+        // Each moment, with and without old files written first, in turns.
         let moment = MOMENTS[nth % MOMENTS.len()];
         let writes_old = (nth + nth / MOMENTS.len()).is_multiple_of(2);
         let Some(cost) = cut_at(kind, moment, writes_old) else { return };

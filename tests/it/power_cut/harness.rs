@@ -1,4 +1,4 @@
-//! The harness itself: what was written back outlives a cut, and nothing else does.
+//! The harness itself: only data that was written back survives a cut.
 
 use super::{Machine, bytes_of, charge_all, used_of_all};
 use crate::common::power::{Disk, FileSystem};

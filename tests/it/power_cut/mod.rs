@@ -1,7 +1,7 @@
-//! The power fails: what a disk holds of group files then, and what a start makes of it.
+//! Power cuts: the state of group files on a disk after a cut, and what a start makes of it.
 //!
-//! Invariant: a count is at least what it was when the last flush that succeeded began. None is
-//! more than what was charged.
+//! Invariant: a count is at least its value at the begin of the last successful flush, and at most
+//! the number of charges.
 
 mod growing;
 mod harness;
@@ -22,7 +22,8 @@ struct Machine {
 }
 
 impl Machine {
-    /// None, and the test says so: this machine has no such disk. `data`: attributes.
+    /// `None`, with a report, if this machine has no such disk. `data` holds attributes of
+    /// `<data>`.
     #[track_caller]
     fn new(kind: FileSystem, data: &str, map: &str) -> Option<Machine> {
         let plane = Plane::new(2);
@@ -32,7 +33,8 @@ impl Machine {
             "<admin listen=\"{address}\" token-file=\"conf/token\"/><data {data}/>\
              <log level=\"info\"/>"
         );
-        // However slow the machine is, nothing is busy but what waits for itself.
+        // With a long lock-timeout nothing is busy on a slow machine, except a request that waits
+        // for itself.
         let http = "lock-timeout='10s'".into();
         plane.setup.write_srv(&Settings { more, http, ..Settings::default() });
         plane.setup.write_map(map);
@@ -43,14 +45,14 @@ impl Machine {
         self.plane.start(2)
     }
 
-    /// Waits until so many flushes have begun and ended from now on.
+    /// Waits until `count` flushes have begun and ended from now on.
     fn wait_for_flushes(&self, count: u64) {
         let flushed = || {
             let metrics = self.plane.get("/metrics").body;
             let line = metrics.lines().find(|line| line.starts_with("frs_flush_seconds_count"));
             line.and_then(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).unwrap_or(0)
         };
-        // One may be under way.
+        // A flush may be under way.
         let until = flushed() + count + 1;
         wait_until("files are written back", || (flushed() >= until).then_some(()));
     }
@@ -63,7 +65,7 @@ fn charge_all(client: &mut Client, biz: &str, keys: std::ops::Range<u64>) {
     });
 }
 
-/// How often each of these keys was used, where it was.
+/// The uses of each of these keys that has any.
 fn used_of_all(client: &mut Client, biz: &str, keys: std::ops::Range<u64>) -> BTreeMap<u64, u64> {
     let mut all = BTreeMap::new();
     for_chunks(client, "/query", biz, keys, 0, |key, values| {
@@ -92,7 +94,7 @@ fn for_chunks(
     }
 }
 
-/// The bytes of a file, if it is there.
+/// The bytes of a file, if the file exists.
 fn bytes_of(path: &Path) -> Option<Vec<u8>> {
     std::fs::read(path).ok()
 }

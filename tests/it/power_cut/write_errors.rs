@@ -1,8 +1,8 @@
-//! A disk that fails and heals: what could not be written is written again before anybody is told
-//! that it was, and before files are marked clean.
+//! A disk that fails and recovers: pages that could not be written are written again before any
+//! process reports success, and before files are marked clean.
 //!
-//! The disk is an image on a file system that is full: blocks of the image that it lacks cannot be
-//! written. Those of group files are taken away, those of the journal are there.
+//! The disk is an image on a full file system, where blocks that the image lacks cannot be written.
+//! The blocks of group files are removed, those of the journal exist.
 
 use std::fs::File;
 use std::io::Write;
@@ -23,7 +23,7 @@ const SECTOR_BYTES: u64 = 512;
 
 /// A server whose live files are on a disk that may fail.
 struct Machine {
-    // Dropped before what its image is on.
+    // Dropped before the file system of its image.
     disk: Disk,
     under: UnderDisk,
     plane: Plane,
@@ -51,14 +51,14 @@ impl UnderDisk {
         self.at.join("image")
     }
 
-    /// Leaves no room for a block that the image lacks.
+    /// Fills the file system: no block that the image lacks has room.
     fn fill(&self) {
         let mut filler = File::create(self.at.join("filler")).expect("created");
         while filler.write_all(&[1; 4096]).is_ok() {}
     }
 
-    /// Room for every block at once. Were the filler removed instead, room would come page by page,
-    /// and a write could find some for its first part only.
+    /// Makes room for every block at once. If the filler were removed, room would come page by
+    /// page, and a write could find room for its first part only.
     fn widen(&self) {
         let size = format!("remount,size={}", 4 * IMAGE_BYTES);
         let output = Command::new("mount").args(["-o", &size]).arg(&self.at).output();
@@ -81,7 +81,7 @@ impl Machine {
         let image = under.image();
         File::create(&image).expect("created").set_len(IMAGE_BYTES).expect("sparse");
         let disk = Disk::mount_image(FileSystem::Ext4, &plane.setup.path("live"), &image)?;
-        // mkfs has left holes, also where the journal is.
+        // mkfs has left holes, also in the journal.
         allocate(&image, &["-l".to_owned(), IMAGE_BYTES.to_string()]);
         let address = plane.address;
         let more = format!(
@@ -97,7 +97,7 @@ impl Machine {
         self.plane.setup.start()
     }
 
-    /// A server that has counted a use of each key, of which it can write nothing.
+    /// A server that has counted a use of each key, but can write none of them.
     fn start_and_break(&self) -> Server<'_> {
         let server = self.start();
         self.wait_for_health(200);
@@ -107,7 +107,7 @@ impl Machine {
         server
     }
 
-    /// Ends the server, whose end is to write what its flushes could not.
+    /// Ends the server, which then writes the pages that its flushes could not.
     fn stop(&self, mut server: Server<'_>) {
         let stopped = self.plane.setup.frs(&["stop"]);
         assert!(stopped.status.success(), "{}", text(&stopped.stderr));
@@ -123,8 +123,8 @@ impl Machine {
         files
     }
 
-    /// From now on no page of a group file can be written. None at all: a loop device takes a write
-    /// of which a first part finds room for a success.
+    /// From now on no page of a group file can be written. The holes cover whole files, because a
+    /// loop device reports success for a write of which only the first part finds room.
     fn break_disk(&self) {
         for path in self.group_files() {
             for [start, bytes] in extents_of(&path) {
@@ -143,7 +143,7 @@ impl Machine {
         wait_until("health is as the disk", || (self.health() == status).then_some(()));
     }
 
-    /// Cuts the power after the server has ended, and looks how many keys are there.
+    /// Cuts the power after the server has ended. Returns the number of keys that are there.
     fn keys_after_a_cut(&self) -> usize {
         self.disk.stop_writing();
         self.disk.start_again();
@@ -166,7 +166,7 @@ fn allocate(image: &Path, arguments: &[String]) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Where the bytes of a file are in the image: first byte, number of bytes.
+/// The extents of a file in the image, each as its first byte and its number of bytes.
 fn extents_of(path: &Path) -> Vec<[u64; 2]> {
     let output = Command::new("xfs_io").args(["-r", "-c", "fiemap"]).arg(path).output();
     let output = output.expect("xfs_io runs");
@@ -203,7 +203,7 @@ fn what_could_not_be_written_is_written_before_health_is_good() {
 fn a_keeper_that_is_killed_passes_on_what_could_not_be_written() {
     let Some(machine) = Machine::new("100ms") else { return };
     let mut server = machine.start_and_break();
-    // All of it is started again in the same boot, with pages that the kernel takes for clean.
+    // The server starts again in the same boot, with pages that the kernel takes for clean.
     server.kill_all_and_wait();
     drop(server);
     machine.under.widen();
@@ -225,7 +225,7 @@ fn a_stop_that_leaves_something_unwritten_fails_and_marks_nothing_clean() {
     assert!(!server.wait().success());
     drop(server);
     assert!(!machine.is_any_clean());
-    // The disk has room again, and the next end writes what this one could not.
+    // The disk has room again, and the next end writes these pages.
     machine.under.widen();
     machine.stop(machine.start());
     assert!(machine.is_any_clean());

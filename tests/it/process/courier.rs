@@ -1,4 +1,4 @@
-//! The courier, end to end: who has one, its deaths, upgrades, reloads and its end.
+//! The courier, end to end: which servers have one, its deaths, upgrades, reloads and its end.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::common::load::{under_load, wait_for_more};
 use crate::common::plane::Plane;
 use crate::common::{Server, Settings, Setup, descriptors, files, is_alive, text, wait_until};
 
-/// Businesses whose keys are digests: one of this machine alone, one shared.
+/// Businesses whose keys are digests, one local and one shared.
 const MAP: &str = r#"<map>
   <group name="default" files="2" key-nodes="64" chain="8" node-size="256"/>
   <biz id="2" name="own" key="digest"><limit policy="interval" interval="1h" max="9"/></biz>
@@ -19,7 +19,7 @@ const MAP: &str = r#"<map>
 "#;
 
 fn with_cluster() -> Settings {
-    // Nobody listens there.
+    // No node listens there.
     let more = "<cluster name=\"test\" secret-file=\"conf/cluster.secret\">\
                 <node>127.0.0.1:1</node></cluster>";
     Settings { more: more.to_owned(), ..Settings::default() }
@@ -154,7 +154,7 @@ fn the_courier_follows_a_killed_master() {
     wait_until("it has ended", || (!is_alive(courier)).then_some(()));
 }
 
-/// The keys of a biz's nodes, as tools show them.
+/// The keys of a biz's nodes, as frs-inspect shows them.
 fn keys(setup: &Setup, biz: &str) -> Vec<String> {
     let output = setup.inspect(&["dump", "data", "--biz", biz, "--format", "json"]);
     let shown = text(&output.stdout);
@@ -175,7 +175,7 @@ fn machines_with_one_secret_name_long_keys_of_shared_businesses_alike() {
         client.charge("shared", "alice", 1);
         let named = ["own", "shared"].map(|biz| keys(&setup, biz));
         assert!(named.iter().all(|keys| keys.len() == 1), "{named:?}");
-        // The program finds the node that the worker has made.
+        // The tool finds the node that the worker has created.
         let found = setup.inspect(&["get", "data", "shared", "alice"]);
         assert!(found.status.success() && text(&found.stdout).contains(&named[1][0]), "{found:?}");
         named
@@ -202,7 +202,7 @@ fn a_cluster_that_is_down_is_told_and_refuses_no_request() {
     let all = ["unreachable", "answered", "missed"].map(waited);
     assert_eq!(all, [Some(1), Some(0), Some(0)]);
     wait_until("nothing waits", || (plane.metric("frs_parked") == Some(0)).then_some(()));
-    // The courier tells once a second.
+    // The courier publishes its figures once a second.
     wait_until("it is counted", || (plane.metric("frs_lease_wants_total") > Some(0)).then_some(()));
     let health = plane.get("/health");
     assert_eq!(health.status, 200);

@@ -19,7 +19,7 @@ fn with_flush(flush: &str) -> Settings {
     Settings { more: format!("<data flush=\"{flush}\"/>"), ..Settings::default() }
 }
 
-/// The answers of /health on some connections, at least one of each worker.
+/// The answers of /health over enough connections to reach each worker.
 fn healths(server: &Server<'_>) -> Vec<(u16, String)> {
     let mut clients: Vec<Client> = (0..16).map(|_| server.client()).collect();
     let ask = |client: &mut Client| {
@@ -29,8 +29,8 @@ fn healths(server: &Server<'_>) -> Vec<(u16, String)> {
     clients.iter_mut().map(ask).collect()
 }
 
-/// No system call can be made to fail here in a portable way. So the test itself writes what the
-/// keeper records after a failure.
+/// No system call can be made to fail here in a portable way. So the test writes what the keeper
+/// records after a failure.
 // Shows: flush-is-whole.
 #[test]
 fn health_is_bad_from_a_failed_flush_to_the_next_good_one() {
@@ -67,7 +67,8 @@ fn the_slot_of_a_killed_program_becomes_free_by_itself() {
     let setup = Setup::new(&Settings::default());
     let server = setup.start();
     server.wait_for_workers(2);
-    // For two seconds after its start, a keeper looks for the dead of its predecessor.
+    // For two seconds after its start a keeper looks for dead processes that its predecessor
+    // missed.
     let begun = Instant::now();
     let mut program = program(module_path!(), "attaches_and_waits")
         .env(DATA, setup.path("data"))
@@ -86,7 +87,7 @@ fn the_slot_of_a_killed_program_becomes_free_by_itself() {
     assert!(is_shown());
     program.kill().expect("killed");
     program.wait().expect("reaped");
-    // No process attaches, dies or waits for the slot.
+    // No process attaches, dies or waits for the slot meanwhile.
     let killed = Instant::now();
     wait_until("its slot is free", || (!is_shown()).then_some(()));
     assert!(killed.elapsed() < Duration::from_secs(5), "{:?}", killed.elapsed());

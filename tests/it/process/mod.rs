@@ -1,5 +1,6 @@
 //! The server's processes and the programs beside them: starts, ends, deaths, reloads.
 
+mod commands;
 mod courier;
 mod keeper;
 mod orphans;

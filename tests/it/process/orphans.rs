@@ -1,5 +1,5 @@
-//! The processes that a killed master leaves behind. Stopped ones cannot notice its end, and must
-//! not prevent the next start from serving.
+//! The processes that a killed master leaves behind. Stopped processes cannot notice its end, and
+//! must not keep the next start from serving.
 
 use std::os::unix::fs::FileExt;
 use std::process::Stdio;
@@ -29,7 +29,7 @@ fn start_again<'a>(setup: &'a Setup, server: &mut Server<'_>) -> Server<'a> {
 /// The number of keys that `charge_all` charges.
 const KEYS: usize = 64;
 
-/// Charges all of them at once; whether the server answered.
+/// Charges all keys at once. Returns whether the server answered.
 fn charge_all(client: &mut Client) -> bool {
     let items: String =
         (0..KEYS).map(|key| format!("<item biz=\"plenty\" key=\"{key}\"/>")).collect();
@@ -112,7 +112,7 @@ fn nor_does_one_that_was_stopped_in_the_middle_of_a_transaction() {
         charging.join().expect("joined");
         again
     });
-    // The transaction was undone or committed as a whole, and nothing waits for it.
+    // The transaction was undone or committed as a whole, and holds nothing up.
     let mut client = again.client();
     let used = |client: &mut Client, key: usize| {
         let answer = client.get(&format!("/query?biz=plenty&key={key}"));
@@ -125,7 +125,7 @@ fn nor_does_one_that_was_stopped_in_the_middle_of_a_transaction() {
     assert!(charge_all(&mut client));
 }
 
-/// An attached program, started by the test below. It does nothing.
+/// The attached program that the test below starts. It does nothing.
 #[test]
 #[ignore = "started by another test"]
 fn program() {
@@ -162,7 +162,7 @@ fn a_start_waits_for_whoever_still_listens_after_a_kill_and_names_it() {
     server.client().charge("plenty", "kept", 7);
     server.kill_all_and_wait();
     drop(server);
-    // As a process that has lost its slot already, and not its sockets.
+    // Stands for a process that has lost its slot, but not its sockets.
     let listener = std::net::TcpListener::bind(setup.address).expect("bound");
     let server = setup.start_unready();
     let named = format!("process {} (", std::process::id());

@@ -7,7 +7,7 @@ use crate::common::{Settings, Setup, text, wait_until};
 use frs_engine::{Role, Service};
 use nix::sys::signal::{Signal, kill};
 
-/// Attaches until that is refused; returns the words of the refusal.
+/// Attaches until an attach is refused. Returns the words of the refusal.
 fn attach_all(data: &Path) -> (Vec<Service>, String) {
     let mut attached = Vec::new();
     loop {
@@ -19,7 +19,8 @@ fn attach_all(data: &Path) -> (Vec<Service>, String) {
     }
 }
 
-/// The server replaces dead processes and takes reloads, however many programs are attached.
+/// Checks that the server replaces dead processes and accepts reloads while these programs are
+/// attached.
 fn expect_a_server_that_is_whole(setup: &Setup, server: &crate::common::Server<'_>) {
     let before = [server.workers(), server.attached("keeper")].concat();
     before.iter().for_each(|&pid| kill(pid, Signal::SIGKILL).expect("killed"));

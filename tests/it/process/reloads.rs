@@ -1,5 +1,5 @@
-//! Hundreds of reloads under load, good ones and bad ones. No request fails, and no process holds
-//! more afterwards than before.
+//! Hundreds of good and bad reloads under load. No request fails, and no process holds more
+//! resources afterwards than before.
 //!
 //! `FRS_RELOADS` is the number of reloads, a multiple of three: `just reloads 999`.
 
@@ -40,8 +40,8 @@ fn proc(pid: Pid, name: &str) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/{name}")).expect("it is there")
 }
 
-/// The number of mapped parts of files. An allocator splits and joins its own maps freely, so they
-/// do not count.
+/// The number of mapped parts of files. The maps of the allocator do not count, because it splits
+/// and joins them freely.
 fn maps(pid: Pid, of: &str) -> usize {
     proc(pid, "maps").lines().filter(|line| line.contains(of)).count()
 }
@@ -90,7 +90,7 @@ fn reload(server: &Server<'_>, times: usize) {
                 wait_for_more(answered, 10);
             }
         }
-        // Each second a process checks whether all others have released a group that is gone.
+        // Each second a process checks whether all others have released a removed group.
         wait_until("nobody maps a group that is gone", || {
             look(server);
             let mapped = |(_, pid): &(String, Pid)| maps(*pid, "/second.") > 0;

@@ -178,7 +178,7 @@ fn reloads_good_and_bad_fail_no_request() {
 
             setup.write_map(&more.replace("max=\"4\"", "max=\"many\""));
             server.signal(Signal::SIGHUP);
-            // Refused to this signal, and to a signal and two commands in each earlier round.
+            // Each earlier round has three refusals: one of this signal, and two of commands.
             wait_until("the fault is logged", || {
                 (setup.log().matches("stays in force").count() == 3 * round + 1).then_some(())
             });
@@ -225,7 +225,7 @@ fn more_and_fewer_workers_by_reload_fail_no_request() {
     });
 }
 
-/// How many sockets a process has open.
+/// The number of sockets that a process has open.
 fn sockets(pid: Pid) -> usize {
     let all = descriptors(pid).expect("it runs");
     all.iter().filter(|target| target.to_string_lossy().starts_with("socket:")).count()
@@ -315,7 +315,7 @@ fn a_server_starts_again_right_after_its_master_was_killed() {
     charge(&mut server.client(), "kept", 3);
     let mut begun = server.client();
     charge(&mut begun, "kept", 1);
-    // Keeps one of the old workers for as long as old workers may take to end.
+    // Keeps an old worker for as long as old workers may take to end.
     begun.send("GET /query?biz=plenty&key=kept HT");
     server.signal(Signal::SIGKILL);
     server.wait();
@@ -347,7 +347,7 @@ fn stops_within_five_seconds_whatever_clients_do() {
     server.signal(Signal::SIGTERM);
     assert!(server.wait().success());
     let took = begun.elapsed();
-    // On a busy machine it takes a while until what is killed after five seconds is gone.
+    // On a busy machine a process that is killed after five seconds takes some time to disappear.
     assert!(took < Duration::from_secs(8), "{took:?}");
     assert!(!is_alive(stopped));
     assert_eq!(setup.frs(&["status"]).status.code(), Some(1));
@@ -361,7 +361,7 @@ fn a_request_that_has_begun_is_answered_before_the_end() {
     charge(&mut idle, "a", 1);
     charge(&mut begun, "a", 1);
     begun.send("GET /query?biz=plenty&key=a HTTP/1.1\r\n");
-    // This was answered later, so the half request has been read, too.
+    // This request was answered later, so the half request has been read too.
     charge(&mut idle, "a", 1);
     server.signal(Signal::SIGTERM);
     assert!(idle.is_closed());
@@ -412,7 +412,7 @@ fn a_stopped_worker_delays_others_at_most_by_the_lock_timeout() {
         for round in 0..20 {
             let stopped = workers[round % 2];
             kill(stopped, Signal::SIGSTOP).expect("stopped");
-            // New connections: none waits in the queue of the stopped worker.
+            // New connections do not wait in the queue of the stopped worker.
             for _ in 0..8 {
                 let begun = Instant::now();
                 let answer = Client::connect(address).get("/update?biz=plenty&key=hot");

@@ -1,4 +1,4 @@
-//! A keeper that is stopped by a signal: nobody waits for it without end.
+//! A keeper that is stopped by a signal: no process waits for it forever.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

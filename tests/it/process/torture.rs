@@ -1,14 +1,14 @@
-//! Programs that share a small group are killed at any moment, one by one and several at once,
+//! Programs that share a small group are killed at random moments, one by one and several at once,
 //! while they charge, evict, wait, attach and recover each other. No acknowledged use is lost, no
 //! change is half done, no semaphore stays taken, and no program hangs.
 //!
-//! Each program has a seat in a page that it shares with this process. There it notes what it is
-//! about to charge and, after the answer, that it was charged. The latter is one store, which a
-//! kill leaves done or not done. For a killed program, at most the one request that it had begun is
+//! Each program has a seat in a page that it shares with this process. It records there what it is
+//! about to charge and, after the answer, that it was charged. The second record is one store,
+//! which a kill leaves done or not done. So at most the last request of a killed program is
 //! uncertain.
 //!
-//! `FRS_TORTURE_KILLS` is the number of kills. `FRS_TORTURE_SEED` repeats the choices of a run (not
-//! its timing): `just torture`.
+//! `FRS_TORTURE_KILLS` is the number of kills. `FRS_TORTURE_SEED` repeats the choices of a run, but
+//! not its timing: `just torture`.
 
 use std::fs::File;
 use std::ops::RangeInclusive;
@@ -34,14 +34,14 @@ const KILLS: &str = "FRS_TORTURE_KILLS";
 
 /// The number of kills on one store before it is checked and replaced.
 const KILLS_OF_A_ROUND: usize = 500;
-/// Programs that charge, and programs that only recover the dead.
+/// The programs that charge, and those that only recover the dead.
 const CHARGERS: usize = 5;
 const RECOVERERS: usize = 2;
 const SEATS: usize = CHARGERS + RECOVERERS;
-/// Longer than any wait, on a busy machine.
+/// Longer than any wait, even on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// Two files of two key-nodes: sixteen places. At most three nodes of a chain are permanent.
+/// Two files of two key-nodes have sixteen places. At most three nodes of a chain are permanent.
 const MAP: &str = r#"<map>
   <group name="small" files="2" key-nodes="2" chain="4" node-size="128"/>
   <biz id="1" name="sum" key="integer"><limit policy="total" max="1000000000"/></biz>
@@ -52,7 +52,7 @@ const MAP: &str = r#"<map>
   </biz>
 </map>"#;
 
-/// Keys that only atomic requests charge, all together: one in each key-node.
+/// Keys that only atomic requests charge, all four together: one in each key-node.
 const TOGETHER: [u64; 4] = [0, 1, 2, 3];
 /// A key that is charged alone, and a key with few uses.
 const ALONE: u64 = 4;
@@ -61,8 +61,8 @@ const FEW: u64 = 400;
 /// Keys that evict each other.
 const CHURNING: u64 = 200;
 
-/// The counts that are checked exactly: the four together, the one alone, the few, all uses of
-/// `churn`.
+/// The counts that are checked exactly: the four keys together, the one alone, the one with few
+/// uses, and the sum of `churn`.
 const SUBJECTS: usize = 7;
 const SUBJECT_ALONE: usize = 4;
 const SUBJECT_FEW: usize = 5;
@@ -84,8 +84,8 @@ impl Random {
     }
 }
 
-/// The words of the seats: what was begun, what was told, and two sets of counts. `told` selects
-/// one of the sets.
+/// The words of the seats: the begun request, the answered request, and two sets of counts. `told`
+/// selects one of the sets.
 struct Page {
     words: Region,
 }
@@ -93,14 +93,14 @@ struct Page {
 impl Page {
     const STOP: usize = 0;
     const SEATS_START: usize = 8;
-    /// The number of the request that was begun, or of the recoverer's look.
+    /// The number of the begun request, or of the recoverer's look.
     const BEGUN: usize = 0;
-    /// The number of the last request that ended. Its lowest bit selects the counts.
+    /// The number of the last answered request, shifted by one. Its lowest bit selects the counts.
     const TOLD: usize = 1;
-    /// What the begun request may charge, one word for each subject.
+    /// The charges of the begun request, one word for each subject.
     const ASKED: usize = 2;
     const COUNTS: [usize; 2] = [16, 32];
-    /// The number of items that were busy, and of items for which there was no place.
+    /// The numbers of items that were busy, and that found no place.
     const BUSY: usize = 10;
     const FULL: usize = 11;
     const SEAT_WORDS: usize = 48;
@@ -134,13 +134,13 @@ impl Page {
         self.words.load(Self::STOP) != 0
     }
 
-    /// What the program was told it had charged.
+    /// The charges that the program knows.
     fn counts(&self, seat: usize) -> [u64; SUBJECTS] {
         let counts = Self::COUNTS[(self.load(seat, Self::TOLD) & 1) as usize];
         std::array::from_fn(|subject| self.load(seat, counts + subject))
     }
 
-    /// What was begun without an answer: either none of it was charged, or all.
+    /// The charges of a begun request without an answer: it was charged wholly or not at all.
     fn uncertain(&self, seat: usize) -> [u64; SUBJECTS] {
         let is_over = self.load(seat, Self::TOLD) >> 1 == self.load(seat, Self::BEGUN);
         std::array::from_fn(|subject| match is_over {
@@ -149,7 +149,7 @@ impl Page {
         })
     }
 
-    /// Notes what the program is about to request.
+    /// Records the request that the program is about to send.
     fn begin(&self, seat: usize, asked: &[u64; SUBJECTS]) {
         for (subject, &count) in asked.iter().enumerate() {
             self.store(seat, Self::ASKED + subject, count);
@@ -157,7 +157,7 @@ impl Page {
         self.store(seat, Self::BEGUN, self.load(seat, Self::BEGUN) + 1);
     }
 
-    /// Notes what the program was told, by one store.
+    /// Records the answer by one store.
     fn tell(&self, seat: usize, charged: &[u64; SUBJECTS]) {
         let told = self.load(seat, Self::TOLD);
         let (counts, other) = (self.counts(seat), (told & 1) ^ 1);
@@ -168,7 +168,7 @@ impl Page {
         self.store(seat, Self::TOLD, self.load(seat, Self::BEGUN) << 1 | other);
     }
 
-    /// Clears a dead owner's seat.
+    /// Ends the begun request of a dead program's seat.
     fn settle(&self, seat: usize) {
         let counts = self.load(seat, Self::TOLD) & 1;
         self.store(seat, Self::TOLD, self.load(seat, Self::BEGUN) << 1 | counts);
@@ -179,7 +179,7 @@ impl Page {
     }
 }
 
-/// A request of a program: its items, and what they charge if it is allowed.
+/// A request of a program: its items, and its charges if it is allowed.
 struct Ask {
     request: Request,
     charges: [u64; SUBJECTS],
@@ -198,7 +198,7 @@ impl Ask {
         ask
     }
 
-    /// Adds the four keys in any order, and a node that may have to be made.
+    /// Adds the four keys in any order, and a node that may have to be created.
     fn add_together(&mut self, random: &mut Random) {
         self.request.atomic = true;
         let first = random.below(4) as usize;
@@ -244,7 +244,7 @@ fn victim() {
     }
 }
 
-/// What was charged according to the answers.
+/// The charges according to the answers.
 fn charged(ask: &Ask, answers: &Answers, (page, seat): (&Page, usize)) -> [u64; SUBJECTS] {
     let count = |word| page.store(seat, word, page.load(seat, word) + 1);
     for answer in &answers.items {
@@ -266,9 +266,9 @@ struct Round {
     page: Page,
     random: Random,
     programs: Vec<Option<Child>>,
-    /// The sum of all that killed programs had begun without an answer.
+    /// The sum of the unanswered charges of killed programs.
     uncertain: [u64; SUBJECTS],
-    /// The number of killed programs that had begun a request.
+    /// The number of killed programs with an unanswered request.
     lost: u64,
     kills: usize,
 }
@@ -367,8 +367,8 @@ impl Round {
         }
     }
 
-    /// One attack: kills some programs at once, after one of them has run for a while; then perhaps
-    /// those that now recover them.
+    /// Kills some programs at once, after one of them has run for a while, and then perhaps those
+    /// that recover them.
     fn attack(&mut self) {
         let first = self.random.below(SEATS as u64) as usize;
         let more = self.random.below(30);
@@ -383,7 +383,7 @@ impl Round {
         }
         self.kill(&seats);
         if self.random.below(3) == 0 {
-            // From zero to the time in which a waiter finds out that the holder is dead.
+            // From zero to the time in which a waiter notices that the holder is dead.
             let pause = Duration::from_micros(self.random.below(6000));
             let begun = Instant::now();
             while begun.elapsed() < pause {
@@ -400,7 +400,7 @@ impl Round {
         seats.into_iter().for_each(|seat| self.spawn(seat));
     }
 
-    /// Runs all attacks. Then the programs end by themselves.
+    /// Makes all attacks, then lets the programs end by themselves.
     fn run(&mut self, kills: usize) {
         (0..SEATS).for_each(|seat| self.spawn(seat));
         while self.kills < kills {
@@ -422,7 +422,8 @@ impl Round {
         }
     }
 
-    /// The stored counts equal the told ones, except for requests that killed programs had begun.
+    /// Checks that the stored counts equal the known ones, except for unanswered requests of killed
+    /// programs.
     fn compare(&mut self, figures: &mut Figures) {
         let mut service = self.attach();
         let begun = Instant::now();
@@ -436,7 +437,7 @@ impl Round {
         });
         let stored = stored(&mut service);
         for subject in 0..SUBJECTS {
-            // Each of them was charged once at creation.
+            // The creation charged each key once.
             let least = told[subject] + 1;
             let most: RangeInclusive<u64> = least..=least + self.uncertain[subject];
             let found = stored[subject];

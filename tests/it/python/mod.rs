@@ -1,10 +1,10 @@
-//! The Python package beside real servers: the tests of `bindings/python/tests`, each module of
-//! them in one interpreter, and the first use as docs/python.md shows it.
+//! The Python package beside real servers: the tests of `bindings/python/tests`, each module in its
+//! own interpreter, and the first use as docs/python.md shows it.
 
 use crate::common::python::python;
 use crate::common::text;
 
-/// Runs a module of tests. All of them pass, and none is left out.
+/// Runs a module of tests. All of them must pass, and none may be left out.
 #[track_caller]
 fn run(module: &str) {
     let Some(mut python) = python("bindings/python/tests") else { return };

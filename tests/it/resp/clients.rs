@@ -1,8 +1,8 @@
-//! The clients that people have, in Python, Node and PHP: each plays the same stories with a real
-//! server, in each version of the protocol that it can speak.
+//! Redis clients in common use, in Python, Node and PHP. Each plays the same stories with a real
+//! server, in each version of the protocol that it speaks.
 //!
-//! Invariant: the clients are published packages, which know nothing of frs. What they have in
-//! common is said here once; a client more is a driver and a line of the table.
+//! Invariant: the clients are published packages that know nothing of frs. The expectations that
+//! they share are written here once. Another client is a driver and a line of the table.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -103,7 +103,7 @@ play! {
     };
 }
 
-/// The names and values of a map, as this client gives it.
+/// The names and values of a map, in the form that this client returns.
 #[track_caller]
 fn map(driver: &Driver, found: &Value) -> BTreeMap<String, Value> {
     if driver.protocol == 3 && driver.kind.gives_maps {
@@ -117,8 +117,8 @@ fn map(driver: &Driver, found: &Value) -> BTreeMap<String, Value> {
     pairs.iter().map(|[key, value]| (name(key), value.clone())).collect()
 }
 
-/// Checks names and numbers of a verdict. `retry` and `reset` are the time of the window's rest,
-/// or absent.
+/// Checks the names and numbers of a verdict. `retry` and `reset` are the rest of the window, or
+/// absent.
 #[track_caller]
 fn expect_verdict(driver: &Driver, found: &Value, expected: &Value) {
     let mut map = map(driver, found);
@@ -136,7 +136,7 @@ fn verdict(limited: u64, used: u64, max: u64) -> Value {
     json!({ "limited": limited, "limit": 1, "used": used, "max": max, "remaining": remaining })
 }
 
-/// Either what Redis says, or what a client makes of it.
+/// Checks for Redis's own value, or the client's version of it.
 #[track_caller]
 fn expect_either(found: &Value, either: &Value, or: &Value) {
     assert!(found == either || found == or, "found {found}, expected {either} or {or}");
@@ -152,14 +152,14 @@ fn it_connects_with_the_token_and_not_without(kind: &'static Kind) {
         let found = driver.ask("FRS.UPDATE plenty k");
         assert_eq!(map(&driver, &found)["limited"], 0);
 
-        // redis-py has a class for it, and Glide says it in its own words of RESP2.
+        // redis-py has a class for this error, and Glide has its own words for it in RESP2.
         let words = ["WRONGPASS", "AuthenticationError", "Password authentication failed"];
         let wrong = driver.connect(address, protocol, Some("a-wrong-token-of-characters"));
         let Refusal { class, text } = wrong.expect_err("a wrong token");
         let said = format!("{class}: {text}");
         assert!(words.iter().any(|word| said.contains(word)), "{said}");
 
-        // Some connect without a word, and are refused what they ask.
+        // Some clients connect without authentication, and their commands are refused.
         let none = driver.connect(address, protocol, None);
         let none = none.and_then(|_| driver.try_ask("FRS.UPDATE plenty k"));
         let Refusal { class, text } = none.expect_err("no token");
@@ -201,7 +201,7 @@ fn its_own_functions_work(driver: &mut Driver, served: &Served) {
     assert_eq!((&own["echo"], &own["version"]), (&json!("said"), &json!("7.0.0")));
     assert_eq!(own["id"], true);
     let count: i64 = ask(&mut served.connect(2), "COMMAND COUNT");
-    // Some have no functions for these.
+    // Some clients have no functions for these.
     expect_either(&own["commands"], &json!(count), &Value::Null);
     expect_either(&own["described"], &json!(true), &Value::Null);
     expect_either(&own["name"], &json!("a-test"), &Value::Null);
@@ -314,7 +314,7 @@ fn a_transaction_with_a_command_that_is_unknown_is_not_run(driver: &mut Driver) 
     let replies = driver.try_many(&[&update, "GET k", &update], true);
     let Refusal { class, text } = replies.expect_err("an unknown command");
     let said = format!("{class}: {text}");
-    // Some say EXECABORT in their own words, others why.
+    // Some clients report EXECABORT in their own words, others report its cause.
     let words = ["EXECABORT", "ExecAbort", "unknown command 'GET'"];
     assert!(words.iter().any(|word| said.contains(word)), "{said}");
     let found = driver.ask(&format!("FRS.QUERY plenty {key}"));
@@ -337,7 +337,7 @@ fn it_counts_exactly_over_reloads_and_new_binaries(kind: &'static Kind) {
             assert_eq!(answer.attribute("used"), Some(&*answered.to_string()), "{protocol}");
         };
 
-        // Another max for a neighbour: the client stays connected.
+        // Changes the max of a neighbour: the client stays connected.
         let connection = driver.ask("CLIENT ID");
         let max = format!("{}0", protocol);
         let answered = driver.while_asking(&command, || {
@@ -352,7 +352,7 @@ fn it_counts_exactly_over_reloads_and_new_binaries(kind: &'static Kind) {
         used(answered);
         assert_eq!(driver.ask("CLIENT ID"), connection, "{protocol}");
 
-        // New workers: it connects again by itself.
+        // New workers: the client reconnects by itself.
         let again = driver.while_asking(&command, || {
             let old = life.workers();
             crate::life::install(setup, Path::new(env!("CARGO_BIN_EXE_frs")));

@@ -1,7 +1,7 @@
-//! A client of Redis in another language, driven by the test: a program beside this file obeys
-//! orders, a line of JSON each, and answers with what the client gave.
+//! A Redis client in another language, driven by the test: a program in the folder of drivers obeys
+//! orders, one line of JSON each, and answers with the client's results.
 //!
-//! Invariant: a driver asserts nothing. What is expected is said here once, for all clients.
+//! Invariant: a driver asserts nothing. The expectations are written in Rust once, for all clients.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 
 use crate::common::needs;
 
-/// A client that this machine may have.
+/// A client that may be installed on this machine.
 pub struct Kind {
-    /// What runs the driver.
+    /// The program that runs the driver.
     pub program: &'static str,
-    /// The driver, in the folder of drivers.
+    /// The driver's file, in the folder of drivers.
     pub script: &'static str,
     /// The versions of the protocol that the client can speak.
     pub protocols: &'static [u8],
-    /// Whether it gives a map of RESP3 as a map. Others give the flat list of RESP2.
+    /// Whether the client returns a map of RESP3 as a map. Others return the flat list of RESP2.
     pub gives_maps: bool,
-    /// The class of the error that says what the server refused.
+    /// The class of the client's error for a refusal of the server.
     pub refusal: &'static str,
 }
 
@@ -35,14 +35,14 @@ pub struct Refusal {
 
 pub type Reply = Result<Value, Refusal>;
 
-/// A program that finds the clients that `.ci/run` has installed, and those of the machine.
+/// A program that finds the clients installed by `.ci/run`, and those of the machine.
 pub fn with_clients(program: &str) -> Command {
     let mut command = Command::new(program);
     if let Some(clients) = std::env::var_os("FRS_REDIS_CLIENTS").map(PathBuf::from) {
         command.env("PYTHONPATH", clients.join("python"));
         command.env("NODE_PATH", clients.join("node/node_modules"));
     }
-    // It would write beside the sources.
+    // Python would write bytecode beside the sources.
     command.env("PYTHONDONTWRITEBYTECODE", "1");
     command
 }
@@ -50,7 +50,7 @@ pub fn with_clients(program: &str) -> Command {
 /// A running driver. Dropping it ends it.
 pub struct Driver {
     pub kind: &'static Kind,
-    /// Of the connection.
+    /// The version of the protocol of the connection.
     pub protocol: u8,
     child: Child,
     orders: ChildStdin,
@@ -58,7 +58,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// None if the program or the client is not installed.
+    /// `None` if the program or the client is not installed.
     #[track_caller]
     pub fn start(kind: &'static Kind) -> Option<Driver> {
         let drivers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/resp/drivers");
@@ -95,7 +95,7 @@ impl Driver {
         writeln!(self.orders, "{order}").expect("the driver listens");
     }
 
-    /// Connects anew.
+    /// Connects, and closes the connection before.
     #[track_caller]
     pub fn connect(&mut self, address: SocketAddr, protocol: u8, password: Option<&str>) -> Reply {
         self.protocol = protocol;
@@ -106,7 +106,7 @@ impl Driver {
         self.answer()
     }
 
-    /// Sends a command, words with blanks between them.
+    /// Sends a command. Blanks separate its words.
     #[track_caller]
     pub fn try_ask(&mut self, command: &str) -> Reply {
         self.order(&json!({ "do": "ask", "args": words(command) }));
@@ -118,7 +118,7 @@ impl Driver {
         self.try_ask(command).unwrap_or_else(|error| panic!("{command}: {error:?}"))
     }
 
-    /// The refusal of a command, which must be of the client's class.
+    /// The text of a refusal, whose error must be of the client's class.
     #[track_caller]
     pub fn refused(&mut self, command: &str) -> String {
         match self.try_ask(command) {
@@ -127,7 +127,7 @@ impl Driver {
         }
     }
 
-    /// Sends commands at once, or in a transaction.
+    /// Sends commands in one pipeline, or in a transaction.
     #[track_caller]
     pub fn try_many(
         &mut self,
@@ -140,14 +140,14 @@ impl Driver {
         Ok(replies.as_array().expect("replies").iter().map(reply).collect())
     }
 
-    /// What the client's own functions say of the server.
+    /// The results of the client's own functions about the server.
     #[track_caller]
     pub fn own(&mut self) -> Value {
         self.order(&json!({ "do": "own" }));
         self.answer().expect("its own functions")
     }
 
-    /// Has it ask the same again and again while `act` runs. The number of answers.
+    /// Sends a command again and again while `act` runs. Returns the number of answers.
     #[track_caller]
     pub fn while_asking(&mut self, command: &str, act: impl FnOnce()) -> u64 {
         self.order(&json!({ "do": "keep", "args": words(command) }));

@@ -1,5 +1,5 @@
-//! The recipes of docs/resp.md run as they are written, with the clients that they name and the
-//! businesses that the page shows.
+//! The recipes of docs/resp.md run as written, with the clients that they name and the businesses
+//! that the page shows.
 
 use std::process::Command;
 
@@ -10,14 +10,14 @@ use crate::common::{Settings, Setup, text};
 
 const PAGE: &str = include_str!("../../../docs/resp.md");
 
-/// The text of each block of a language.
+/// The text of each block in a language.
 fn blocks(language: &str) -> Vec<&'static str> {
     let fence = format!("```{language}\n");
     PAGE.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect()
 }
 
-/// The businesses of the page, and one that its recipe of an atomic command names. The one of
-/// CL.THROTTLE is shown with the words before it.
+/// The businesses that the page shows, including that of CL.THROTTLE, and one that the recipe of an
+/// atomic command names.
 fn map() -> String {
     let shown = blocks("xml").into_iter().filter(|block| block.contains("<biz "));
     let total = "<biz id='9' name='total' key='string'><limit policy='total' max='9'/></biz>";
@@ -25,8 +25,8 @@ fn map() -> String {
     format!("<map>{group}{}{total}</map>", shown.collect::<String>())
 }
 
-/// Runs the recipes of a language, with what is before and behind them, on a server at the port
-/// that they name.
+/// Runs the recipes of a language, between `before` and `behind`, against a server at the port that
+/// they name.
 fn run(kind: &'static Kind, file: &str, recipes: &[&str], before: &str, behind: &str) {
     if Driver::start(kind).is_none() {
         return;
@@ -70,7 +70,7 @@ for biz, key, used in [('login', user, 1), ('sms', number, 1), ('api', client, 3
 assert [limited('login', user) for _ in range(5)] == [False] * 4 + [True]
 print('done')
 ";
-    // Not what is replaced.
+    // Leaves out the code that the recipes replace.
     let recipes: Vec<_> =
         blocks("python").into_iter().filter(|block| !block.contains("r.incr(")).collect();
     assert_eq!(recipes.len(), 5);
@@ -101,7 +101,7 @@ class TooMany extends Error {
   process.exit();
 })();
 ";
-    // Each of them awaits, and is asked by several users.
+    // Each recipe is asynchronous, and runs for several users.
     let [node_redis, ioredis] = blocks("js")[..] else { panic!("two recipes") };
     let function =
         |name, recipe| format!("async function {name}(user) {{\n{recipe}return verdict;\n}}");

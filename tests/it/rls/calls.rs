@@ -102,7 +102,7 @@ fn what_is_only_counted_has_no_maximum_to_tell() {
     let said = client.limit(&ask(vec![counted()]));
     assert_eq!((said.code, said.statuses[0].remaining), (OK, u32::MAX));
     assert!(said.statuses[0].limit.is_none() && said.header("RateLimit").is_none(), "{said:?}");
-    // The fields are about the limit that has one.
+    // The header fields are about the item that has a limit.
     let said = client.limit(&ask(vec![counted(), login("a")]));
     assert!(said.header("RateLimit").is_some_and(|it| it.contains("r=4")), "{said:?}");
 }
@@ -127,7 +127,7 @@ fn a_cost_on_stream_done_is_counted_with_force_and_without_it_the_log_says_so() 
     let mut codes = |name: &str| {
         let entry = || descriptor(&[(name, "a")]);
         let mut call = |count| client.limit(&ask(vec![hits(entry(), count)])).code;
-        // Asked before, and charged afterwards: more than there is.
+        // Checked before, and charged afterwards with more than is left.
         [call(0), call(7), call(0)]
     };
     assert_eq!(codes("after"), [OK, OVER, OVER]);
@@ -161,7 +161,7 @@ fn what_makes_no_key_is_limited_all_the_same() {
         let mut code = || client.limit(&ask(vec![two()])).code;
         assert_eq!([code(), code(), code()], [OK, OK, OVER], "{value:?}");
     }
-    // All that is no number is one key.
+    // All values that are not numbers share one key.
     let numbered = |value| ask(vec![descriptor(&[("numbered", value)])]);
     let left = |said: Said| (said.code, said.statuses[0].remaining);
     assert_eq!(left(client.limit(&numbered("alice"))), (OK, 1));
@@ -224,7 +224,7 @@ fn a_thousand_calls_at_once_are_answered_each() {
     let replies: Vec<Reply> = client.runtime.block_on(async {
         let calls: Vec<_> = (0..1000)
             .map(|nth| {
-                // A mixture of plain calls, and calls of several items.
+                // Calls of one item mixed with calls of several items.
                 let user = format!("user-{}", nth % 7);
                 let path = descriptor(&[("user", &user), ("path", "/")]);
                 let body = framed(&ask(vec![path; 1 + nth % 3]));

@@ -1,5 +1,5 @@
-//! A client of frs-envoy: gRPC by hand. It shares no code with the program, so that each finds the
-//! mistakes of the other.
+//! A client of frs-envoy: gRPC by hand. It shares no code with frs-envoy, so that neither hides a
+//! mistake of the other.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 pub const LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 pub const CHECK: &str = "/grpc.health.v1.Health/Check";
 pub const WATCH: &str = "/grpc.health.v1.Health/Watch";
-/// A test that waits longer has failed.
+/// The longest wait. A test that waits longer fails.
 const BOUND: Duration = Duration::from_secs(60);
 
 #[derive(Clone, PartialEq, Message)]
@@ -44,7 +44,7 @@ pub struct Descriptor {
 pub struct Pair {
     #[prost(string, tag = "1")]
     pub name: String,
-    /// Text, or what else a client has sent.
+    /// Text, or the bytes that a client has sent instead.
     #[prost(bytes = "vec", tag = "2")]
     pub value: Vec<u8>,
 }
@@ -97,7 +97,7 @@ pub const OK: i32 = 1;
 pub const OVER: i32 = 2;
 
 impl Said {
-    /// A header field that it adds.
+    /// A header field that the answer adds.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
         let found = headers.find(|pair| pair.name == name)?;
@@ -106,7 +106,7 @@ impl Said {
 }
 
 impl Pair {
-    /// Of a value that may be no text.
+    /// A pair whose value need not be text.
     pub fn of_bytes(name: &str, value: &[u8]) -> Pair {
         Pair { name: name.to_owned(), value: value.to_owned() }
     }
@@ -128,11 +128,11 @@ pub fn ask(descriptors: Vec<Descriptor>) -> Ask {
     Ask { domain: "edge".to_owned(), descriptors, hits: 0 }
 }
 
-/// An answer, whatever it is.
+/// An answer, good or bad.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub http: u16,
-    /// `grpc-status`, of the head or the trailers.
+    /// `grpc-status` of the head or the trailers.
     pub grpc: Option<u16>,
     pub message: String,
     pub body: Bytes,
@@ -164,7 +164,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// None if nothing listens, or what does closes at once.
+    /// `None` if nothing listens, or the peer closes at once.
     pub fn try_connect(address: SocketAddr) -> Option<Client> {
         let stream = tokio::net::TcpStream::connect(address);
         Client::over(async { stream.await.ok() })
@@ -185,7 +185,8 @@ impl Client {
     {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let (sender, driver) = runtime.block_on(async {
-            // As much as a thousand answers at once: h2 takes small frames for a flood otherwise.
+            // The window holds a thousand answers at once. With small frames h2 would suspect a
+            // flood.
             let mut builder = h2::client::Builder::new();
             builder.initial_connection_window_size(1 << 20);
             let (sender, connection) = builder.handshake(stream.await?).await.ok()?;
@@ -237,7 +238,7 @@ pub async fn exchange(
     body: Bytes,
 ) -> Result<Reply, h2::Error> {
     let (response, mut stream) = sender.ready().await?.send_request(head, false)?;
-    // An answer may come before all of a body is taken.
+    // An answer may come before the whole body is accepted.
     let _ = stream.send_data(body, true);
     let response = response.await?;
     let (head, mut body) = response.into_parts();

@@ -26,7 +26,7 @@ const DOMAINS: &str = r#"<domain name="edge">
   <descriptor entries="local" biz="local" key="{local}"/>
 </domain>"#;
 
-/// Longer than an item may wait, so that no courier gives the cluster up before.
+/// The timeout is longer than an item may wait, so no courier gives the cluster up before.
 const CLUSTER: &str = "timeout=\"1500ms\" learn=\"1s\"";
 
 /// A machine with frs-envoy, over three masters.
@@ -35,7 +35,7 @@ struct Host {
     rls: Reserved,
 }
 
-/// Three masters; one that stands still for a while is not given up.
+/// Three masters that are not considered failed while they stand still.
 fn nodes() -> Option<Nodes> {
     let arguments = vec!["--cluster-node-timeout".to_owned(), "60000".to_owned()];
     Nodes::masters_alone_with(NodeOptions { arguments, ..NodeOptions::default() })
@@ -85,7 +85,7 @@ fn machines_admit_exactly_the_maximum_by_envoy_and_by_http() {
                 admitted.fetch_add(u64::from(answer.status == 200), Ordering::Relaxed);
             }
         });
-        // As many at once as wait together, alone and with another limit.
+        // As many calls as may wait together, alone and with another limit.
         let replies: Vec<Reply> = client.runtime.block_on(async {
             let call = |nth: u64| {
                 let key = format!("l{nth}");
@@ -111,14 +111,14 @@ fn machines_admit_exactly_the_maximum_by_envoy_and_by_http() {
         let is_admitted = reply.grpc == Some(0) && reply.read::<Said>().code == OK;
         u64::from(is_admitted) + u64::from(http.get("/update?biz=shared&key=k").status == 200)
     };
-    // A machine may hold a use that the other one was refused for.
+    // A machine may hold a use for which the other machine was refused.
     wait_until("all uses are admitted", || {
         let admitted = admitted.fetch_add(admit(), Ordering::Relaxed);
         (admitted >= MAX).then_some(())
     });
     let more: u64 = (0..20).map(|_| admit()).sum();
     assert_eq!(admitted.into_inner() + more, MAX);
-    // One place, however many calls have waited.
+    // All calls have waited in one slot.
     assert_eq!(servers[0].attached("envoy").len(), 1);
 }
 
@@ -142,7 +142,7 @@ fn while_the_cluster_stands_still_other_limits_are_judged_and_nobody_who_has_gon
                 reply
             })
         };
-        // More of them, one after the other, than threads wait.
+        // More calls, one after the other, than threads that wait.
         let mut waiting = Vec::new();
         for nth in 0..20 {
             waiting.push(call(vec![shared(&format!("w{nth}"))]));
@@ -168,7 +168,7 @@ fn while_the_cluster_stands_still_other_limits_are_judged_and_nobody_who_has_gon
         (took, answered)
     });
     assert!(took < Duration::from_millis(1_000), "{took:?}");
-    // Those that waited for too long are refused, or unavailable.
+    // Calls that waited too long are refused, or unavailable.
     assert!(answered.iter().all(|reply| matches!(reply.grpc, Some(0 | 14))), "{answered:?}");
     let said = client.limit(&ask(vec![hits(local("gone"), 0)]));
     assert_eq!(said.statuses[0].remaining, 1000);

@@ -1,4 +1,4 @@
-//! `<rls>` of srv.xml: what `frs check` says of it, and what the server needs.
+//! `<rls>` of srv.xml: the report of `frs check`, and the requirements of the server.
 
 use std::path::Path;
 use std::process::Command;

@@ -28,7 +28,7 @@ struct Files {
 }
 
 impl Files {
-    /// None if Envoy is not installed.
+    /// `None` if Envoy is not installed.
     fn new() -> Option<Files> {
         let program = programs::envoy().program()?;
         tools::tool("frs-envoy");
@@ -176,7 +176,7 @@ fn killed_under_load_envoy_fails_as_it_says_and_all_is_well_within_a_second() {
         let begun = Instant::now();
         kill(old, Signal::SIGKILL).expect("killed");
         let (mut seen, mut well) = (Vec::new(), 0);
-        // Many in a row are answered, and carry its header fields.
+        // Waits for many answers in a row with header fields of frs.
         while well < 50 {
             let answer = envoy.get("/export");
             seen.push(answer.status);
@@ -201,7 +201,7 @@ fn a_reload_and_an_upgrade_lose_no_request() {
     let Some(files) = Files::new() else { return };
     let server = files.setup.start();
     frs_envoy(&server);
-    // A request that fails is refused, so it is seen.
+    // Envoy denies a request whose call fails, so a lost call shows.
     let envoy = files.envoy(|yaml| yaml);
     assert_eq!(envoy.get("/export").status, 200);
     let plenty = shipped("map.xml").replace("max=\"10\"", "max=\"1000000\"");

@@ -1,11 +1,12 @@
-//! A client of gRPC's own library: the Python package grpcio.
+//! gRPC's own client library: the Python package grpcio.
 
 use std::process::Command;
 
 use super::Stage;
 use crate::common::{needs, text};
 
-/// Calls as grpcio makes them: no compression and some, one channel and many, deadlines, health.
+/// Calls as grpcio makes them: with and without compression, over one channel and many, with
+/// deadlines, and health checks.
 const SCRIPT: &str = r#"
 import sys
 import grpc

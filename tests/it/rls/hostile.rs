@@ -1,5 +1,5 @@
-//! Clients that are slow, silent or hostile: the others go on being served, and frs-envoy keeps
-//! neither their connections nor their bytes.
+//! Slow, silent and hostile clients: frs-envoy goes on serving the others, and keeps neither the
+//! connections of such clients nor their bytes.
 
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,7 +15,7 @@ use super::{DOMAINS, Stage};
 use crate::common::address::Reserved;
 use crate::common::{Server, is_alive, wait_until};
 
-/// The first bytes of HTTP/2, with settings of no setting.
+/// The connection preface of HTTP/2, with empty settings.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// More connections than there are places.
 const MANY: usize = 1100;
@@ -55,7 +55,7 @@ fn resident(pid: Pid) -> usize {
     line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") >> 10
 }
 
-/// Calls until `hostile` is done; the longest that a call took.
+/// Calls until `hostile` is done. Returns the longest time that a call took.
 fn serve_others(address: SocketAddr, hostile: impl FnOnce() + Send) -> Duration {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -87,7 +87,7 @@ fn connections_that_say_nothing_keep_no_place() {
     let longest = serve_others(address, || {
         for nth in 0..MANY {
             let mut stream = TcpStream::connect(address).expect("connected");
-            // Some say a word first.
+            // Every second connection sends the preface first.
             if nth % 2 == 0 {
                 stream.write_all(PREFACE).expect("written");
             }
@@ -117,7 +117,7 @@ fn a_byte_now_and_then_holds_up_nobody_and_is_given_up() {
             let slow = async {
                 let mut body = framed(&call());
                 for byte in PREFACE {
-                    // These never get as far as their first call.
+                    // These connections never reach their first call.
                     words.retain_mut(|word| word.write_all(&[*byte]).is_ok());
                     let _ = stream.send_data(body.split_to(1), false);
                     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -145,7 +145,7 @@ fn calls_that_are_reset_at_once_hold_up_nobody() {
     let (pid, address) = (envoy(&server), stage.rls.address);
     let longest = serve_others(address, || {
         let mut left = RESETS;
-        // A connection may be closed for it. The client comes again.
+        // The server may close a connection for that. Then the client reconnects.
         while left > 0 {
             let client = Client::connect(address);
             let sender = client.sender.clone();
@@ -181,8 +181,8 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Asks again and again on a connection that has windows for all answers, and reads none: more than
-/// the kernel keeps. Returns how writing ends.
+/// Sends calls on a connection whose windows admit all answers, and reads none: more answers than
+/// the kernel buffers. Returns the error that ends the writing.
 fn ask_and_never_read(address: SocketAddr) -> std::io::Error {
     const ALL: u32 = (1 << 31) - 1;
     let mut head = vec![0x83, 0x86, 0x01, 3];
@@ -240,7 +240,7 @@ fn many_descriptors_are_refused_and_a_few_more_are_not() {
 }
 
 /// A master that has handed over lives until its processes have ended. Its frs-envoy is not an
-/// orphan, though it has another name, and the master that it handed over to is dead.
+/// orphan, although the named master is another one, and dead.
 // Shows: only-orphans-end.
 #[test]
 fn a_stopped_frs_envoy_of_a_living_master_is_left_alone() {
@@ -269,7 +269,7 @@ fn a_stopped_frs_envoy_of_a_living_master_is_left_alone() {
     assert_ne!(master, parent(old));
     kill(master, Signal::SIGKILL).expect("killed");
     wait_until("its processes follow it", || (!is_alive(new)).then_some(()));
-    // The old one holds its address.
+    // The old frs-envoy still holds its address.
     let other = Reserved::new();
     stage.write(&format!("<rls listen=\"{}\">{DOMAINS}</rls>", other.address));
     let again = stage.setup.start_apart();

@@ -1,4 +1,4 @@
-//! The process: it is killed, stopped, reloaded and upgraded beside its clients.
+//! The process frs-envoy: killed, stopped, reloaded and upgraded beside its clients.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ fn frs_status_shows_it_and_it_ends_with_the_server() {
     let stage = Stage::new("");
     let mut server = stage.setup.start();
     let pid = envoy(&server);
-    // Attached, it takes the configuration.
+    // Once attached, it takes the configuration.
     wait_until("frs status shows it", || {
         let output = stage.setup.frs(&["status"]);
         let status = text(&output.stdout);
@@ -57,7 +57,7 @@ fn killed_it_is_back_within_a_second_and_nothing_is_forgotten() {
     let old = envoy(&server);
     let begun = Instant::now();
     kill(old, Signal::SIGKILL).expect("killed");
-    // With an error or without: the kernel closes its connections.
+    // With or without an error: the kernel closes its connections.
     let _ = client.wait_for_the_end();
     wait_until("it has ended", || (!is_alive(old)).then_some(()));
     let said = wait_until("it answers again", || {
@@ -104,7 +104,7 @@ fn an_upgrade_loses_no_call() {
     client.limit(&ask(vec![two("a")]));
     server.signal(Signal::SIGUSR2);
     let (mut calls, mut last) = (0, 0);
-    // As Envoy does: whoever is told to go connects again.
+    // A client that receives GOAWAY reconnects, as Envoy does.
     wait_until("another frs-envoy serves alone", || {
         calls += 1;
         let body = framed(&ask(vec![descriptor(&[("user", "u"), ("path", "/")])]));
@@ -132,7 +132,7 @@ fn an_upgrade_loses_no_call() {
     wait_until("its processes follow it", || (!new_envoy_lives(&new)).then_some(()));
 }
 
-/// Eight calls at once, again and again. Returns how many were answered.
+/// Sends eight calls at once, again and again. Returns the number of answers.
 fn call_again_and_again(address: SocketAddr, is_over: &AtomicBool) -> u64 {
     let mut answered = 0;
     while !is_over.load(Ordering::Relaxed) {
@@ -155,7 +155,7 @@ fn call_again_and_again(address: SocketAddr, is_over: &AtomicBool) -> u64 {
                         assert_eq!(reply.read::<Said>().code, OK);
                         answered += 1;
                     }
-                    // As Envoy does: whoever is told to go connects again.
+                    // A client that receives GOAWAY reconnects, as Envoy does.
                     Err(error) => {
                         assert!(error.is_go_away() || error.is_io(), "{error:?}");
                         is_open = false;

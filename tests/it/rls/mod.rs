@@ -1,4 +1,4 @@
-//! Envoy's rate limit service: frs-envoy beside a real frs, called by gRPC and by a real Envoy.
+//! Envoy's rate limit service: frs-envoy beside a real frs, called over gRPC and by a real Envoy.
 
 mod calls;
 pub mod client;

@@ -1,12 +1,12 @@
-//! Settings of limits that machines share: the schemas take and refuse what the check does, and the
-//! examples that the shipped files have in comments are of use.
+//! Settings of shared limits: the schemas accept and reject the same as the check, and the
+//! commented examples in the shipped files work.
 
 use super::schema::{read, valid};
 use frs_conf::{Conf, Share};
 
 const MAP: &str = "<map><group name='g' files='1' key-nodes='8' node-size='64'/></map>";
 
-/// Check and schema of srv.xml find the text good, or neither does.
+/// Both the check and the schema of srv.xml accept the text, or both reject it.
 fn srv_agreed(srv: &str, good: bool) {
     let found = Conf::parse("srv.xml", srv, "map.xml", MAP);
     assert_eq!(found.is_ok(), good, "{srv} {found:?}");
@@ -57,7 +57,7 @@ fn schema_and_check_agree_on_clusters() {
 
 const SRV: &str = "<srv><cluster name='prod' secret-file='conf/s'><node>a:1</node></cluster></srv>";
 
-/// Check and schema of map.xml find the text good, or neither does.
+/// Both the check and the schema of map.xml accept the text, or both reject it.
 fn map_agreed(map: &str, good: bool) {
     let found = Conf::parse("srv.xml", SRV, "map.xml", map);
     assert_eq!(found.is_ok(), good, "{map} {found:?}");
@@ -88,7 +88,7 @@ fn schema_and_check_agree_on_shares() {
     }
 }
 
-/// A shipped file with the example of an element, which stands in a comment, behind that comment.
+/// A shipped file with the commented example of an element put into force.
 fn with_example(file: &str, element: &str) -> String {
     let text = read(file);
     let end_tag = format!("</{}>", element.trim_start_matches('<').split(' ').next().unwrap_or(""));
@@ -99,7 +99,7 @@ fn with_example(file: &str, element: &str) -> String {
     format!("{}\n{}{}", &text[..comment_end], &text[at..end], &text[comment_end..])
 }
 
-/// A shipped map with the group of this name, which stands in a comment.
+/// A shipped map with the commented group of this name put into force.
 fn with_group(name: &str, map: &str) -> String {
     let at = map.find(&format!("<group name=\"{name}\"")).expect("the example of a group");
     let group = &map[at..at + map[at..].find("/>").expect("it ends") + 2];
@@ -113,7 +113,7 @@ fn the_shipped_example_of_a_cluster_is_taken() {
     let conf = Conf::parse("srv.xml", &srv, "map.xml", MAP).unwrap();
     let cluster = conf.srv.cluster.expect("a cluster");
     assert_eq!((cluster.name.as_str(), cluster.nodes.len()), ("prod", 2));
-    // What is left out has the value shown.
+    // Settings that are left out have the values shown.
     let bare = "<srv><cluster name='prod' secret-file='conf/cluster.secret'>\
                 <node>10.0.0.1:6379</node><node>10.0.0.2:6379</node></cluster></srv>";
     let bare = Conf::parse("srv.xml", bare, "map.xml", MAP).unwrap();
@@ -129,7 +129,7 @@ fn the_shipped_examples_of_shares_are_taken() {
     };
     let partner = map("<biz id=\"2001\"");
     let partner = &partner.bizs[partner.find_biz("partner").expect("the example")];
-    // What it says is the default.
+    // The values shown are the defaults.
     let bare = "<map><group name='g' files='1' key-nodes='8' node-size='256'/>\
                 <biz id='1' name='a' key='string' share='cluster' hosts='8'>\
                 <limit policy='total' max='1'/></biz></map>";

@@ -48,7 +48,7 @@ fn metrics() -> Listen {
     Listen::Tcp("0.0.0.0:7602".parse().expect("an address"))
 }
 
-/// `frs check` finds no fault in a packaged srv.xml, and says who reads metrics.
+/// Checks that `frs check` finds no fault in a packaged srv.xml, and reports who may read metrics.
 fn checked(srv: &str, map: &str) {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("srv.xml"), deploy(srv)).expect("written");
@@ -63,7 +63,7 @@ fn checked(srv: &str, map: &str) {
 #[test]
 fn systemd_finds_nothing_wrong_with_the_units() {
     let dir = tempfile::tempdir().expect("a directory");
-    // The only setting whose target exists only after the package is installed.
+    // The only setting whose target exists after the installation only.
     let unit = deploy("frs.service").replace("/usr/bin/frs", env!("CARGO_BIN_EXE_frs"));
     let (service, socket) = (dir.path().join("frs.service"), dir.path().join("frs.socket"));
     std::fs::write(&service, &unit).expect("written");
@@ -101,7 +101,8 @@ fn the_unit_allows_what_the_server_needs() {
     ] {
         assert!(unit.lines().any(|found| found == line), "{line}");
     }
-    // With it systemd removes live files of /dev/shm whenever the server ends, killed or not.
+    // With RemoveIPC systemd would remove live files in /dev/shm whenever the server ends, killed
+    // or not.
     assert!(!unit.contains("RemoveIPC=yes"), "counters are kept");
 }
 
@@ -110,7 +111,7 @@ fn logrotate_understands_its_settings() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = dir.path().join("frs.log");
     std::fs::write(&log, "a line\n").expect("written");
-    // The directories and the user of this machine instead of the package's.
+    // Uses the directories and the user of this machine instead of the package's.
     let settings: String = deploy("frs.logrotate")
         .replace("/var/log/frs", &dir.path().display().to_string())
         .lines()
@@ -196,7 +197,7 @@ fn the_manifests_speak_of_what_the_image_has() {
     {
         assert!(kubernetes.lines().any(|found| found.trim() == line), "{line}");
     }
-    // The port of the image's <metrics>, wherever somebody asks for it.
+    // The port of the image's <metrics>, wherever it is named.
     assert!(dockerfile.contains("\nEXPOSE 7600 7602\n"));
     for line in ["containerPort: 7602", "port: 7602", "prometheus.io/port: \"7602\""] {
         let lines = kubernetes.lines().filter(|found| found.trim() == line).count();

@@ -1,5 +1,5 @@
-//! The alert rules and the dashboard in deploy/ ask for metrics that exist, by labels and values
-//! that they have, and promtool takes every query.
+//! The alert rules and the dashboard in deploy/ query metrics that exist, with labels and values
+//! that they have, and promtool accepts every query.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use crate::common::address::Reserved;
 use crate::common::metrics::{Labels, Scrape, described, promtool};
 use crate::common::{Client, Settings, Setup, files, wait_until};
 
-/// What Prometheus itself adds.
+/// Metrics and labels that Prometheus itself adds.
 const OF_PROMETHEUS: [&str; 2] = ["up", "ALERTS"];
 const LABELS_OF_PROMETHEUS: [&str; 5] = ["job", "instance", "alertname", "alertstate", "severity"];
 
-/// A query, where it is, and the labels that texts about its answer name.
+/// A query with its place, and the labels that texts about its answer name.
 struct Asked {
     place: String,
     query: String,
@@ -31,15 +31,15 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(deploy(name)).expect("readable")
 }
 
-/// The words between `{{` and `}}` that begin with `before`, without it: of `{{ $labels.biz }}` the
-/// label, of `{{ $value }}` none.
+/// The words between `{{` and `}}` that follow `before`: the label of `{{ $labels.biz }}`, and
+/// nothing of `{{ $value }}`.
 fn templates(text: &str, before: &str) -> Vec<String> {
     let parts = text.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
     let words = parts.filter_map(|part| part.trim().strip_prefix(before));
     words.map(|word| word.split(' ').next().unwrap_or_default().to_owned()).collect()
 }
 
-/// The rules, and what some of them record, with its labels.
+/// The queries of the rules, and the recorded metrics with their labels.
 fn rules() -> (Vec<Asked>, BTreeMap<String, Vec<String>>) {
     let text = read("prometheus/frs.rules.yml");
     let documents = Yaml::load_from_str(&text).expect("YAML");
@@ -87,7 +87,7 @@ fn panels(dashboard: &Value) -> Vec<Asked> {
     asked
 }
 
-/// The metrics of a server with all that has metrics of its own, under a little traffic.
+/// The metrics of a server with every part that has metrics of its own, under a little traffic.
 fn scraped() -> String {
     let reserved = Reserved::new();
     let address = reserved.address;
@@ -111,7 +111,7 @@ fn scraped() -> String {
     }
     let all = [
         "frs_items_total{biz=\"three\",command=\"update\",verdict=\"limited\"} 1\n",
-        // The keeper has looked at all records.
+        // Appears once the keeper has scanned all records.
         "frs_nodes{group=\"default\",state=\"live\"}",
     ];
     wait_until("everything is counted", || {
@@ -120,7 +120,7 @@ fn scraped() -> String {
     })
 }
 
-/// The names and labels that may be asked for.
+/// The names and labels that queries may use.
 struct Known {
     scrape: Scrape,
     described: BTreeMap<String, Labels>,
@@ -128,8 +128,8 @@ struct Known {
 }
 
 impl Known {
-    /// The labels of a metric, with their values where those are known. A metric without a sample
-    /// has those that the documents describe.
+    /// The labels of a metric, with their values if known. A metric without a sample has the labels
+    /// that the documents describe.
     fn labels(&self, metric: &str, place: &str) -> Labels {
         if OF_PROMETHEUS.contains(&metric) {
             return Labels::new();
@@ -183,11 +183,11 @@ fn rules_and_dashboard_ask_for_metrics_that_exist() {
     rules.iter().chain(&panels(&dashboard())).for_each(|asked| known.check(asked));
 }
 
-/// An alert, as the rules or the documents have it.
+/// An alert, from the rules or the documents.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Alert {
     name: String,
-    /// What it asks for, with the words that it names of each.
+    /// The metrics that it queries, with the label values that it names.
     metrics: BTreeSet<String>,
     words: BTreeSet<String>,
     /// The times and figures of its condition.
@@ -195,7 +195,7 @@ struct Alert {
     lasting: String,
 }
 
-/// Those of the rules. What a rule records is read as what it asks.
+/// The alerts of the rules. A recorded metric stands for the query that it records.
 fn alerts() -> Vec<Alert> {
     let text = read("prometheus/frs.rules.yml");
     let documents = Yaml::load_from_str(&text).expect("YAML");
@@ -213,7 +213,7 @@ fn alerts() -> Vec<Alert> {
         let selectors = Query::read(&query).selectors;
         let matchers = selectors.iter().flat_map(|selector| &selector.matchers);
         let mut figures = figures(&query);
-        // Of what grows.
+        // The condition `> 0` of a growing metric is not described.
         if query.contains("> 0") {
             figures.remove("0");
         }
@@ -229,7 +229,7 @@ fn alerts() -> Vec<Alert> {
     found
 }
 
-/// Those of the table in docs/operations.md.
+/// The alerts of the table in docs/operations.md.
 fn described_alerts() -> Vec<Alert> {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
     let page = std::fs::read_to_string(page).expect("readable");
@@ -256,7 +256,7 @@ fn described_alerts() -> Vec<Alert> {
     found
 }
 
-/// The numbers in a text, with their units, but for what is in quotation marks.
+/// The numbers in a text, with their units, outside of quotation marks.
 fn figures(text: &str) -> BTreeSet<String> {
     let unquoted: String = text.split('"').step_by(2).collect();
     let words = unquoted.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.');
@@ -283,7 +283,8 @@ fn alerts_are_raised_when_they_should_be() {
     promtool(&dir, &["test", "rules", "frs.rules.test.yml"], "");
 }
 
-/// Which version of Grafana takes what else is its own business: it keeps what it knows.
+/// The versions of Grafana that accept the dashboard are not tested: Grafana ignores settings that
+/// it does not know.
 // Shows: alerts.
 #[test]
 fn the_dashboard_is_whole() {
@@ -314,7 +315,7 @@ fn the_dashboard_is_whole() {
         }
     }
     assert_eq!(rows, 6);
-    // Each query as the expression of a rule, which promtool reads.
+    // Wraps each query in a recording rule, which promtool checks.
     let rules = panels(&dashboard).into_iter().enumerate().map(|(nth, asked)| {
         let query = serde_json::to_string(&asked.query).expect("text");
         format!("      - record: panel:{nth}\n        expr: {query}\n")

@@ -1,11 +1,11 @@
-//! The metrics and labels that a query of Prometheus (PromQL) speaks of. Whether it is a query at
-//! all is for promtool to say.
+//! The metrics and labels in a query of Prometheus (PromQL). Whether a query is valid is checked by
+//! promtool.
 
-/// What is behind the name of a metric in braces.
+/// A matcher in the braces after the name of a metric.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Matcher {
     pub label: String,
-    /// The values that it takes: several of `=~`, none of others.
+    /// The values that it accepts: one for `=`, several for `=~`, none for negative matchers.
     pub values: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ impl Query {
         query
     }
 
-    /// Takes a word; what is left behind it.
+    /// Reads a word. Returns the text after it.
     fn take<'t>(&mut self, word: &str, behind: &'t str) -> &'t str {
         if GROUPINGS.contains(&word) {
             let Some((labels, rest)) = behind.strip_prefix('(').and_then(|it| it.split_once(')'))

@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 
 use crate::common::needs;
 use frs_conf::memory_bound::groups_bytes;
-use frs_conf::report::{Report, report};
+use frs_conf::report::{ConfReport, report};
 use frs_conf::{Conf, DirFilesystem, Filesystem, Machine};
 
 fn shipped(name: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("conf").join(name)
 }
 
-/// Whether xmllint finds the text valid. None if there is no xmllint.
+/// Whether xmllint finds the text valid. `None` if there is no xmllint.
 pub fn valid(schema: &str, text: &str) -> Option<bool> {
     let mut xmllint = Command::new("xmllint");
     xmllint
@@ -60,7 +60,7 @@ fn shipped_files_are_checked_and_warned_of_nothing() {
         missing_program: None,
         shm_free_bytes: None,
     };
-    let Report { text, warnings, faults } =
+    let ConfReport { text, warnings, faults } =
         report(&conf, &machine, &frs_server::buffer_sizes::BUFFER_SIZES);
     println!("{text}");
     assert_eq!((warnings, faults), (vec![], vec![]));
@@ -187,7 +187,7 @@ fn schemas_take_and_refuse_what_the_check_does() {
     }
 }
 
-/// The example of `<resp>` that srv.xml has in a comment is of use as it is.
+/// The commented example of `<resp>` in srv.xml works as it is.
 #[test]
 fn the_shipped_resp_is_valid() {
     const MAP: &str = "<map><group name='g' files='1' key-nodes='8' node-size='128'/>\
@@ -204,7 +204,7 @@ fn the_shipped_resp_is_valid() {
     assert_ne!(valid("srv.xsd", &srv), Some(false));
 }
 
-/// The `<metrics>` that srv.xml has in a comment is that of the package and of the image.
+/// The commented `<metrics>` in srv.xml equals that of the package and of the image.
 #[test]
 fn the_shipped_metrics_are_those_of_the_package() {
     let metrics = |text: &str| {
@@ -226,7 +226,7 @@ fn agreed(map: &str, good: bool) {
     assert!(valid("map.xsd", map).is_none_or(|valid| valid == good), "{map}");
 }
 
-/// The same for limits, lists and modes.
+/// Schema and check agree on limits, lists and modes.
 #[test]
 fn schemas_know_every_policy() {
     let limits = [

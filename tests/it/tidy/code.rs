@@ -12,8 +12,8 @@ const CLOCKS: [&str; 4] = [
     "tools/frs-load/src/program.rs",
 ];
 
-/// The files that may contain `unsafe`: system calls, pointers into maps, and pointers of callers
-/// in C; in tests, counting allocators and a fork.
+/// The files that may contain `unsafe`: system calls, pointers into maps, and pointers of C
+/// callers. In tests: counting allocators and a fork.
 const UNSAFE: [&str; 7] = [
     "src/base/sys/",
     "src/store/file/region.rs",
@@ -39,7 +39,7 @@ fn at(source: &Code, line: usize) -> String {
     format!("{}:{line}", source.path)
 }
 
-/// The lines where `words` occur in the tokens. `:` is written once each.
+/// The lines where `words` occur in the tokens. `::` is two tokens `:`.
 fn lines_with(tokens: &[Token<'_>], words: &[&str]) -> Vec<usize> {
     let is_here =
         |some: &&[Token<'_>]| some.iter().zip(words).all(|(token, word)| token.text == *word);
@@ -158,7 +158,7 @@ fn unnamed(source: &Code) -> Vec<String> {
         let is_function = tokens[at].text == "fn" && is_public(&tokens[..at]);
         let Some(name) = tokens.get(at + 1).filter(|_| is_function) else { continue };
         let Some(open) = tokens[at..].iter().position(|token| token.text == "(") else { continue };
-        // After `<…>`, where closures in bounds have parentheses, too.
+        // The list follows `<…>`, where closures in bounds have parentheses too.
         let open = at + parameters(&tokens[at..]).unwrap_or(open);
         let list = &tokens[open + 1..open + group(&tokens[open..]) - 1];
         if has_tuple(list) || bools(list) > 1 {
@@ -204,7 +204,8 @@ fn parameters(tokens: &[Token<'_>]) -> Option<usize> {
     None
 }
 
-/// A tuple of two or more of one primitive type, anywhere in the types; not a closure's parameters.
+/// Whether the types contain a tuple of two or more of one primitive type, apart from a closure's
+/// parameters.
 fn has_tuple(list: &[Token<'_>]) -> bool {
     (0..list.len()).filter(|at| list[*at].text == "(").any(|at| {
         let inside = &list[at + 1..at + group(&list[at..]) - 1];

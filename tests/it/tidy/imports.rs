@@ -20,7 +20,7 @@ pub struct Crate {
 struct Content {
     /// Absolute paths, from the crate's root.
     paths: Vec<Module>,
-    /// The names that a `use` introduces, and where each comes from.
+    /// The names that a `use` introduces, each with its origin.
     names: BTreeMap<String, Module>,
 }
 
@@ -188,7 +188,7 @@ fn parts<'a, 'b>(tokens: &'b [Token<'a>]) -> Vec<&'b [Token<'a>]> {
     parts
 }
 
-/// A path from the crate's root; none if it leads out of the crate.
+/// A path from the crate's root. `None` if the path leads out of the crate.
 fn absolute(
     module: &Module,
     path: &[String],

@@ -7,6 +7,7 @@ mod code;
 mod imports;
 mod layers;
 mod promises;
+mod seams;
 mod source;
 mod text;
 

@@ -58,7 +58,7 @@ fn is_of_tests(attribute: &[Token<'_>]) -> bool {
     path.last().is_some_and(|token| token.text == "test")
 }
 
-/// The length of what may stand before `fn`: `pub(crate) async`.
+/// The length of the modifiers before `fn`, such as `pub(crate) async`.
 fn modifiers(tokens: &[Token<'_>]) -> usize {
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
@@ -75,7 +75,7 @@ fn modifiers(tokens: &[Token<'_>]) -> usize {
 struct Comment {
     /// The line after it.
     end: usize,
-    /// `None`: it does not end with a full stop.
+    /// `None` if the comment does not end with a full stop.
     promises: Option<Vec<String>>,
 }
 
@@ -99,7 +99,7 @@ fn comments(text: &str) -> Vec<Comment> {
 /// The tests that show each promise: path and name of each, sorted by path and line.
 type Shown = BTreeMap<String, Vec<(String, &'static str)>>;
 
-/// Reads the comments of all sources; returns also the faults of comments.
+/// Reads the comments of all sources. Also returns the faults of comments.
 fn shown(sources: &[Code]) -> (Shown, Vec<String>) {
     let (mut shown, mut faults) = (Shown::new(), Vec::new());
     for source in sources {
@@ -122,7 +122,7 @@ fn shown(sources: &[Code]) -> (Shown, Vec<String>) {
                 if promises[..nth].contains(promise) {
                     faults.push(fault(&format!("{promise} is named twice")));
                 }
-                // Modules of one file may have tests of one name.
+                // Several modules of one file may have tests of the same name.
                 let tests = shown.entry(promise.clone()).or_default();
                 let test = (source.path.clone(), test.name);
                 if !tests.contains(&test) {
@@ -134,7 +134,7 @@ fn shown(sources: &[Code]) -> (Shown, Vec<String>) {
     (shown, faults)
 }
 
-/// Comments at tests in other languages: the table names tests in Rust only.
+/// Comments at tests in other languages are faults, because the table names Rust tests only.
 fn unread(source: &Source) -> Vec<String> {
     let is_code = ![".rs", ".md"].iter().any(|end| source.path.ends_with(end));
     let lines = source.text.lines().enumerate().filter(|(_, line)| {
@@ -196,7 +196,7 @@ fn row(line: &str) -> Option<(&str, &str)> {
     promise.chars().all(is_name).then_some((promise, holds))
 }
 
-/// The page with its last column made from the comments; and the faults that remain.
+/// The page with its last column made from the comments, and the remaining faults.
 fn written(page: &str, shown: &Shown, homes: &Homes<'_>) -> (String, Vec<String>) {
     let mut lines: Vec<String> = page.lines().map(str::to_owned).collect();
     let (mut promises, mut faults) = (BTreeSet::new(), Vec::new());

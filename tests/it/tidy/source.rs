@@ -35,7 +35,7 @@ impl Code {
 
 /// Directories left out: build results, packages, and the findings of fuzzing.
 const LEFT_OUT: [&str; 5] = ["target", "corpus", "artifacts", "__pycache__", "node_modules"];
-/// Directories left out at the root: the data of servers that were tried out.
+/// Directories left out at the root: the data of servers started by hand.
 const LEFT_OUT_AT_ROOT: [&str; 2] = ["data", "run"];
 
 /// The root of the repository.
@@ -189,8 +189,8 @@ pub fn attribute(tokens: &[Token<'_>]) -> usize {
     }
 }
 
-/// Whether an attribute is a `cfg` for tests, including those the library has for other crates'
-/// tests.
+/// Whether an attribute is a `cfg` for tests, including the `cfg` with which the library serves
+/// other crates' tests.
 fn is_for_tests(attribute: &[Token<'_>]) -> bool {
     let words: Vec<&str> = attribute.iter().map(|token| token.text).collect();
     let is_inverted = |at: usize| at >= 2 && words[at - 2] == "not";
@@ -206,7 +206,7 @@ fn item(tokens: &[Token<'_>]) -> usize {
     }
     while let Some(token) = tokens.get(at) {
         match token.text {
-            // Part of an enum or a structure: what follows does not belong to it.
+            // Part of an enum or a structure: the rest does not belong to it.
             ";" | "," => return at + 1,
             "}" | ")" => return at,
             "{" => return at + group(&tokens[at..]),

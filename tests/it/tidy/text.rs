@@ -4,8 +4,8 @@
 use super::source::{MAX_COLUMNS, MAX_LINES, Source, all};
 use super::{Allowed, assert_none};
 
-/// Hosts of registries, which builds from a mirror never reach. They are written in parts, or this
-/// file would contain them.
+/// Hosts of registries, which builds from a mirror never reach. They are written in parts, so that
+/// this file does not contain them.
 const HOSTS: [&str; 10] = [
     concat!("crates", ".io"),
     concat!("docs", ".rs"),
@@ -77,7 +77,7 @@ fn wide(text: &str) -> Vec<usize> {
     found
 }
 
-/// What is wrong with a part of the dashboard. What others wrote is below `vendor/`.
+/// The faults of a part of the dashboard. `vendor/` holds third-party code.
 fn faults_of_the_page(source: &Source) -> Vec<String> {
     let mut found = Vec::new();
     if source.text.lines().count() > MAX_LINES {

@@ -1,8 +1,8 @@
-//! Calls frs-envoy as fast as it answers, and prints what a call costs it:
-//! `rls_load ADDRESS PID SECONDS CONNECTIONS CALLS KEYS DESCRIPTORS`.
+//! Calls frs-envoy as fast as it answers, and prints the cost of a call for it: `rls_load ADDRESS
+//! PID SECONDS CONNECTIONS CALLS KEYS DESCRIPTORS`.
 //!
-//! CALLS are in flight on each connection. PID is frs-envoy's; its CPU time is read from /proc. A
-//! call has so many descriptors `user=KEY path=/` of the domain `edge`.
+//! Each connection has CALLS calls in flight. PID is the process of frs-envoy, whose CPU time is
+//! read from /proc. A call has DESCRIPTORS descriptors `user=KEY path=/` of the domain `edge`.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The message of a call on keys that begin with this one.
+/// The message of a call. The keys of its descriptors begin with number `first`.
 fn body(first: usize, keys: usize, descriptors: usize) -> Bytes {
     let entry = |key: &str, value: String| Entry { key: key.to_owned(), value: value.into_bytes() };
     let descriptors = (0..descriptors).map(|nth| RateLimitDescriptor {
@@ -79,7 +79,7 @@ fn body(first: usize, keys: usize, descriptors: usize) -> Bytes {
     })
 }
 
-/// One call after the other, until then.
+/// Makes one call after the other, until the given time.
 async fn call(
     sender: SendRequest<Bytes>,
     bodies: Vec<Bytes>,
@@ -105,7 +105,7 @@ async fn call(
     Ok(done)
 }
 
-/// utime and stime of a process.
+/// The user and system time of a process, in ticks.
 fn cpu_ticks(pid: &str) -> Result<f64, Failure> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let (_, rest) = stat.rsplit_once(')').ok_or("no stat")?;

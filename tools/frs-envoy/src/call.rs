@@ -1,11 +1,11 @@
-//! A call: from the request to the items that it charges, and from their verdicts to the response.
+//! A call: from the request to the items that it charges, and from the verdicts to the response.
 //!
 //! Invariant: the response has one status for each descriptor of the request, in order.
 
 use std::sync::Arc;
 
-use crate::domains::{Domains, Found, Target};
-use crate::keys::Fitted;
+use crate::domains::{DescriptorTarget, DomainMatch, Domains};
+use crate::keys::FittedKey;
 use crate::messages::{
     Code, DescriptorStatus, Duration, HeaderValue, RateLimit, RateLimitDescriptor,
     RateLimitRequest, RateLimitResponse, Unit,
@@ -15,7 +15,7 @@ use frs::Verdict;
 use frs_server::protocol::Line;
 use frs_server::protocol::response_head::{Single, write_fields};
 
-/// Descriptors of a call, limited or not, if `max-items` allows no more.
+/// The most descriptors of a call, limited or not, unless `max-items` allows more.
 const DESCRIPTORS_MAX: usize = 1024;
 
 /// An item to charge.
@@ -23,44 +23,44 @@ const DESCRIPTORS_MAX: usize = 1024;
 pub struct Charge {
     /// The id of the biz.
     pub biz: u32,
-    /// The key.
+    /// The key in the biz.
     pub key: String,
-    /// The count. Below 0: uses given back.
+    /// The count. Below 0 it gives uses back.
     pub count: i64,
-    /// Charge even if a limit is exceeded.
+    /// Whether it is charged even over a limit.
     pub force: bool,
 }
 
-/// A call that is understood.
+/// A call whose request was understood.
 #[derive(Debug, Default)]
 pub struct Call {
-    /// What is charged, in the order of the descriptors that are limited.
+    /// The items to charge, in the order of the limited descriptors.
     pub charges: Vec<Charge>,
-    /// All of them or none.
+    /// Whether all of them are charged or none.
     pub atomic: bool,
-    /// Descriptors that bring a limit along, which is ignored.
+    /// Number of descriptors with a limit sent by Envoy, which is ignored.
     pub overrides: usize,
-    /// Keys that their businesses do not take as they are.
+    /// Number of keys that did not fit their business and were replaced.
     pub unfit_keys: usize,
-    /// Charges that open their limit if they are refused, by their numbers.
-    opening: Vec<usize>,
-    /// One for each descriptor.
-    parts: Vec<Part>,
+    /// Numbers of the charges that leave their limit open if they are refused.
+    open_if_refused: Vec<usize>,
+    /// One part for each descriptor.
+    parts: Vec<DescriptorOutcome>,
 }
 
 #[derive(Debug)]
-enum Part {
+enum DescriptorOutcome {
     Unmatched,
     Unlimited,
-    /// It is charged to the biz of this name.
+    /// The descriptor is charged to the biz of this name.
     Charged(Arc<str>),
 }
 
 impl Call {
-    /// Takes a request apart.
+    /// Finds the items of a request.
     ///
     /// # Errors
-    /// No domain, no descriptor, one without entries, or too many.
+    /// There is no domain, no descriptor, a descriptor without entries, or too many descriptors.
     pub fn new(request: &RateLimitRequest, domains: &Domains) -> Result<Call, Status> {
         if request.domain.is_empty() {
             return Err(Status::invalid("found an empty domain, expected the name of one"));
@@ -81,24 +81,26 @@ impl Call {
             }
             call.overrides += usize::from(descriptor.limit.is_some());
             let part = match domains.find(&request.domain, &descriptor.entries) {
-                Found::None => Part::Unmatched,
-                Found::Unlimited => Part::Unlimited,
-                Found::Target(target) => {
-                    let Fitted { key, is_whole } = target.key(&descriptor.entries);
+                DomainMatch::None => DescriptorOutcome::Unmatched,
+                DomainMatch::Unlimited => DescriptorOutcome::Unlimited,
+                DomainMatch::Target(target) => {
+                    let FittedKey { key, is_whole } = target.key(&descriptor.entries);
                     call.unfit_keys += usize::from(!is_whole);
                     let charge = charge(request, descriptor, target, key);
                     match charge.count {
                         0 => target.note_check(),
-                        1.. if target.opens_if_refused() => call.opening.push(call.charges.len()),
+                        1.. if target.stays_open_if_refused() => {
+                            call.open_if_refused.push(call.charges.len())
+                        }
                         _ => {}
                     }
                     call.charges.push(charge);
-                    Part::Charged(Arc::clone(&target.name))
+                    DescriptorOutcome::Charged(Arc::clone(&target.name))
                 }
             };
             call.parts.push(part);
         }
-        // One item is the same either way.
+        // A single item is the same either way.
         call.atomic = domains.all_or_none && call.charges.len() > 1;
         let (most, setting) = match call.atomic {
             true => (domains.max_atomic_items, "max-atomic-items"),
@@ -113,25 +115,26 @@ impl Call {
         Ok(call)
     }
 
-    /// How many charges were refused that had to be counted: limits that calls ask with
-    /// `hits_addend` 0 and charge afterwards never refuse such a call.
+    /// The number of refused charges that should have been counted. Calls ask their limits with
+    /// `hits_addend` 0 and charge them afterwards. As the refused charges are not counted, these
+    /// limits never refuse a call.
     pub fn uncounted(&self, verdicts: &[Verdict]) -> usize {
         let refused = |&&nth: &&usize| verdicts.get(nth).is_some_and(Verdict::is_limited);
-        self.opening.iter().filter(refused).count()
+        self.open_if_refused.iter().filter(refused).count()
     }
 
-    /// The response. There is one verdict for each charge.
+    /// The response. `verdicts` has one verdict for each charge.
     pub fn response(&self, verdicts: &[Verdict]) -> RateLimitResponse {
         let mut rest = verdicts.iter();
         let (mut statuses, mut shown) = (Vec::with_capacity(self.parts.len()), None);
         for part in &self.parts {
             statuses.push(match part {
-                Part::Unmatched => passing(0),
-                Part::Unlimited => passing(u32::MAX),
-                Part::Charged(name) => match rest.next() {
+                DescriptorOutcome::Unmatched => passing(0),
+                DescriptorOutcome::Unlimited => passing(u32::MAX),
+                DescriptorOutcome::Charged(name) => match rest.next() {
                     None => passing(0),
                     Some(verdict) => {
-                        shown = more_telling(shown, (name, verdict));
+                        shown = more_restrictive(shown, (name, verdict));
                         status(name, verdict)
                     }
                 },
@@ -146,15 +149,15 @@ impl Call {
     }
 }
 
-/// The hits of the descriptor if it says them, else those of the request, else one.
+/// The charge of a descriptor: its own hits, else those of the request, else one.
 fn charge(
     request: &RateLimitRequest,
     descriptor: &RateLimitDescriptor,
-    target: &Target,
+    target: &DescriptorTarget,
     key: String,
 ) -> Charge {
     let hits = match (&descriptor.hits_addend, request.hits_addend) {
-        // More than a count can be is not cut down to one: it is an error of the item.
+        // A number beyond the largest count is not cut down. It becomes an error of the item.
         (Some(own), _) => i64::try_from(own.value).unwrap_or(i64::MAX),
         (None, 0) => 1,
         (None, hits) => i64::from(hits),
@@ -168,7 +171,7 @@ fn passing(limit_remaining: u32) -> DescriptorStatus {
     DescriptorStatus { code: Code::Ok.into(), limit_remaining, ..Default::default() }
 }
 
-/// Whether a limit has a maximum to tell of: `count` has none.
+/// Whether a verdict has a maximum to report. `count` has none.
 fn has_quota(verdict: &Verdict) -> bool {
     verdict.is_limited() || verdict.max().is_some_and(|max| max > 0)
 }
@@ -194,7 +197,7 @@ fn status(name: &str, verdict: &Verdict) -> DescriptorStatus {
     }
 }
 
-/// The unit that is as long as a window.
+/// The unit that is as long as a window. `Unknown` if there is none.
 fn unit(window_ms: Option<u64>) -> Unit {
     match window_ms {
         Some(1000) => Unit::Second,
@@ -206,11 +209,14 @@ fn unit(window_ms: Option<u64>) -> Unit {
     }
 }
 
-type Named<'v> = (&'v Arc<str>, &'v Verdict);
+type NamedVerdict<'v> = (&'v Arc<str>, &'v Verdict);
 
-/// Which of two verdicts the header fields are about: what refuses for longest, else what has least
-/// left.
-fn more_telling<'v>(one: Option<Named<'v>>, other: Named<'v>) -> Option<Named<'v>> {
+/// The verdict that the header fields report: the one that refuses for longest, else the one with
+/// the least left.
+fn more_restrictive<'v>(
+    one: Option<NamedVerdict<'v>>,
+    other: NamedVerdict<'v>,
+) -> Option<NamedVerdict<'v>> {
     let rank = |verdict: &Verdict| {
         let retry = verdict.is_limited().then(|| verdict.retry_ms().unwrap_or(u64::MAX));
         let left = verdict.remaining().filter(|_| has_quota(verdict)).unwrap_or(u64::MAX);
@@ -222,7 +228,7 @@ fn more_telling<'v>(one: Option<Named<'v>>, other: Named<'v>) -> Option<Named<'v
     }
 }
 
-/// The fields that frs answers by HTTP.
+/// The header fields that frs would answer over HTTP.
 fn headers(name: &str, verdict: &Verdict) -> Vec<HeaderValue> {
     let (mut text, mut line) = (Vec::new(), Line::default());
     let judged = verdict.judged();

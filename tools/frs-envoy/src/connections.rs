@@ -1,7 +1,7 @@
-//! Connections: accepts them, hands on their calls, and lets them go.
+//! Connections: accepts them, hands on their calls, and ends them.
 //!
-//! Invariant: whatever a client does or does not, it takes one place, its calls are bounded, and it
-//! goes when another needs its place. The others are served meanwhile.
+//! Invariant: whatever a client does or omits, it takes one place, its calls are bounded, and it
+//! goes when another connection needs its place. The other connections are served meanwhile.
 
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
@@ -16,27 +16,29 @@ use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
+use crate::connection_places::{
+    CallPlace, ConnectionBounds, ConnectionPlaces, HeldBody, LeaveReason, TakenPlace,
+};
 use crate::grpc::{MESSAGE_BYTES_MAX, PREFIX_BYTES, Respond};
 use crate::listener::Listener;
-use crate::places::{Body, Bounds, CallPlace, Leave, Places, Taken};
-use crate::wire::Wire;
+use crate::timed_stream::TimedStream;
 
-/// Bytes of the head of a call.
+/// The most bytes of the head of a call.
 const HEAD_BYTES_MAX: u32 = 16 << 10;
-/// Bytes that a client may send ahead for one call: a whole message.
+/// The most bytes that a client may send ahead for one call: a whole message.
 const CALL_WINDOW: u32 = (MESSAGE_BYTES_MAX + PREFIX_BYTES) as u32;
-/// Bytes of an answer that wait for the connection. The rest waits with its call.
+/// The most bytes of an answer that wait for the connection. The rest waits with its call.
 const SEND_BYTES_MAX: usize = 64 << 10;
-/// Overhead of small frames that are not read yet, as h2 counts it: 256 for each. Calls read theirs
-/// between the turns of their connection, a new one after three turns.
+/// The budget for small frames that are not read yet. h2 counts 256 for each frame. A call reads
+/// its frames between the turns of its connection, and a new call reads after three turns.
 const FRAME_BUDGET: usize = 2 << 20;
-/// A pause after an accept that failed: descriptors may be lacking.
+/// The pause after a failed accept, because descriptors may be short.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// No more file descriptors, in the system and in the process.
-const DESCRIPTORS_LACK: [i32; 2] = [23, 24];
+/// The errors for too many open files, in the system and in the process.
+const OUT_OF_DESCRIPTORS: [i32; 2] = [23, 24];
 
-/// What answers calls.
-pub trait Answers: Send + Sync + 'static {
+/// A handler that answers calls.
+pub trait CallHandler: Send + Sync + 'static {
     /// Whether a peer is served.
     fn allows(&self, peer: IpAddr) -> bool;
 
@@ -50,13 +52,13 @@ pub trait Answers: Send + Sync + 'static {
 }
 
 /// Accepts connections until `ending` is true. Returns when the last one has gone.
-pub async fn serve<A: Answers>(
+pub async fn serve<A: CallHandler>(
     listener: Listener,
-    bounds: Bounds,
-    answers: Arc<A>,
+    bounds: ConnectionBounds,
+    handler: Arc<A>,
     mut ending: watch::Receiver<bool>,
 ) {
-    let places = Places::new(bounds);
+    let places = ConnectionPlaces::new(bounds);
     let connections = ending.clone();
     loop {
         let accept = async {
@@ -64,14 +66,14 @@ pub async fn serve<A: Answers>(
                 Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::debug!(%error, "cannot accept a connection");
-                    if error.raw_os_error().is_some_and(|code| DESCRIPTORS_LACK.contains(&code)) {
+                    if error.raw_os_error().is_some_and(|code| OUT_OF_DESCRIPTORS.contains(&code)) {
                         places.make_room();
                     }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     return None;
                 }
             };
-            if !accepted.peer.is_none_or(|peer| answers.allows(peer)) {
+            if !accepted.peer.is_none_or(|peer| handler.allows(peer)) {
                 tracing::debug!(peer = ?accepted.peer, "no <allow> names this peer");
                 return None;
             }
@@ -80,9 +82,9 @@ pub async fn serve<A: Answers>(
         tokio::select! {
             () = ended(&mut ending) => break,
             accepted = accept => if let Some((taken, accepted)) = accepted {
-                let answers = Arc::clone(&answers);
+                let handler = Arc::clone(&handler);
                 let ending = connections.clone();
-                tokio::spawn(serve_connection(accepted.stream, taken, answers, ending));
+                tokio::spawn(serve_connection(accepted.stream, taken, handler, ending));
             },
         }
     }
@@ -90,24 +92,24 @@ pub async fn serve<A: Answers>(
     places.wait_for_all().await;
 }
 
-/// Waits for the end of the service.
+/// Waits until the service is to end.
 pub async fn ended(ending: &mut watch::Receiver<bool>) {
     if ending.wait_for(|ending| *ending).await.is_err() {
-        // Nobody is left to say that it ends.
+        // Nobody is left to tell of an end.
         std::future::pending::<()>().await;
     }
 }
 
 /// Serves a connection until it ends.
-pub async fn serve_connection<A: Answers>(
+pub async fn serve_connection<A: CallHandler>(
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    taken: Taken,
-    answers: Arc<A>,
+    taken: TakenPlace,
+    handler: Arc<A>,
     mut ending: watch::Receiver<bool>,
 ) {
     let bounds = *taken.bounds();
-    let wire = Wire::new(stream, bounds.answer);
-    let heard = wire.heard();
+    let wire = TimedStream::new(stream, bounds.answer);
+    let activity = wire.activity();
     let handshake = tokio::time::timeout(bounds.handshake, builder(&bounds).handshake(wire));
     let shaken = tokio::select! {
         shaken = handshake => shaken,
@@ -121,8 +123,8 @@ pub async fn serve_connection<A: Answers>(
         tokio::select! {
             accepted = next(&mut connection, is_full) => match accepted {
                 Some(Ok((request, respond))) => {
-                    let answers = Arc::clone(&answers);
-                    tokio::spawn(answers.answer(request, respond, taken.begin_call()));
+                    let handler = Arc::clone(&handler);
+                    tokio::spawn(handler.answer(request, respond, taken.begin_call()));
                     // Other connections have their turns.
                     tokio::task::consume_budget().await;
                 }
@@ -140,8 +142,8 @@ pub async fn serve_connection<A: Answers>(
             why = taken.leave() => {
                 tracing::debug!(?why, held = taken.calls(), "a connection of Envoy has to go");
                 let reason = match why {
-                    Leave::Oldest => Reason::NO_ERROR,
-                    Leave::Greediest => Reason::ENHANCE_YOUR_CALM,
+                    LeaveReason::Oldest => Reason::NO_ERROR,
+                    LeaveReason::Greediest => Reason::ENHANCE_YOUR_CALM,
                 };
                 connection.abrupt_shutdown(reason);
                 let gone = poll_fn(|context| connection.poll_closed(context));
@@ -149,9 +151,9 @@ pub async fn serve_connection<A: Answers>(
                 return;
             }
             () = &mut patience => {
-                let is_silent = !heard.take() && taken.calls() == 0;
+                let is_silent = !activity.take() && taken.calls() == 0;
                 let next = match (asked, is_silent) {
-                    // It was asked to go, and does not.
+                    // The client was asked to go, and has not gone.
                     (true, true) => return,
                     (false, true) => {
                         asked = true;
@@ -166,11 +168,11 @@ pub async fn serve_connection<A: Answers>(
     }
 }
 
-fn builder(bounds: &Bounds) -> h2::server::Builder {
+fn builder(bounds: &ConnectionBounds) -> h2::server::Builder {
     let mut builder = h2::server::Builder::new();
     builder
         .max_concurrent_streams(bounds.calls)
-        // After a pause all calls of a client may have timed out: they are no attack.
+        // After a pause, all calls of a client may have timed out. That is not an attack.
         .max_pending_accept_reset_streams(bounds.calls as usize)
         .max_local_error_reset_streams(Some(bounds.calls as usize))
         .max_concurrent_reset_streams(bounds.calls as usize)
@@ -178,18 +180,19 @@ fn builder(bounds: &Bounds) -> h2::server::Builder {
         .max_send_buffer_size(SEND_BYTES_MAX)
         .data_frame_budget(FRAME_BUDGET)
         .initial_window_size(CALL_WINDOW)
-        // Calls never wait for each other's windows. What all connections hold has a bound.
+        // Calls never wait for each other's windows. The bytes that all connections hold are
+        // bounded.
         .initial_connection_window_size(CALL_WINDOW.saturating_mul(bounds.calls).min(WINDOW_MAX));
     builder
 }
 
-/// The most that HTTP/2 knows.
+/// The largest window of HTTP/2.
 const WINDOW_MAX: u32 = (1 << 31) - 1;
 
-type Accepted = Option<Result<(Request<RecvStream>, Respond), h2::Error>>;
+type AcceptedCall = Option<Result<(Request<RecvStream>, Respond), h2::Error>>;
 
-/// The next call. None is taken while there are too many.
-async fn next<S>(connection: &mut Connection<S, Body>, is_full: bool) -> Accepted
+/// The next call. No call is taken while the connection has too many.
+async fn next<S>(connection: &mut Connection<S, HeldBody>, is_full: bool) -> AcceptedCall
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {

@@ -1,8 +1,8 @@
-//! Follows the configuration in force: the domains are those of its last generation.
+//! Follows the configuration in force: the domains are those of the latest generation.
 //!
-//! Invariant: domains and their generation are put in force together, and without a call meanwhile
-//! this process acknowledges a generation only then. What cannot be read is tried again until it
-//! can.
+//! Invariant: the domains and their generation are put in force together. Unless a call comes in
+//! between, this process acknowledges a generation only then. A generation that cannot be read is
+//! tried again until it can be read.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use crate::service::Service;
 use frs_conf::active;
 use frs_server::process::log;
 
-/// Looks for another generation so often without being told.
+/// The pause after which another generation is looked for without a notice.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Follows for ever. `told` is notified when there is another generation.
-pub async fn follow(service: Arc<Service>, data_dir: Arc<Path>, told: Arc<Notify>) {
+/// Follows for ever. `reload_notice` is notified of another generation.
+pub async fn follow(service: Arc<Service>, data_dir: Arc<Path>, reload_notice: Arc<Notify>) {
     // The last generation that could not be read.
     let mut failed = 0;
     loop {
-        let is_told = tokio::time::timeout(LOOK_EVERY, told.notified()).await.is_ok();
-        // While there is no store to attach to, nothing is in force.
+        let is_notified = tokio::time::timeout(LOOK_EVERY, reload_notice.notified()).await.is_ok();
+        // Without a store to attach to, nothing is in force.
         let Ok(generation) = service.judge().published() else { continue };
         let is_new = generation != 0 && generation != service.domains().generation;
         if is_new {
             let dir = Arc::clone(&data_dir);
-            // A large configuration takes a while.
+            // Reading a large configuration takes a while.
             let read = spawn_blocking(move || {
                 active::read(&dir, generation).map(|conf| Domains::of(generation, &conf))
             });
@@ -46,8 +46,8 @@ pub async fn follow(service: Arc<Service>, data_dir: Arc<Path>, told: Arc<Notify
                 _ => {}
             }
         }
-        if is_new || is_told {
-            // If there is no store, the next call says so.
+        if is_new || is_notified {
+            // Without a store, the next call reports it.
             let _ = service.judge().tick();
         }
     }
@@ -84,22 +84,22 @@ mod tests {
             let judge = Judge::attach(&world.dir).expect("attached");
             let (generation, conf) = judge.in_force().expect("in force");
             let service = Arc::new(Service::new(judge, Domains::of(generation, &conf)));
-            let told = Arc::new(Notify::new());
+            let reload_notice = Arc::new(Notify::new());
             let dir = world.dir.as_path().into();
-            tokio::spawn(follow(Arc::clone(&service), dir, Arc::clone(&told)));
+            tokio::spawn(follow(Arc::clone(&service), dir, Arc::clone(&reload_notice)));
             world.publish(MAP, 2);
             wait_for(&service, 2).await;
             world.publish(MAP, 3);
             let file = active::path(&world.dir, 3);
             let aside = world.dir.join("aside");
             std::fs::rename(&file, &aside).expect("renamed");
-            told.notify_one();
+            reload_notice.notify_one();
             tokio::time::sleep(Duration::from_millis(200)).await;
             assert_eq!(service.domains().generation, 2);
             std::fs::rename(&aside, &file).expect("renamed");
             wait_for(&service, 3).await;
             world.publish(MAP, 4);
-            told.notify_one();
+            reload_notice.notify_one();
             let took = wait_for(&service, 4).await;
             assert!(took < LOOK_EVERY / 2, "{took:?}");
             let acknowledged = || world.runtime().slots().iter().all(|slot| slot.generation == 4);

@@ -1,8 +1,8 @@
 //! gRPC over HTTP/2: reads one message, writes one message and its status.
 //!
-//! Invariant: a message is read up to [`MESSAGE_BYTES_MAX`] and in time, an answer taken in time.
-//! The window of a message is given back when its call is over. Whatever a client sends, its stream
-//! is answered or reset, and the others go on.
+//! Invariant: a message is read only up to [`MESSAGE_BYTES_MAX`] and only in time, and an answer
+//! must be taken in time. The window of a message is given back when its call is over. Whatever a
+//! client sends, its stream is answered or reset, and the other streams continue.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -13,23 +13,23 @@ use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Response};
 use prost::Message;
 
-use crate::places::{Body, CallPlace};
+use crate::connection_places::{CallPlace, HeldBody};
 use crate::status::{Status, StatusCode, escaped};
 
 /// The most bytes of a message.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
-/// The head of a message: whether it is compressed, and its length.
+/// Bytes of the head of a message: whether it is compressed, and its length.
 pub const PREFIX_BYTES: usize = 5;
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/grpc");
 
-/// Where the answer of a call goes.
-pub type Respond = SendResponse<Body>;
+/// The sender of a call's answer.
+pub type Respond = SendResponse<HeldBody>;
 
-/// Reads the only message of a call. Its window is given back when `body` is dropped: so much is
-/// not handled yet.
+/// Reads the only message of a call. Its window is given back when `body` is dropped, so the
+/// windows bound the bytes that are not handled yet.
 ///
 /// # Errors
-/// It is not one, too long, too late, or the client has gone.
+/// The body is not one message, it is too long or too late, or the client has gone.
 pub async fn read<M>(body: &mut RecvStream, place: &mut CallPlace) -> Result<M, Status>
 where
     M: Message + Default,
@@ -54,13 +54,13 @@ async fn read_all(body: &mut RecvStream, place: &mut CallPlace) -> Result<Bytes,
         let part = part.map_err(gone)?;
         place.hold(part.len());
         if whole.is_empty() && body.is_end_stream() {
-            // As a rule, a message comes in one piece.
+            // Usually a message arrives in one piece.
             return Ok(part);
         }
-        // A part keeps the whole of what was read with it. A copy does not.
+        // A part keeps the whole buffer alive that was read with it. A copy does not.
         whole.extend_from_slice(&part);
         if let Some(([_, length @ ..], message)) = whole.split_first_chunk::<PREFIX_BYTES>() {
-            // There is no window for the rest of one that is too long.
+            // There is no window for the rest of a message that is too long.
             let length = u32::from_be_bytes(*length) as usize;
             if length > MESSAGE_BYTES_MAX || message.len() > length {
                 break;
@@ -95,13 +95,13 @@ fn unframed(body: &[u8]) -> Result<&[u8], Status> {
     }
 }
 
-/// A message as a body has it.
+/// The message as a body carries it.
 pub fn framed(message: &impl Message) -> Bytes {
     let length = message.encoded_len();
     let mut bytes = BytesMut::with_capacity(PREFIX_BYTES + length);
     bytes.put_u8(0);
     bytes.put_u32(length as u32);
-    // It has room for the whole message.
+    // The buffer has room for the whole message.
     let _ = message.encode(&mut bytes);
     bytes.freeze()
 }
@@ -115,7 +115,7 @@ fn head() -> Response<()> {
 /// Answers a call with a message.
 ///
 /// # Errors
-/// The client has gone, or does not take it.
+/// The client has gone, or does not take the answer.
 pub async fn answer(
     respond: &mut Respond,
     message: &impl Message,
@@ -128,21 +128,21 @@ pub async fn answer(
     stream.send_trailers(trailers)
 }
 
-/// Answers a call with many messages: the stream to send them on.
+/// Begins to answer a call with any number of messages. Returns the stream for them.
 ///
 /// # Errors
 /// The client has gone.
-pub fn answer_many(respond: &mut Respond) -> Result<SendStream<Body>, h2::Error> {
+pub fn answer_many(respond: &mut Respond) -> Result<SendStream<HeldBody>, h2::Error> {
     respond.send_response(head(), false)
 }
 
-/// Sends a message as far as the client has windows for it. A client that has none for too long
-/// has its stream reset.
+/// Sends a message as the client gives windows for it. If the client gives none for too long, its
+/// stream is reset.
 ///
 /// # Errors
-/// The client has gone, or does not take it.
+/// The client has gone, or does not take the message.
 pub async fn send(
-    stream: &mut SendStream<Body>,
+    stream: &mut SendStream<HeldBody>,
     message: &impl Message,
     place: &CallPlace,
 ) -> Result<(), h2::Error> {
@@ -153,7 +153,7 @@ pub async fn send(
     }
     let end = tokio::time::sleep(place.bounds().answer);
     tokio::pin!(end);
-    // What waits for windows is held as well.
+    // The bytes that wait for windows are held, too.
     let _held = place.body(bytes.clone());
     while !bytes.is_empty() {
         let room = tokio::select! {
@@ -170,8 +170,8 @@ pub async fn send(
     Ok(())
 }
 
-/// Waits until a stream has windows; their size.
-async fn room(stream: &mut SendStream<Body>) -> Result<usize, h2::Error> {
+/// Waits until a stream has windows. Returns their size.
+async fn room(stream: &mut SendStream<HeldBody>) -> Result<usize, h2::Error> {
     poll_fn(|context| {
         if let Poll::Ready(reason) = stream.poll_reset(context) {
             return Poll::Ready(Err(reason?.into()));
@@ -201,7 +201,7 @@ pub fn refuse(respond: &mut Respond, status: &Status) -> Result<(), h2::Error> {
     respond.send_response(head, true).map(drop)
 }
 
-/// Answers what is not gRPC.
+/// Answers a request that is not gRPC.
 ///
 /// # Errors
 /// The client has gone.

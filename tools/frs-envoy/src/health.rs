@@ -1,17 +1,17 @@
-//! `grpc.health.v1`: whether calls are answered, asked once or watched.
+//! `grpc.health.v1`: whether calls are answered, for single checks and for watchers.
 //!
-//! Invariant: a watcher is told the status at once and then each change. It may miss one that is
-//! taken back before it has taken the one before; the last one it always gets.
+//! Invariant: a watcher is told the status at once, and then each change. It may miss a change that
+//! is reverted before the watcher has taken the previous one. It always gets the last status.
 
 use tokio::sync::watch;
 
+use crate::connection_places::CallPlace;
 use crate::connections::ended;
 use crate::grpc::{self, Respond};
 use crate::messages::{HealthCheckRequest, HealthCheckResponse, ServingStatus};
-use crate::places::CallPlace;
 use crate::status::{Status, StatusCode};
 
-/// The name of the service of limits.
+/// The name of the rate limit service.
 pub const LIMITS: &str = "envoy.service.ratelimit.v3.RateLimitService";
 
 /// The health of the service.
@@ -30,30 +30,30 @@ impl Default for Health {
 }
 
 impl Health {
-    /// Says whether there is a store to ask.
+    /// Sets whether there is a store to ask.
     pub fn set_attached(&self, is_attached: bool) {
         self.is_attached.send_if_modified(|was| std::mem::replace(was, is_attached) != is_attached);
     }
 
-    /// The service is to end.
+    /// Tells that the service is to end.
     pub fn end(&self) {
         self.ending.send_replace(true);
     }
 
-    /// Becomes true when the service is to end.
+    /// A value that becomes true when the service is to end.
     pub fn ending(&self) -> watch::Receiver<bool> {
         self.ending.subscribe()
     }
 
-    /// Whether somebody watches.
+    /// Whether anyone watches the health.
     pub fn is_watched(&self) -> bool {
         self.is_attached.receiver_count() > 0
     }
 
-    /// Answers a question.
+    /// Answers a health check.
     ///
     /// # Errors
-    /// No such service.
+    /// There is no such service.
     pub fn check(&self, asked: &HealthCheckRequest) -> Result<HealthCheckResponse, Status> {
         if !is_known(asked) {
             let found = &asked.service;
@@ -63,10 +63,10 @@ impl Health {
         Ok(self.status(asked))
     }
 
-    /// Says the status now, then each change, until the service ends or the client goes.
+    /// Sends the current status, then each change, until the service ends or the client has gone.
     ///
     /// # Errors
-    /// The client has gone, or does not take what it is told.
+    /// The client has gone, or does not take the messages.
     pub async fn watch(
         &self,
         asked: &HealthCheckRequest,
@@ -79,7 +79,7 @@ impl Health {
         let mut told = None;
         loop {
             attached.mark_unchanged();
-            // The end is looked at first: what is told then is the last thing.
+            // The end is read first, so the status that is sent at the end is the last one.
             let is_ending = *ending.borrow();
             let status = self.status(asked);
             if told.as_ref() != Some(&status) {

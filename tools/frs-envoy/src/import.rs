@@ -1,10 +1,11 @@
 //! The configuration of envoyproxy/ratelimit, as map.xml and `<rls>`.
 //!
 //! Each limit becomes a biz with a fixed window as long as its unit. The values of entries that the
-//! file leaves open become the key, so that each of them is counted on its own, as there.
+//! file leaves open become the key, so each value is counted on its own, as in
+//! envoyproxy/ratelimit.
 //!
-//! Invariant: what is written passes `frs check`. What has no counterpart is named with its place,
-//! and nothing is left out in silence.
+//! Invariant: the written configuration passes `frs check`. Settings without a counterpart are
+//! named with their places, and nothing is left out silently.
 
 mod read;
 mod write;
@@ -16,75 +17,76 @@ pub use write::{Imported, import};
 
 /// A place in a file: line and column, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// The line.
+pub struct SourcePlace {
+    /// Number of the line.
     pub line: usize,
-    /// The column.
+    /// Number of the column.
     pub column: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourcePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
 }
 
-/// A file that envoyproxy/ratelimit would refuse.
+/// The fault of a file that envoyproxy/ratelimit would refuse.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: found {found}, expected {expected}")]
-pub struct Fault {
-    /// Where.
-    pub place: Place,
-    /// What is there.
+pub struct ImportFault {
+    /// The place of the fault.
+    pub place: SourcePlace,
+    /// What was found there.
     pub found: String,
-    /// What should be there.
+    /// What was expected there.
     pub expected: String,
 }
 
-/// A file.
+/// The content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Root {
+pub struct DomainFile {
     /// The domain.
     pub domain: String,
     /// Its descriptors.
-    pub descriptors: Vec<Node>,
+    pub descriptors: Vec<DescriptorNode>,
 }
 
-/// A descriptor, and what is nested in it.
+/// A descriptor, with the descriptors nested in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
-    /// Where it begins.
-    pub place: Place,
+pub struct DescriptorNode {
+    /// The place where it begins.
+    pub place: SourcePlace,
     /// The name of the entry.
     pub key: String,
-    /// The value of the entry. None: any.
+    /// The value of the entry. `None` for any value.
     pub value: Option<String>,
-    /// What is counted where nothing is nested.
-    pub limit: Option<Limit>,
-    /// Count, and refuse nothing.
+    /// The limit of calls whose entries end here. `None` if they have none.
+    pub limit: Option<ImportedLimit>,
+    /// Whether it counts and refuses nothing.
     pub shadow_mode: bool,
-    /// Count what exceeds the limit, and refuse only what exceeds all such limits of a call.
+    /// Whether it counts uses over the limit, and refuses only those that exceed all such limits of
+    /// a call.
     pub quota_mode: bool,
-    /// All values that match a wildcard are counted together.
+    /// Whether all values that match a wildcard are counted together.
     pub share_threshold: bool,
-    /// Settings without a counterpart, which are set.
-    pub others: Vec<(&'static str, Place)>,
-    /// What the next entry may be.
-    pub descriptors: Vec<Node>,
+    /// The settings in use that have no counterpart.
+    pub others: Vec<(&'static str, SourcePlace)>,
+    /// The descriptors for the next entry.
+    pub descriptors: Vec<DescriptorNode>,
 }
 
 /// `rate_limit`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Limit {
+pub enum ImportedLimit {
     /// Nothing is counted.
     Unlimited,
-    /// So many in a unit.
+    /// A number of uses in a unit of time.
     Limited {
-        /// How many.
+        /// The number of uses.
         requests: u32,
-        /// In this time, as map.xml has it.
+        /// The unit, written as in map.xml.
         interval: &'static str,
-        /// The name that it is given, if any.
+        /// The name of the limit. `None` if it has none.
         name: Option<String>,
     },
 }

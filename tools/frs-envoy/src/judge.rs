@@ -1,8 +1,8 @@
-//! The judge runs calls on the store: those that are ready at the same time in one tick.
+//! The judge runs calls on the store. Calls that are ready at the same time run in one tick.
 //!
-//! Invariant: each call gets one answer, or its client has gone, and then it is not charged any
-//! more. The thread that serves connections waits neither for leases nor for calls that do, since
-//! these leave the attachment to it. In a turn it waits for other processes at most one
+//! Invariant: each call gets one answer. If its client has gone, it is not charged any more. The
+//! thread that serves connections waits neither for leases nor for calls that wait for leases,
+//! because those leave the attachment to it. In a turn it waits for other processes at most one
 //! lock-timeout for itself, and one for the call that has the attachment.
 
 use std::path::Path;
@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, oneshot};
 
 use crate::call::Charge;
-use crate::ready::{ITEMS_TOGETHER, Judged, Ready, fail, judged, would_wait};
+use crate::lease_queue::{LeaseQueue, ParkedItems};
+use crate::ready_call::{CallVerdicts, ITEMS_TOGETHER, ReadyCall, fail, judged, would_wait};
 use crate::status::Status;
-use crate::waiting::{Parked, Waiting};
 use frs::{AttachError, Batch, Client, TriedAnswers};
 use frs_conf::Conf;
 use frs_engine::Role;
@@ -23,10 +23,10 @@ use frs_engine::Role;
 #[derive(Debug)]
 pub struct Judge {
     client: Arc<Client>,
-    waiting: Arc<Waiting>,
-    ready: Mutex<Vec<Ready>>,
+    waiting: Arc<LeaseQueue>,
+    ready: Mutex<Vec<ReadyCall>>,
     wake: Notify,
-    /// The last run found a store to ask.
+    /// Whether the last run found a store to ask.
     is_attached: AtomicBool,
 }
 
@@ -34,11 +34,11 @@ impl Judge {
     /// A judge over a data directory. [`Judge::run`] must run.
     ///
     /// # Errors
-    /// It cannot attach.
+    /// The judge cannot attach.
     pub fn attach(data_dir: &Path) -> Result<Judge, AttachError> {
         let client = Arc::new(Client::attach_as(data_dir, Role::Envoy)?);
         Ok(Judge {
-            waiting: Arc::new(Waiting::new(Arc::clone(&client))),
+            waiting: Arc::new(LeaseQueue::new(Arc::clone(&client))),
             client,
             ready: Mutex::default(),
             wake: Notify::new(),
@@ -46,19 +46,19 @@ impl Judge {
         })
     }
 
-    /// Has charges judged. Dropped before, it charges nothing that is not charged yet.
-    pub async fn judge(&self, charges: Vec<Charge>, atomic: bool) -> Judged {
+    /// Judges charges. If the future is dropped, items that are not charged yet stay uncharged.
+    pub async fn judge(&self, charges: Vec<Charge>, atomic: bool) -> CallVerdicts {
         if charges.is_empty() {
             return Ok(Vec::new());
         }
         let (answer, judged) = oneshot::channel();
-        self.ready().push(Ready { charges, atomic, answer });
+        self.ready().push(ReadyCall { charges, atomic, answer });
         self.wake.notify_one();
         let gone = |_| Err(Status::from(frs::Error::from(frs::ItemError::Store)));
         judged.await.unwrap_or_else(gone)
     }
 
-    /// Takes the configuration in force: its generation, and itself.
+    /// Takes the configuration in force. Returns its generation and itself.
     ///
     /// # Errors
     /// There is no store to attach to.
@@ -66,7 +66,7 @@ impl Judge {
         self.client.in_force()
     }
 
-    /// The generation in force, whether it is taken or not.
+    /// The generation in force, taken or not.
     ///
     /// # Errors
     /// There is no store to attach to.
@@ -74,7 +74,7 @@ impl Judge {
         self.noted(self.client.published())
     }
 
-    /// Takes the configuration in force; its generation.
+    /// Takes the configuration in force. Returns its generation.
     ///
     /// # Errors
     /// There is no store to attach to.
@@ -83,12 +83,12 @@ impl Judge {
     }
 
     /// Whether calls can be judged.
-    pub fn is_well(&self) -> bool {
+    pub fn can_judge(&self) -> bool {
         self.is_attached.load(Ordering::Relaxed) || self.published().is_ok()
     }
 
-    /// Judges what is ready, for ever. It is woken after the calls that are ready, so it finds all
-    /// of them.
+    /// Judges ready calls, for ever. The runtime runs it after the tasks that are ready already, so
+    /// it finds the calls of all these tasks.
     pub async fn run(&self) {
         loop {
             self.wake.notified().await;
@@ -98,7 +98,7 @@ impl Judge {
         }
     }
 
-    fn ready(&self) -> MutexGuard<'_, Vec<Ready>> {
+    fn ready(&self) -> MutexGuard<'_, Vec<ReadyCall>> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,16 +107,17 @@ impl Judge {
         result
     }
 
-    fn judge_all(&self, ready: Vec<Ready>) {
+    fn judge_all(&self, ready: Vec<ReadyCall>) {
         let alone = self.judge_groups(grouped(ready));
-        // There may be fewer max-items than a batch has.
+        // max-items may be less than a batch has.
         if !alone.is_empty() {
             self.judge_groups(alone.into_iter().map(|call| vec![call]).collect());
         }
     }
 
-    /// Judges each group as a batch, all in one tick. Returns the calls that are too many together.
-    fn judge_groups(&self, groups: Vec<Vec<Ready>>) -> Vec<Ready> {
+    /// Judges each group as a batch, all in one tick. Returns the calls that have too many items
+    /// together.
+    fn judge_groups(&self, groups: Vec<Vec<ReadyCall>>) -> Vec<ReadyCall> {
         if groups.is_empty() {
             return Vec::new();
         }
@@ -143,30 +144,31 @@ impl Judge {
         alone
     }
 
-    /// Answers calls that ran together, or has them wait for the leases that their items lack.
-    fn finish(&self, calls: Vec<Ready>, tried: Result<TriedAnswers, frs::Error>) {
+    /// Answers calls that ran together, or lets them wait for the leases that their items need.
+    fn finish(&self, calls: Vec<ReadyCall>, tried: Result<TriedAnswers, frs::Error>) {
         match tried {
             Ok(tried) => {
                 let mut items = tried.items.into_iter();
                 for call in calls {
                     let tried: Vec<_> = items.by_ref().take(call.charges.len()).collect();
                     if tried.iter().any(would_wait) {
-                        self.waiting.push(call, Parked::Rest(tried));
+                        self.waiting.push(call, ParkedItems::Rest(tried));
                     } else {
                         call.answer(judged(tried));
                     }
                 }
             }
             Err(frs::Error::WouldWait) => {
-                calls.into_iter().for_each(|call| self.waiting.push(call, Parked::Whole));
+                calls.into_iter().for_each(|call| self.waiting.push(call, ParkedItems::Whole));
             }
             Err(error) => fail(calls, error),
         }
     }
 }
 
-/// Calls by the batches that they run in: one that charges all or none alone, the others together.
-fn grouped(ready: Vec<Ready>) -> Vec<Vec<Ready>> {
+/// The calls by batches: a call that charges all or none has its own batch, the others share
+/// batches.
+fn grouped(ready: Vec<ReadyCall>) -> Vec<Vec<ReadyCall>> {
     let (mut groups, mut together, mut items) = (Vec::new(), Vec::new(), 0);
     for call in ready {
         if call.atomic {

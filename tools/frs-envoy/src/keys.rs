@@ -1,8 +1,8 @@
-//! Keys that fit: what the values of a descriptor make, as a key of its business.
+//! Turns the values of a descriptor into a key that fits its business.
 //!
-//! Invariant: every value makes a key, so a client cannot leave its limit by a value that is none.
-//! Keys that fit are as they are. Of the others those of text differ as their values do; those that
-//! are no number or no address are one key together.
+//! Invariant: every value makes a key, so a client cannot escape its limit by a value that does not
+//! fit. Keys that fit stay unchanged. Text keys that do not fit differ if their values differ. All
+//! values that are not a number, or not an address, make one key.
 
 use std::fmt::Write as _;
 
@@ -10,27 +10,27 @@ use frs_conf::KeyType;
 use frs_conf::key;
 use ring::digest::{SHA256, digest};
 
-/// What an empty value is.
+/// The key for an empty value.
 const EMPTY: &str = "~empty";
-/// What stands between the beginning of a value and the digest of all of it.
+/// The text between the beginning of a value and the digest of the whole value.
 const DIGEST: &str = "~sha256:";
-/// Bytes that are kept of the beginning, at most: lists go by it.
+/// The most bytes that are kept of the beginning. Lists match it.
 const KEPT_BYTES: usize = 512;
-/// What is no number.
+/// The key for values that are not a number.
 const NO_INTEGER: &str = "18446744073709551615";
-/// What is no address: one that nothing has (RFC 6666).
+/// The key for values that are not an address: an address that nothing has (RFC 6666).
 const NO_ADDRESS: &str = "100::";
 
-/// A key, and whether it is as the values made it.
+/// A key, and whether the values made it without a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fitted {
+pub struct FittedKey {
     /// The key.
     pub key: String,
-    /// Whether it fitted.
+    /// Whether the key fitted.
     pub is_whole: bool,
 }
 
-/// Appends a value to a key, with these bytes as `%XX`.
+/// Appends a value to a key. Writes the escaped bytes as `%XX`.
 pub fn push_value(key: &mut Vec<u8>, value: &[u8], escaped: &[u8]) {
     if escaped.is_empty() {
         return key.extend_from_slice(value);
@@ -46,12 +46,12 @@ pub fn push_value(key: &mut Vec<u8>, value: &[u8], escaped: &[u8]) {
     }
 }
 
-/// A key for a business with keys of this type.
-pub fn fitted(text: Vec<u8>, key_type: KeyType) -> Fitted {
+/// A key that fits a business with keys of this type.
+pub fn fitted(text: Vec<u8>, key_type: KeyType) -> FittedKey {
     let text = match key::check(key_type, &text) {
         Ok(()) => match String::from_utf8(text) {
-            Ok(key) => return Fitted { key, is_whole: true },
-            // A check of text finds that before.
+            Ok(key) => return FittedKey { key, is_whole: true },
+            // Never: the check accepts only UTF-8.
             Err(error) => error.into_bytes(),
         },
         Err(_) => text,
@@ -62,10 +62,10 @@ pub fn fitted(text: Vec<u8>, key_type: KeyType) -> Fitted {
         KeyType::String | KeyType::Digest if text.is_empty() => EMPTY.to_owned(),
         KeyType::String | KeyType::Digest => digested(&text),
     };
-    Fitted { key, is_whole: false }
+    FittedKey { key, is_whole: false }
 }
 
-/// The beginning of a text, without what no key holds, and the digest of all of it.
+/// The beginning of a text, without characters that no key holds, and the digest of the whole text.
 fn digested(text: &[u8]) -> String {
     let mut key = String::with_capacity(KEPT_BYTES + DIGEST.len() + 64);
     for c in String::from_utf8_lossy(text).chars() {
@@ -76,7 +76,7 @@ fn digested(text: &[u8]) -> String {
     }
     key.push_str(DIGEST);
     for byte in digest(&SHA256, text).as_ref() {
-        // A string takes all that is written.
+        // Writing to a string does not fail.
         let _ = write!(key, "{byte:02x}");
     }
     key
@@ -89,7 +89,7 @@ mod tests {
     const IP: KeyType = KeyType::Ip { ipv6_prefix: 64 };
 
     fn key(text: impl AsRef<[u8]>, key_type: KeyType) -> (String, bool) {
-        let Fitted { key, is_whole } = fitted(text.as_ref().to_vec(), key_type);
+        let FittedKey { key, is_whole } = fitted(text.as_ref().to_vec(), key_type);
         assert_eq!(key::check(key_type, key.as_bytes()), Ok(()), "{key}");
         assert_eq!(fitted(key.clone().into_bytes(), key_type).key, key, "it fits");
         (key, is_whole)
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn text_that_does_not_fit_is_told_apart_by_its_digest() {
         assert_eq!(key("", KeyType::String), ("~empty".to_owned(), false));
-        // FIPS 180-4's example.
+        // The example of FIPS 180-4.
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert!(digested(b"abc").ends_with(abc));
         let long = "é".repeat(513);

@@ -1,23 +1,24 @@
 //! Envoy's rate limit service (gRPC, v3) on the limits of a frs server.
 //!
-//! frs starts the program `frs-envoy` where srv.xml has `<rls>`, and hands it a listener. It
-//! attaches to the store as programs do, and answers Envoy from there.
+//! frs starts the program `frs-envoy` if srv.xml has `<rls>`, and hands it a listener. The program
+//! attaches to the store as other programs do, and answers Envoy from there.
 //!
 //! | file | what it does |
 //! | --- | --- |
-//! | [`serve`] | the process: what it inherits, what the master tells it |
+//! | [`serve`] | the process: inherited descriptors, messages of the master |
 //! | [`connections`], [`places`], [`wire`] | connections, their bounds, their sockets |
 //! | [`service`], [`health`] | calls |
 //! | [`grpc`], [`status`], [`messages`] | the protocol |
-//! | [`domains`], [`matching`] | which descriptor of srv.xml a call's descriptor is charged to |
-//! | [`call`] | a request to items, verdicts to a response |
-//! | [`keys`] | values to keys that their businesses take |
+//! | [`domains`], [`matching`] | the descriptor of srv.xml that a call's descriptor is charged to |
+//! | [`call`] | from a request to items, from verdicts to a response |
+//! | [`keys`] | from values to keys that fit their businesses |
 //! | [`judge`], [`ready`] | the store, and calls that ask it |
-//! | [`waiting`] | calls that wait for the cluster |
+//! | [`lease_queue`] | calls that wait for the cluster |
 //! | [`follow`] | the domains after a reload |
-//! | [`import`] | envoyproxy/ratelimit's configuration, as frs's |
+//! | [`import`] | envoyproxy/ratelimit's configuration as one of frs |
 
 pub mod call;
+pub mod connection_places;
 pub mod connections;
 pub mod domains;
 pub mod follow;
@@ -26,13 +27,12 @@ pub mod health;
 pub mod import;
 pub mod judge;
 pub mod keys;
+pub mod lease_queue;
 pub mod listener;
 pub mod matching;
 pub mod messages;
-pub mod places;
-pub mod ready;
+pub mod ready_call;
 pub mod serve;
 pub mod service;
 pub mod status;
-pub mod waiting;
-pub mod wire;
+pub mod timed_stream;

@@ -1,6 +1,6 @@
-//! The listener that frs hands down: TCP or a unix socket.
+//! The listener that frs hands down: a TCP or a unix socket.
 //!
-//! Invariant: an accepted TCP connection finds out within minutes that its peer is gone.
+//! Invariant: an accepted TCP connection notices within minutes that its peer is gone.
 
 use std::io;
 use std::net::IpAddr;
@@ -13,37 +13,37 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-/// A connection without traffic is asked after this, and then as often.
+/// A connection without traffic is probed after this time, and then at this interval.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// Where Envoy calls.
+/// The listener that Envoy connects to.
 #[derive(Debug)]
 pub enum Listener {
-    /// An address.
+    /// A TCP listener.
     Tcp(TcpListener),
-    /// A path.
+    /// A unix socket.
     Unix(UnixListener),
 }
 
-/// A connection, and the address of its peer if it has one.
+/// A connection, and the address of its peer.
 #[derive(Debug)]
-pub struct Accepted {
+pub struct AcceptedConnection {
     /// The connection.
-    pub stream: Stream,
-    /// The peer.
+    pub stream: ConnectionStream,
+    /// The address of the peer. `None` for a unix socket.
     pub peer: Option<IpAddr>,
 }
 
 /// A connection.
 #[derive(Debug)]
 #[expect(missing_docs)]
-pub enum Stream {
+pub enum ConnectionStream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl Listener {
-    /// The listener for this runtime.
+    /// Registers the listener with this runtime.
     ///
     /// # Errors
     /// The descriptor is not a listener.
@@ -61,7 +61,7 @@ impl Listener {
     }
 
     /// The next connection.
-    pub async fn accept(&self) -> io::Result<Accepted> {
+    pub async fn accept(&self) -> io::Result<AcceptedConnection> {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
@@ -69,38 +69,38 @@ impl Listener {
                 let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
                 SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
                 let peer = Some(peer.ip().to_canonical());
-                Ok(Accepted { stream: Stream::Tcp(stream), peer })
+                Ok(AcceptedConnection { stream: ConnectionStream::Tcp(stream), peer })
             }
             Listener::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
-                Ok(Accepted { stream: Stream::Unix(stream), peer: None })
+                Ok(AcceptedConnection { stream: ConnectionStream::Unix(stream), peer: None })
             }
         }
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for ConnectionStream {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_read(context, into),
-            Stream::Unix(stream) => Pin::new(stream).poll_read(context, into),
+            ConnectionStream::Tcp(stream) => Pin::new(stream).poll_read(context, into),
+            ConnectionStream::Unix(stream) => Pin::new(stream).poll_read(context, into),
         }
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for ConnectionStream {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
-            Stream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+            ConnectionStream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
+            ConnectionStream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
 
@@ -110,8 +110,8 @@ impl AsyncWrite for Stream {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
-            Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
+            ConnectionStream::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
+            ConnectionStream::Unix(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
         }
     }
 
@@ -121,15 +121,15 @@ impl AsyncWrite for Stream {
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_flush(context),
-            Stream::Unix(stream) => Pin::new(stream).poll_flush(context),
+            ConnectionStream::Tcp(stream) => Pin::new(stream).poll_flush(context),
+            ConnectionStream::Unix(stream) => Pin::new(stream).poll_flush(context),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
-            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+            ConnectionStream::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
+            ConnectionStream::Unix(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
 }

@@ -58,14 +58,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints what has no counterpart on standard error.
+/// Imports files of envoyproxy/ratelimit. Prints settings without a counterpart on standard error.
 fn import(files: &[PathBuf], into: Option<&Path>) -> Result<(), String> {
     let mut roots = Vec::new();
     for file in files {
         let name = file.display();
         let text = std::fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))?;
         let root = import::read(&text).map_err(|fault| format!("{name}:{fault}"))?;
-        if roots.iter().any(|(_, known): &(_, import::Root)| known.domain == root.domain) {
+        if roots.iter().any(|(_, known): &(_, import::DomainFile)| known.domain == root.domain) {
             return Err(format!(
                 "{name}: found the domain {:?} again, expected it once",
                 root.domain
@@ -78,7 +78,7 @@ fn import(files: &[PathBuf], into: Option<&Path>) -> Result<(), String> {
             eprintln!("{}:{place}: {note}", file.display());
         }
     }
-    let roots: Vec<import::Root> = roots.into_iter().map(|(_, root)| root).collect();
+    let roots: Vec<import::DomainFile> = roots.into_iter().map(|(_, root)| root).collect();
     let Imported { map, rls, .. } = import::import(&roots);
     let Some(dir) = into else {
         print!("<!-- map.xml -->\n{map}\n<!-- in srv.xml -->\n{rls}");

@@ -1,8 +1,8 @@
-//! Which descriptor of the configuration a call's descriptor is charged to: the most specific one.
+//! Chooses the descriptor of srv.xml that a call's descriptor is charged to: the most specific one.
 //!
-//! Names must be the same, in the same order and number. Among those that match, an exact value
-//! beats a prefix, a longer prefix a shorter one, and a prefix the bare name; the leftmost
-//! difference decides.
+//! The names must be the same, in the same order and number. Among descriptors that match, an exact
+//! value beats a prefix, a longer prefix beats a shorter one, and a prefix beats the bare name. The
+//! leftmost difference decides.
 //!
 //! Invariant: the result does not depend on the order of the descriptors in srv.xml.
 
@@ -14,25 +14,25 @@ use frs_conf::{Domain, ValuePattern};
 /// The descriptors of a domain, by their entries.
 #[derive(Debug, Default)]
 pub struct Matcher {
-    root: Node,
+    root: PatternNode,
 }
 
-/// Entries that descriptors have in common up to here.
+/// The entries that descriptors have in common up to this node.
 #[derive(Debug, Default)]
-struct Node {
+struct PatternNode {
     /// The number of the descriptor that ends here.
     descriptor: Option<usize>,
-    /// What follows, by the name of the next entry.
+    /// The next entries, by name.
     names: HashMap<String, Values>,
 }
 
-/// What follows a name, by the value.
+/// The nodes after a name, by the value.
 #[derive(Debug, Default)]
 struct Values {
-    exact: HashMap<Vec<u8>, Node>,
-    /// The longest first.
-    prefixes: Vec<(String, Node)>,
-    any: Option<Box<Node>>,
+    exact: HashMap<Vec<u8>, PatternNode>,
+    /// The longest prefix first.
+    prefixes: Vec<(String, PatternNode)>,
+    any: Option<Box<PatternNode>>,
 }
 
 impl Matcher {
@@ -56,7 +56,7 @@ impl Matcher {
     }
 }
 
-impl Node {
+impl PatternNode {
     fn find(&self, entries: &[Entry]) -> Option<usize> {
         let [entry, rest @ ..] = entries else { return self.descriptor };
         let values = self.names.get(&entry.key)?;
@@ -70,17 +70,17 @@ impl Node {
 }
 
 impl Values {
-    /// The node of this pattern, made if it is not there.
-    fn node(&mut self, pattern: &ValuePattern) -> &mut Node {
+    /// The node of this pattern. It is created if there is none.
+    fn node(&mut self, pattern: &ValuePattern) -> &mut PatternNode {
         match pattern {
             ValuePattern::Exact(value) => self.exact.entry(value.clone().into_bytes()).or_default(),
             ValuePattern::Any => self.any.get_or_insert_default(),
             ValuePattern::Prefix(prefix) => {
-                let is_longer = |known: &(String, Node)| known.0.len() > prefix.len();
+                let is_longer = |known: &(String, PatternNode)| known.0.len() > prefix.len();
                 let first = self.prefixes.partition_point(is_longer);
                 let found = self.prefixes.iter().position(|(known, _)| known == prefix);
                 let at = found.unwrap_or_else(|| {
-                    self.prefixes.insert(first, (prefix.clone(), Node::default()));
+                    self.prefixes.insert(first, (prefix.clone(), PatternNode::default()));
                     first
                 });
                 &mut self.prefixes[at].1

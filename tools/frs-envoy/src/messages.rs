@@ -1,7 +1,8 @@
 //! The messages of `envoy.service.ratelimit.v3` and `grpc.health.v1`, as far as they are read and
 //! written.
 //!
-//! Invariant: the numbers are those of Envoy's API. Fields that are not here are skipped when read.
+//! Invariant: the numbers are those of Envoy's API. Other fields are skipped when a message is
+//! read.
 
 /// `envoy.service.ratelimit.v3.RateLimitRequest`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -9,10 +10,10 @@ pub struct RateLimitRequest {
     /// The domain.
     #[prost(string, tag = "1")]
     pub domain: String,
-    /// What is limited.
+    /// The descriptors to limit.
     #[prost(message, repeated, tag = "2")]
     pub descriptors: Vec<RateLimitDescriptor>,
-    /// Hits of each descriptor that says none itself. 0: one.
+    /// Hits of each descriptor without hits of its own. 0 means 1.
     #[prost(uint32, tag = "3")]
     pub hits_addend: u32,
 }
@@ -23,13 +24,13 @@ pub struct RateLimitDescriptor {
     /// Names and values, in order.
     #[prost(message, repeated, tag = "1")]
     pub entries: Vec<Entry>,
-    /// A limit that Envoy brings along. Only whether it is there is read.
+    /// A limit that Envoy sends. frs only notes whether there is one.
     #[prost(message, optional, tag = "2")]
     pub limit: Option<LimitOverride>,
-    /// Hits of this descriptor. Unlike those of the request, 0 is 0.
+    /// Hits of this descriptor. Unlike in the request, 0 means 0.
     #[prost(message, optional, tag = "3")]
     pub hits_addend: Option<UInt64Value>,
-    /// The hits are given back.
+    /// Whether the hits are given back.
     #[prost(bool, tag = "4")]
     pub is_negative_hits: bool,
 }
@@ -40,7 +41,7 @@ pub struct Entry {
     /// The name.
     #[prost(string, tag = "1")]
     pub key: String,
-    /// The value. It is text, but Envoy passes on what a client has sent.
+    /// The value. It is text in the API, but Envoy passes on whatever a client has sent.
     #[prost(bytes = "vec", tag = "2")]
     pub value: Vec<u8>,
 }
@@ -60,10 +61,10 @@ pub struct UInt64Value {
 /// `envoy.service.ratelimit.v3.RateLimitResponse`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct RateLimitResponse {
-    /// `OVER_LIMIT` if a descriptor is.
+    /// `OVER_LIMIT` if any descriptor is over its limit.
     #[prost(enumeration = "Code", tag = "1")]
     pub overall_code: i32,
-    /// One for each descriptor, in order.
+    /// One status for each descriptor, in order.
     #[prost(message, repeated, tag = "2")]
     pub statuses: Vec<DescriptorStatus>,
     /// Header fields for the client.
@@ -90,10 +91,10 @@ pub struct DescriptorStatus {
     /// The deciding limit, if there is one.
     #[prost(message, optional, tag = "2")]
     pub current_limit: Option<RateLimit>,
-    /// What is left of it.
+    /// The uses that are left of it.
     #[prost(uint32, tag = "3")]
     pub limit_remaining: u32,
-    /// When it is fresh.
+    /// The time until it is fresh.
     #[prost(message, optional, tag = "4")]
     pub duration_until_reset: Option<Duration>,
 }
@@ -104,7 +105,7 @@ pub struct RateLimit {
     /// Uses in a unit.
     #[prost(uint32, tag = "1")]
     pub requests_per_unit: u32,
-    /// The unit, if the limit's interval is one.
+    /// The unit. `UNKNOWN` if no unit is as long as the limit's interval.
     #[prost(enumeration = "Unit", tag = "2")]
     pub unit: i32,
     /// The name of the biz.
@@ -133,7 +134,7 @@ pub struct Duration {
     /// Whole seconds.
     #[prost(int64, tag = "1")]
     pub seconds: i64,
-    /// The rest.
+    /// The rest, in nanoseconds.
     #[prost(int32, tag = "2")]
     pub nanos: i32,
 }
@@ -152,7 +153,7 @@ pub struct HeaderValue {
 /// `grpc.health.v1.HealthCheckRequest`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct HealthCheckRequest {
-    /// The service. Empty: all of them.
+    /// The service. Empty for all services.
     #[prost(string, tag = "1")]
     pub service: String,
 }

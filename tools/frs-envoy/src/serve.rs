@@ -1,7 +1,7 @@
-//! frs-envoy as a process of a server: what it inherits, what the master tells it, its end.
+//! frs-envoy as a process of a server: inherited descriptors, messages of the master, and its end.
 //!
-//! Invariant: it ends when the master asks it to, or is gone. An error ends the process, and the
-//! master replaces it.
+//! Invariant: the process ends when the master asks it to, or is gone. An error ends the process,
+//! and the master replaces it.
 
 use std::io;
 use std::path::Path;
@@ -14,55 +14,56 @@ use tokio::sync::{Notify, mpsc};
 use crate::domains::Domains;
 use crate::follow::follow;
 use crate::judge::Judge;
+use crate::lease_queue;
 use crate::listener::Listener;
 use crate::service::Service;
-use crate::waiting;
 use frs::AttachError;
 use frs_base::sys::process::{Channel, PollFd, PollFlags, Signal, Signals, poll};
-use frs_server::process::envoy::{Ties, start_log};
+use frs_server::process::envoy::{InheritedDescriptors, start_log};
 use frs_server::process::log;
 use frs_server::process::message::{Received, ToChild, receive, send_ready};
 use std::os::fd::AsFd;
 
-/// Threads that wait for the cluster, and the one that reads a new configuration.
-const BLOCKING_THREADS: usize = waiting::THREADS + 1;
-/// Time limit for calls that have been read, after SIGTERM.
+/// Threads that wait for the cluster, and one that reads a new configuration.
+const BLOCKING_THREADS: usize = lease_queue::THREADS + 1;
+/// Time limit after SIGTERM for calls that were already read.
 const FINISH: Duration = Duration::from_secs(4);
-/// Time limit for clients to go, when other processes serve in place of this one.
+/// Time limit for clients to go while other processes serve in place of this one.
 const DRAIN: Duration = Duration::from_secs(60);
 
-/// Why it does not serve.
+/// The process cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// It was started by hand.
+    /// The process was started by hand.
     #[error(
         "frs-envoy serve is what frs starts when srv.xml has <rls>: start frs. By hand, use \
          frs-envoy import"
     )]
     ByHand,
-    /// It cannot attach to the store.
+    /// The process cannot attach to the store.
     #[error(transparent)]
     Attach(#[from] AttachError),
-    /// The kernel refuses something.
+    /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// What the master asks.
+/// A request of the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Request {
+enum MasterRequest {
     /// Take the configuration in force.
     Take,
-    /// End, after so long at the latest.
+    /// End, within this time.
     End(Duration),
 }
 
-/// Serves until asked to end. Call it before anything else in the process.
+/// Serves until asked to end. Must be called before anything else in the process.
 ///
 /// # Errors
-/// The master replaces this process with another.
+/// The process cannot serve. The master then replaces it.
 pub fn serve(data_dir: &Path) -> Result<(), ServeError> {
-    let Ties { channel, listener } = Ties::take()?.ok_or(ServeError::ByHand)?;
+    let InheritedDescriptors { channel, listener } =
+        InheritedDescriptors::take()?.ok_or(ServeError::ByHand)?;
     let ignored = [Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
     let signals = Signals::take(&[Signal::SIGTERM, Signal::SIGQUIT], &ignored)?;
     let judge = Judge::attach(data_dir)?;
@@ -79,31 +80,31 @@ pub fn serve(data_dir: &Path) -> Result<(), ServeError> {
         let listener = Listener::new(listener)?;
         let judging = Arc::clone(&service);
         let judging = tokio::spawn(async move { judging.judge().run().await });
-        let told = Arc::new(Notify::new());
-        tokio::spawn(follow(Arc::clone(&service), data_dir.into(), Arc::clone(&told)));
+        let reload_notice = Arc::new(Notify::new());
+        tokio::spawn(follow(Arc::clone(&service), data_dir.into(), Arc::clone(&reload_notice)));
         let serving = Arc::clone(&service);
         let serving = tokio::spawn(async move { serving.serve(listener).await });
         send_ready(&channel)?;
         std::thread::Builder::new()
             .name("master".into())
             .spawn(move || listen_to_master(&channel, &signals, &requests))?;
-        // Where one of them has panicked, a new process serves better than the rest of this one.
+        // If one of them panics, a new process serves better than the rest of this one.
         tokio::select! {
-            () = obey(&service, &told, inbox, serving) => {}
+            () = obey(&service, &reload_notice, inbox, serving) => {}
             _ = judging => tracing::error!("nothing judges any more: this process ends"),
         }
         Ok::<_, io::Error>(())
     });
-    // Threads may wait for leases.
+    // Threads may still wait for leases.
     runtime.shutdown_background();
     Ok(served?)
 }
 
-/// Passes on what the master says, until it says that this is the end.
+/// Passes on the messages of the master, until one says that this is the end.
 fn listen_to_master(
     channel: &Channel,
     signals: &Signals,
-    requests: &mpsc::UnboundedSender<Request>,
+    requests: &mpsc::UnboundedSender<MasterRequest>,
 ) {
     loop {
         let mut fds = [
@@ -111,27 +112,27 @@ fn listen_to_master(
             PollFd::new(channel.as_fd(), PollFlags::POLLIN),
         ];
         if poll(&mut fds, None).is_err() {
-            let _ = requests.send(Request::End(FINISH));
+            let _ = requests.send(MasterRequest::End(FINISH));
             return;
         }
         while let Ok(Some(signal)) = signals.next() {
             let bound = if signal == Signal::SIGTERM { FINISH } else { DRAIN };
-            let _ = requests.send(Request::End(bound));
+            let _ = requests.send(MasterRequest::End(bound));
         }
         loop {
             match receive(channel) {
                 Ok(Received::Message(ToChild::Generation, _)) => {
-                    let _ = requests.send(Request::Take);
+                    let _ = requests.send(MasterRequest::Take);
                 }
                 Ok(Received::Message(ToChild::Leave, _)) => {
-                    let _ = requests.send(Request::End(DRAIN));
+                    let _ = requests.send(MasterRequest::End(DRAIN));
                 }
                 Ok(Received::Message(ToChild::ReopenLog, _)) => log::reopen(),
                 Ok(Received::Message(..)) => {}
                 Ok(Received::Nothing) => break,
                 Ok(Received::MasterGone) | Err(_) => {
                     tracing::warn!("the master has ended: frs-envoy ends");
-                    let _ = requests.send(Request::End(FINISH));
+                    let _ = requests.send(MasterRequest::End(FINISH));
                     return;
                 }
             }
@@ -141,8 +142,8 @@ fn listen_to_master(
 
 async fn obey(
     service: &Arc<Service>,
-    told: &Notify,
-    mut requests: mpsc::UnboundedReceiver<Request>,
+    reload_notice: &Notify,
+    mut requests: mpsc::UnboundedReceiver<MasterRequest>,
     mut serving: tokio::task::JoinHandle<()>,
 ) {
     let mut bound = Duration::MAX;
@@ -152,15 +153,15 @@ async fn obey(
     loop {
         tokio::select! {
             request = requests.recv(), if is_open => match request {
-                Some(Request::Take) => told.notify_one(),
-                Some(Request::End(within)) => {
+                Some(MasterRequest::Take) => reload_notice.notify_one(),
+                Some(MasterRequest::End(within)) => {
                     service.end();
                     if within < bound {
                         bound = within;
                         end.set(tokio::time::sleep(bound));
                     }
                 }
-                // The thread that listens to the master has ended: after the end, or by a panic.
+                // The thread that listens to the master has ended, after the end or by a panic.
                 None => {
                     is_open = false;
                     service.end();

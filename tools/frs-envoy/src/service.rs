@@ -1,6 +1,6 @@
 //! The service: answers the calls of connections.
 //!
-//! Invariant: a call is answered by the domains that were in force when its message was complete.
+//! Invariant: a call is answered by the domains that are in force when its message is complete.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,8 @@ use http::Request;
 use http::request::Parts;
 
 use crate::call::Call;
-use crate::connections::{self, Answers};
+use crate::connection_places::{CallPlace, ConnectionBounds};
+use crate::connections::{self, CallHandler};
 use crate::domains::Domains;
 use crate::grpc::{self, Respond};
 use crate::health::Health;
@@ -21,35 +22,34 @@ use crate::listener::Listener;
 use crate::messages::{
     HealthCheckRequest, HealthCheckResponse, RateLimitRequest, RateLimitResponse,
 };
-use crate::places::{Bounds, CallPlace};
 use crate::status::{Status, StatusCode};
 use frs_base::clock;
 use frs_server::process::log::LogThrottle;
 
-/// How often the store is looked at for those who watch the health.
+/// The pause between two looks at the store for those who watch the health.
 const LOOK: Duration = Duration::from_secs(1);
-/// At most one line in this time about limits that are ignored, and about keys that do not fit.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+/// The least time between two log lines about the same complaint.
+const LOG_EVERY: Duration = Duration::from_secs(60);
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 const WATCH: &str = "/grpc.health.v1.Health/Watch";
 
-/// What all connections share.
+/// The state that all connections share.
 #[derive(Debug)]
 pub struct Service {
     judge: Judge,
     domains: RwLock<Arc<Domains>>,
     health: Health,
-    /// Descriptors that brought a limit along.
+    /// Descriptors with a limit sent by Envoy.
     overrides: Complaint,
-    /// Keys that their businesses do not take as they are.
+    /// Keys that did not fit their business.
     unfit_keys: Complaint,
-    /// Charges that were refused and had to be counted.
+    /// Refused charges that should have been counted.
     uncounted: Complaint,
 }
 
-/// A number of which the log tells now and then.
+/// A number that the log reports now and then.
 #[derive(Debug)]
 struct Complaint {
     count: AtomicU64,
@@ -57,7 +57,7 @@ struct Complaint {
 }
 
 impl Service {
-    /// A service by these domains.
+    /// A service with these domains.
     pub fn new(judge: Judge, domains: Domains) -> Service {
         Service {
             judge,
@@ -69,7 +69,7 @@ impl Service {
         }
     }
 
-    /// What judges.
+    /// The judge of the calls.
     pub fn judge(&self) -> &Judge {
         &self.judge
     }
@@ -91,7 +91,7 @@ impl Service {
 
     /// Accepts connections until asked to end. Returns when the last one has gone.
     pub async fn serve(self: &Arc<Service>, listener: Listener) {
-        let (bounds, ending) = (Bounds::default(), self.health.ending());
+        let (bounds, ending) = (ConnectionBounds::default(), self.health.ending());
         let served = connections::serve(listener, bounds, Arc::clone(self), ending);
         tokio::select! {
             () = served => {}
@@ -99,7 +99,7 @@ impl Service {
         }
     }
 
-    /// Looks for ever whether the store is there, for those who watch.
+    /// Looks for ever whether there is a store, for those who watch the health.
     async fn look_at_store(&self) {
         loop {
             tokio::time::sleep(LOOK).await;
@@ -114,7 +114,7 @@ impl Service {
         body: &mut RecvStream,
         place: &mut CallPlace,
     ) -> Result<RateLimitResponse, Status> {
-        // A request is much larger than its message. It does not wait with the call.
+        // A request is much larger than its message, so it is dropped before the call waits.
         let mut call = {
             let request: RateLimitRequest = grpc::read(body, place).await?;
             Call::new(&request, &self.domains())?
@@ -143,7 +143,7 @@ impl Service {
         place: &mut CallPlace,
     ) -> Result<HealthCheckResponse, Status> {
         let asked: HealthCheckRequest = grpc::read(body, place).await?;
-        self.health.set_attached(self.judge.is_well());
+        self.health.set_attached(self.judge.can_judge());
         self.health.check(&asked)
     }
 
@@ -155,7 +155,7 @@ impl Service {
     ) -> Result<(), h2::Error> {
         match grpc::read(body, place).await {
             Ok(asked) => {
-                self.health.set_attached(self.judge.is_well());
+                self.health.set_attached(self.judge.can_judge());
                 self.health.watch(&asked, respond, place).await
             }
             Err(status) => grpc::refuse(respond, &status),
@@ -165,10 +165,10 @@ impl Service {
 
 impl Complaint {
     fn new() -> Complaint {
-        Complaint { count: AtomicU64::new(0), due: Mutex::new(LogThrottle::new(TELL_EVERY)) }
+        Complaint { count: AtomicU64::new(0), due: Mutex::new(LogThrottle::new(LOG_EVERY)) }
     }
 
-    /// Counts more of them. Returns the number if it is to be told.
+    /// Adds to the number. Returns the sum if the log is due to report it.
     #[inline]
     fn add(&self, more: usize) -> Option<u64> {
         if more == 0 { None } else { self.count(more as u64) }
@@ -182,7 +182,7 @@ impl Complaint {
     }
 }
 
-impl Answers for Service {
+impl CallHandler for Service {
     fn allows(&self, peer: IpAddr) -> bool {
         self.domains().allow.iter().any(|network| network.contains(peer))
     }
@@ -196,7 +196,7 @@ impl Answers for Service {
         let (respond, place) = (&mut respond, &mut place);
         let (head, mut body) = request.into_parts();
         let route = route(&head);
-        // It may be large, and the message may be long in coming.
+        // The head may be large, and the message may take long to arrive.
         drop(head);
         let body = &mut body;
         let answered = match route {
@@ -205,7 +205,7 @@ impl Answers for Service {
                 let limited = tokio::select! {
                     biased;
                     limited = self.limit(body, place) => limited,
-                    // Nobody waits for the answer: what is not charged yet is not charged.
+                    // Nobody waits for the answer. Items that are not charged yet stay uncharged.
                     _ = std::future::poll_fn(|context| respond.poll_reset(context)) => return,
                 };
                 match limited {
@@ -226,7 +226,7 @@ impl Answers for Service {
     }
 }
 
-/// What a call asks for.
+/// The method that a call asks for.
 enum Method {
     Limit,
     Check,
@@ -234,7 +234,7 @@ enum Method {
     Unknown(Status),
 }
 
-/// The method of a call, or why it is no call of gRPC.
+/// The method of a call. An HTTP status if it is not a call of gRPC.
 fn route(head: &Parts) -> Result<Method, http::StatusCode> {
     let kind = head.headers.get(http::header::CONTENT_TYPE).map(|kind| kind.as_bytes());
     if head.method != http::Method::POST {

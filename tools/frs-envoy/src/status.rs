@@ -17,23 +17,23 @@ pub enum StatusCode {
     Unavailable = 14,
 }
 
-/// A call that is not answered, and why.
+/// The status of a call that failed, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code:?}: {message}")]
 pub struct Status {
     /// The code.
     pub code: StatusCode,
-    /// For people: what was found, what was expected.
+    /// The message, for people: what was found and what was expected.
     pub message: String,
 }
 
 impl Status {
-    /// A status.
+    /// A status with this code and message.
     pub fn new(code: StatusCode, message: impl Into<String>) -> Status {
         Status { code, message: message.into() }
     }
 
-    /// A call that can never be answered.
+    /// The status of a call that can never succeed.
     pub fn invalid(message: impl Into<String>) -> Status {
         Status::new(StatusCode::InvalidArgument, message)
     }
@@ -52,12 +52,13 @@ impl From<frs::Error> for Status {
     }
 }
 
-/// The most bytes of a message that are told: it may repeat what a client sent.
-const TOLD_BYTES_MAX: usize = 512;
+/// The most bytes of a message that are sent, because it may repeat what a client sent.
+const SHOWN_BYTES_MAX: usize = 512;
 
-/// The message as the header field `grpc-message` carries it: the beginning of a long one.
+/// The message as the header field `grpc-message` carries it. Of a long message, only the
+/// beginning.
 pub fn escaped(message: &str) -> String {
-    let mut ends = (0..=message.len().min(TOLD_BYTES_MAX)).rev();
+    let mut ends = (0..=message.len().min(SHOWN_BYTES_MAX)).rev();
     let end = ends.find(|&at| message.is_char_boundary(at)).unwrap_or(0);
     let mut escaped = String::with_capacity(end);
     for byte in message[..end].bytes() {
@@ -80,9 +81,9 @@ mod tests {
 
     #[test]
     fn of_a_long_message_the_beginning_is_told() {
-        let long = format!("{}éx", "a".repeat(TOLD_BYTES_MAX - 1));
-        assert_eq!(escaped(&long), "a".repeat(TOLD_BYTES_MAX - 1));
-        assert_eq!(escaped(&long[1..]), format!("{}%C3%A9", "a".repeat(TOLD_BYTES_MAX - 2)));
+        let long = format!("{}éx", "a".repeat(SHOWN_BYTES_MAX - 1));
+        assert_eq!(escaped(&long), "a".repeat(SHOWN_BYTES_MAX - 1));
+        assert_eq!(escaped(&long[1..]), format!("{}%C3%A9", "a".repeat(SHOWN_BYTES_MAX - 2)));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The counters in the slots of runtime.mmap and their display names. No other file knows which
-//! counters there are.
+//! The counters in the slots of runtime.mmap, and their display names. No other file of this tool
+//! lists the counters.
 
 use frs_engine::Outcome;
 use frs_store::counter::OUTCOMES;
@@ -24,20 +24,20 @@ const OF_PROCESSES: [(&str, Counter); 4] = [
 
 /// Items of a business, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Items {
+pub struct ItemCounts {
     pub all: u64,
-    /// Allowed, also because limits only shadow or are switched off.
+    /// Allowed items, including those allowed because limits only shadow or are switched off.
     pub passed: u64,
-    /// Refused by a limit or a ban.
+    /// Items refused by a limit or a ban.
     pub refused: u64,
     pub errors: u64,
 }
 
-impl Items {
+impl ItemCounts {
     /// Items of Queries and Updates together.
-    pub fn of(counts: &[[u64; OUTCOMES]; 2]) -> Items {
+    pub fn of(counts: &[[u64; OUTCOMES]; 2]) -> ItemCounts {
         let count = |outcome: Outcome| counts.iter().map(|of| of[outcome as usize]).sum::<u64>();
-        Items {
+        ItemCounts {
             all: counts.iter().flatten().sum(),
             passed: count(Outcome::Allowed) + count(Outcome::Shadowed) + count(Outcome::Degraded),
             refused: count(Outcome::Limited) + count(Outcome::Banned),
@@ -46,9 +46,9 @@ impl Items {
     }
 
     /// Items of all businesses together.
-    pub fn of_all(sums: &Sums) -> Items {
-        let items = sums.bizs.values().map(|sums| Items::of(&sums.items));
-        items.fold(Items::default(), |all, one| Items {
+    pub fn of_all(sums: &Sums) -> ItemCounts {
+        let items = sums.bizs.values().map(|sums| ItemCounts::of(&sums.items));
+        items.fold(ItemCounts::default(), |all, one| ItemCounts {
             all: all.all + one.all,
             passed: all.passed + one.passed,
             refused: all.refused + one.refused,
@@ -56,9 +56,9 @@ impl Items {
         })
     }
 
-    /// The difference to an earlier count.
-    pub fn since(self, before: Items) -> Items {
-        Items {
+    /// The difference from an earlier count.
+    pub fn since(self, before: ItemCounts) -> ItemCounts {
+        ItemCounts {
             all: self.all.saturating_sub(before.all),
             passed: self.passed.saturating_sub(before.passed),
             refused: self.refused.saturating_sub(before.refused),
@@ -74,7 +74,7 @@ pub struct NamedCount {
     pub count: u64,
 }
 
-/// Requests answered.
+/// Number of answered requests.
 pub fn requests(sums: &Sums) -> u64 {
     sums.requests.iter().flatten().sum()
 }
@@ -82,7 +82,7 @@ pub fn requests(sums: &Sums) -> u64 {
 /// All counters.
 pub fn read(sums: &Sums) -> Vec<NamedCount> {
     let requests = NamedCount { name: "requests", count: requests(sums) };
-    let items = NamedCount { name: "items", count: Items::of_all(sums).all };
+    let items = NamedCount { name: "items", count: ItemCounts::of_all(sums).all };
     let of_groups = OF_GROUPS
         .iter()
         .map(|&(name, of)| (name, sums.groups.values().map(|group| group.count(of)).sum()))

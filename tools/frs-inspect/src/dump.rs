@@ -11,12 +11,12 @@ use std::ops::ControlFlow;
 use clap::ValueEnum;
 use frs_engine::inspect::{NodeRecord, Reader, Skipped};
 
-use crate::output::{Done, Failed, Out, finish, out, say, say_faults};
+use crate::output::{Completed, Failure, Output, finish, out, print_error, print_faults};
 use crate::show;
 
 /// How records are written.
 #[derive(Clone, Copy, ValueEnum)]
-pub enum Format {
+pub enum DumpFormat {
     /// A line each, for people
     Text,
     /// An array of objects, one on each line
@@ -28,28 +28,28 @@ pub enum Format {
     Xml,
 }
 
-/// Writes records: the text before all of them, each record, and the text after them.
+/// Writes records: the text before all records, each record, and the text after them.
 trait Write {
-    fn begin(&mut self, out: &mut Out) -> io::Result<()>;
-    fn record(&mut self, out: &mut Out, record: &NodeRecord) -> io::Result<()>;
-    fn end(&mut self, out: &mut Out) -> io::Result<()>;
+    fn begin(&mut self, out: &mut Output) -> io::Result<()>;
+    fn record(&mut self, out: &mut Output, record: &NodeRecord) -> io::Result<()>;
+    fn end(&mut self, out: &mut Output) -> io::Result<()>;
 }
 
 pub fn run(
     mut reader: Reader,
     biz: Option<&str>,
-    format: Format,
+    format: DumpFormat,
     expired: bool,
-) -> Result<Done, Failed> {
+) -> Result<Completed, Failure> {
     let wanted = biz.map(|biz| reader.biz(biz)).transpose()?;
     let wanted = wanted.map(|index| reader.conf().map.bizs[index].id);
     let mut writer: Box<dyn Write> = match format {
-        Format::Text => Box::new(text::Text),
-        Format::Json => Box::new(json::Json::default()),
-        Format::Csv => Box::new(csv::Csv),
-        Format::Xml => Box::new(xml::Xml),
+        DumpFormat::Text => Box::new(text::Text),
+        DumpFormat::Json => Box::new(json::Json::default()),
+        DumpFormat::Csv => Box::new(csv::Csv),
+        DumpFormat::Xml => Box::new(xml::Xml),
     };
-    let mut is_off = say_faults(&reader);
+    let mut has_problems = print_faults(&reader);
     let (mut out, mut written) = (out(), Ok(()));
     writer.begin(&mut out)?;
     let walked = reader.for_each_node(frs_base::clock::now(), |record| {
@@ -63,20 +63,20 @@ pub fn run(
     written?;
     writer.end(&mut out)?;
     for skipped in &walked.skipped {
-        say(show::skipped(skipped));
-        is_off |= matches!(skipped, Skipped::Damaged { .. });
+        print_error(show::skipped(skipped));
+        has_problems |= matches!(skipped, Skipped::Damaged { .. });
     }
     for group in &walked.changed {
-        say(format!(
+        print_error(format!(
             "group {group}: it began to move to another geometry meanwhile: records may be missing \
              or stand twice, run it again"
         ));
-        is_off = true;
+        has_problems = true;
     }
-    finish(out, Done::off_if(is_off))
+    finish(out, Completed::with_problems(has_problems))
 }
 
-/// Every limit of a record on one line: `1 interval: 3 of 5 used, 2 left; 2 token: …`.
+/// All limits of a record on one line: `1 interval: 3 of 5 used, 2 left; 2 token: …`.
 fn limits(record: &NodeRecord) -> String {
     let one = |limit: &frs_limit::LimitFigures| {
         let history = record.history(limit).map(|totals| format!(", {}", show::history(totals)));

@@ -8,17 +8,17 @@ use frs_engine::inspect::{Look, NodeRecord, Reader};
 use frs_limit::{Ban, StateWord, WordUnit};
 use frs_store::layout::node;
 
-use crate::output::{Done, Failed, Out, finish, out};
+use crate::output::{Completed, Failure, Output, finish, out};
 use crate::show;
 
-pub fn run(mut reader: Reader, biz: &str, key: Option<&str>) -> Result<Done, Failed> {
+pub fn run(mut reader: Reader, biz: &str, key: Option<&str>) -> Result<Completed, Failure> {
     let now = frs_base::clock::now();
     let look = match key {
         Some(key) => reader.node(biz, key, now)?,
         None => reader.whole(biz, now)?,
     };
     let mut out = out();
-    let is_off = !matches!(look, Look::At(_));
+    let has_problems = !matches!(look, Look::At(_));
     match look {
         Look::At(record) => write_record(&mut out, &reader, &record, now)?,
         Look::Absent { group, file, key_node } => {
@@ -33,10 +33,15 @@ pub fn run(mut reader: Reader, biz: &str, key: Option<&str>) -> Result<Done, Fai
             writeln!(out, "damaged: {}: {}", show::place(&place), show::fault(fault))?;
         }
     }
-    finish(out, Done::off_if(is_off))
+    finish(out, Completed::with_problems(has_problems))
 }
 
-fn write_record(out: &mut Out, reader: &Reader, record: &NodeRecord, now: u64) -> io::Result<()> {
+fn write_record(
+    out: &mut Output,
+    reader: &Reader,
+    record: &NodeRecord,
+    now: u64,
+) -> io::Result<()> {
     let biz = record.biz.as_deref().unwrap_or("?");
     writeln!(out, "{biz} {} (business {})", show::key(&record.key), record.biz_id)?;
     writeln!(out, "  place     group {}: {}", record.group, show::place(&record.place))?;
@@ -56,7 +61,7 @@ fn write_record(out: &mut Out, reader: &Reader, record: &NodeRecord, now: u64) -
     write_words(out, reader, record)
 }
 
-fn write_limits(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Result<()> {
+fn write_limits(out: &mut Output, reader: &Reader, record: &NodeRecord) -> io::Result<()> {
     let biz = reader.conf().map.bizs.iter().find(|biz| biz.id == record.biz_id);
     for figures in &record.limits {
         let index = usize::from(figures.index);
@@ -67,7 +72,7 @@ fn write_limits(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Resu
         if let Some(totals) = record.history(figures) {
             writeln!(out, "            {}", show::history(totals))?;
         }
-        if let Some(lease) = record.lease(figures.index) {
+        if let Some(lease) = record.shared(figures.index) {
             let [held, heard] = show::lease(lease);
             writeln!(out, "  lease {index}   {held}\n            {heard}")?;
         }
@@ -75,7 +80,7 @@ fn write_limits(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Resu
     Ok(())
 }
 
-fn write_words(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Result<()> {
+fn write_words(out: &mut Output, reader: &Reader, record: &NodeRecord) -> io::Result<()> {
     writeln!(out, "  words")?;
     let states = reader.state_words(record);
     let times = reader.ring_times(record);
@@ -88,7 +93,7 @@ fn write_words(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Resul
     for (at, &word) in record.words.iter().enumerate().take(used.max(last)) {
         let state = at.checked_sub(record.states_at).and_then(|nth| states.get(nth));
         if state.is_some_and(|state| state.unit == WordUnit::Registers) {
-            // Hundreds of words that nobody reads: the estimate says what they hold.
+            // Nobody reads these hundreds of words. The estimate tells what they hold.
             continue;
         }
         let meaning = match (at, state) {
@@ -105,7 +110,7 @@ fn write_words(out: &mut Out, reader: &Reader, record: &NodeRecord) -> io::Resul
     if rest > 0 {
         writeln!(out, "          and {} of zeros", grouped(rest as u64))?;
     }
-    for field in reader.lease_fields(record).iter().filter(|field| field.value != 0) {
+    for field in reader.shared_fields(record).iter().filter(|field| field.value != 0) {
         writeln!(out, "            {}", state_meaning(&field.word, field.value, 0))?;
     }
     if !times.is_empty() {

@@ -21,9 +21,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use frs_cluster::PLUG;
 use output::{Done, Failed};
 
-/// What the manual page says beside the options.
+/// The part of the manual page besides the options.
 const MORE: &str = "\
 All but `verify --repair` and `migrate` only read, and may run beside a server
 under load.
@@ -40,7 +41,7 @@ struct Arguments {
 }
 
 #[derive(Args)]
-struct Data {
+struct DataDir {
     /// The server's data directory
     #[arg(value_name = "DATA")]
     dir: PathBuf,
@@ -48,19 +49,19 @@ struct Data {
 
 /// What nodes are read from.
 #[derive(Args)]
-struct Source {
+struct RecordSource {
     #[command(flatten)]
-    data: Data,
+    data: DataDir,
     /// Read the newest complete checkpoint of each group instead of the live files
     #[arg(long)]
     checkpoint: bool,
 }
 
-impl Source {
+impl RecordSource {
     fn open(&self) -> Result<frs_engine::inspect::Reader, frs_engine::inspect::Error> {
         match self.checkpoint {
-            true => frs_engine::inspect::Reader::open_checkpoints(&self.data.dir),
-            false => frs_engine::inspect::Reader::open(&self.data.dir),
+            true => frs_engine::inspect::Reader::open_checkpoints(&self.data.dir, PLUG),
+            false => frs_engine::inspect::Reader::open_with(&self.data.dir, PLUG),
         }
     }
 }
@@ -68,17 +69,17 @@ impl Source {
 #[derive(Subcommand)]
 enum Command {
     /// Geometry, occupancy, chains, counters and slots
-    Stat(Source),
+    Stat(RecordSource),
     /// Every live node, one line or record each
     Dump {
         #[command(flatten)]
-        source: Source,
+        source: RecordSource,
         /// Only the nodes of this business, by name or number
         #[arg(long, value_name = "B")]
         biz: Option<String>,
         /// How records are written
-        #[arg(long, value_enum, default_value_t = dump::Format::Text)]
-        format: dump::Format,
+        #[arg(long, value_enum, default_value_t = dump::DumpFormat::Text)]
+        format: dump::DumpFormat,
         /// Expired nodes too
         #[arg(long)]
         expired: bool,
@@ -86,7 +87,7 @@ enum Command {
     /// One node: its place, its words and what they mean
     Get {
         #[command(flatten)]
-        source: Source,
+        source: RecordSource,
         /// The business, by name or number
         #[arg(value_name = "B")]
         biz: String,
@@ -100,7 +101,7 @@ enum Command {
     /// The most used keys of a business, or the most refused ones
     Top {
         #[command(flatten)]
-        source: Source,
+        source: RecordSource,
         /// The business, by name or number; with `--by refused`, none stands for all
         #[arg(value_name = "B")]
         biz: Option<String>,
@@ -108,26 +109,26 @@ enum Command {
         #[arg(short, value_name = "N", default_value_t = 20)]
         n: usize,
         /// What to sort them by
-        #[arg(long, value_enum, default_value_t = By::Used)]
-        by: By,
+        #[arg(long, value_enum, default_value_t = TopOrder::Used)]
+        by: TopOrder,
         /// How far `--by refused` looks back; 1m if left out
         #[arg(long, value_enum)]
-        window: Option<Window>,
+        window: Option<TopWindow>,
     },
     /// CRCs, tags, duplicates, misplaced keys; exit status 1 if any is wrong
     Verify {
         #[command(flatten)]
-        source: Source,
+        source: RecordSource,
         /// Repair: drop nodes that are not sound (server stopped)
         #[arg(long, conflicts_with = "checkpoint")]
         repair: bool,
     },
     /// A live view, full screen
-    Watch(Data),
+    Watch(DataDir),
     /// Rewrite groups to the geometry of a changed map.xml (server stopped)
     Migrate {
         #[command(flatten)]
-        data: Data,
+        data: DataDir,
         /// Directory of the changed srv.xml and map.xml
         #[arg(long, value_name = "DIR")]
         conf: PathBuf,
@@ -142,7 +143,7 @@ enum Command {
 
 /// What orders the keys of `top`.
 #[derive(Clone, Copy, ValueEnum)]
-enum By {
+enum TopOrder {
     /// The uses counted now
     Used,
     /// The latest use
@@ -153,7 +154,7 @@ enum By {
 
 /// How far `top --by refused` looks back.
 #[derive(Clone, Copy, ValueEnum)]
-enum Window {
+enum TopWindow {
     /// A minute
     #[value(name = "1m")]
     Minute,
@@ -166,16 +167,16 @@ fn main() -> ExitCode {
     if let Some(status) = frs_pages::write_if_asked(Arguments::command) {
         return status;
     }
-    // With the signal ignored, a file that may not grow is an error that gets reported. If the
+    // With the signal ignored, a file that cannot grow is an error that gets reported. If the
     // signal cannot be ignored, it ends this process, as by default.
     let _ = frs_base::sys::process::ignore(frs_base::sys::process::Signal::SIGXFSZ);
     match run(Arguments::parse().command) {
-        Ok(Done::Fine) => ExitCode::SUCCESS,
-        Ok(Done::Off) => ExitCode::FAILURE,
-        // The reader of the output needs no more.
-        Err(Failed::Closed) => ExitCode::SUCCESS,
-        Err(Failed::Said(message)) => {
-            output::say(message);
+        Ok(Completed::Clean) => ExitCode::SUCCESS,
+        Ok(Completed::FoundProblems) => ExitCode::FAILURE,
+        // The reader of the output needs no more of it.
+        Err(Failure::Closed) => ExitCode::SUCCESS,
+        Err(Failure::Message(message)) => {
+            output::print_error(message);
             ExitCode::FAILURE
         }
     }
@@ -186,7 +187,7 @@ fn refuse(words: &str) -> ! {
     Arguments::command().error(clap::error::ErrorKind::ArgumentConflict, words).exit()
 }
 
-fn run(command: Command) -> Result<Done, Failed> {
+fn run(command: Command) -> Result<Completed, Failure> {
     match command {
         Command::Stat(source) => stat::run(source.open()?),
         Command::Dump { source, biz, format, expired } => {
@@ -197,15 +198,15 @@ fn run(command: Command) -> Result<Done, Failed> {
         }
         Command::Top { source, biz, n, by, window } => {
             let by = match by {
-                By::Used => frs_engine::inspect::By::Used,
-                By::Last => frs_engine::inspect::By::Last,
-                By::Refused if source.checkpoint => {
+                TopOrder::Used => frs_engine::inspect::By::Used,
+                TopOrder::Last => frs_engine::inspect::By::Last,
+                TopOrder::Refused if source.checkpoint => {
                     refuse("--checkpoint does not go with --by refused: it holds no refused keys")
                 }
-                By::Refused => {
+                TopOrder::Refused => {
                     let window = match window {
-                        None | Some(Window::Minute) => frs_engine::inspect::Window::Minute,
-                        Some(Window::Hour) => frs_engine::inspect::Window::Hour,
+                        None | Some(TopWindow::Minute) => frs_engine::inspect::Window::Minute,
+                        Some(TopWindow::Hour) => frs_engine::inspect::Window::Hour,
                     };
                     return top::run_refused(source.open()?, biz.as_deref(), n, window);
                 }
@@ -221,9 +222,9 @@ fn run(command: Command) -> Result<Done, Failed> {
         Command::Watch(data) => watch::run(&data.dir),
         Command::Migrate { data, conf, dry_run, lossy } => {
             let mode = match (dry_run, lossy) {
-                (true, _) => migrate::Mode::Say,
-                (false, true) => migrate::Mode::Lossy,
-                (false, false) => migrate::Mode::Lossless,
+                (true, _) => migrate::MigrateMode::DryRun,
+                (false, true) => migrate::MigrateMode::Lossy,
+                (false, false) => migrate::MigrateMode::Lossless,
             };
             migrate::run(&data.dir, &conf, mode)
         }

@@ -4,36 +4,37 @@ use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
 use frs_base::figures::grouped;
+use frs_cluster::PLUG;
 use frs_conf::{Biz, Conf, Faults, Geometry, LiveGeometry, LoadedConf, Map, active};
 use frs_engine::inspect::{Counts, GroupPlan, Migration, Reader, Step};
 use frs_server::process::data_lock::DataLock;
 use frs_store as store;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::output::{Done, Failed, Out, finish, out};
+use crate::output::{Completed, Failure, Output, finish, out};
 use crate::owner;
 
 /// What a migration may do.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Only report what would happen.
-    Say,
-    /// Do nothing if a live node would be lost.
+pub enum MigrateMode {
+    /// It only reports what would happen.
+    DryRun,
+    /// It does nothing if a live node would be lost.
     Lossless,
-    /// Leave out the nodes whose loss matters least.
+    /// It leaves out the nodes whose loss matters least.
     Lossy,
 }
 
-pub fn run(data_dir: &Path, conf_dir: &Path, mode: Mode) -> Result<Done, Failed> {
-    let Changed { conf, moves } = conf_for(data_dir, conf_dir)?;
-    let lock = DataLock::take(data_dir).map_err(Failed::of)?;
+pub fn run(data_dir: &Path, conf_dir: &Path, mode: MigrateMode) -> Result<Completed, Failure> {
+    let ChangedConf { conf, moves } = conf_for(data_dir, conf_dir)?;
+    let lock = DataLock::take(data_dir).map_err(Failure::of)?;
     let _live_lock = owner::take_live_files(&conf)?;
     let bar = bar();
     let mut progress = |step: Step<'_>| {
         show_step(&bar, step);
         true
     };
-    let migration = Migration::begin(&conf, frs_base::clock::now(), &mut progress)?;
+    let migration = Migration::begin(&conf, frs_base::clock::now(), PLUG, &mut progress)?;
     let mut out = out();
     for name in &migration.completed {
         writeln!(out, "group {name}: completed an interrupted migration")?;
@@ -50,9 +51,9 @@ pub fn run(data_dir: &Path, conf_dir: &Path, mode: Mode) -> Result<Done, Failed>
     let is_lossless = plans.iter().all(|plan| plan.counts.is_lossless());
     out.flush()?;
     let goes_on = match mode {
-        Mode::Say => false,
-        Mode::Lossless => is_lossless,
-        Mode::Lossy => true,
+        MigrateMode::DryRun => false,
+        MigrateMode::Lossless => is_lossless,
+        MigrateMode::Lossy => true,
     };
     if goes_on && !plans.is_empty() {
         let done = migration.run(&plans, &mut progress)?;
@@ -63,14 +64,14 @@ pub fn run(data_dir: &Path, conf_dir: &Path, mode: Mode) -> Result<Done, Failed>
     } else if !is_lossless {
         writeln!(out, "nothing was changed; --lossy continues and loses them")?;
     }
-    lock.give_back().map_err(Failed::of)?;
-    finish(out, Done::off_if(!is_lossless && !goes_on))
+    lock.give_back().map_err(Failure::of)?;
+    finish(out, Completed::with_problems(!is_lossless && !goes_on))
 }
 
 /// The changed configuration.
-struct Changed {
+struct ChangedConf {
     conf: Conf,
-    /// A line for each business that is in another group there.
+    /// A line for each business that is in another group of this configuration.
     moves: Vec<String>,
 }
 
@@ -79,7 +80,7 @@ struct Changed {
 /// replaces them here.
 fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<Changed, Failed> {
     // Read first: a directory that is not a data directory gets no lock file.
-    let old = Reader::open(data_dir)?;
+    let old = Reader::open_with(data_dir, PLUG)?;
     let last = active::read_texts(data_dir, old.generation()).map_err(Failed::of)?;
     let loaded = Conf::load_texts(conf_dir, &last.settings).map_err(Failed::of)?;
     let LoadedConf { mut conf, .. } = settled(loaded, &old).map_err(Failed::of)?;
@@ -90,17 +91,17 @@ fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<Changed, Failed> {
             "the files are in {place}, and <data live> of the new srv.xml says otherwise: migrate \
              moves no files"
         );
-        return Err(Failed::Said(message));
+        return Err(Failure::Message(message));
     }
-    // Not earlier: perhaps only root can read the configuration.
+    // Not earlier, because perhaps only root can read the configuration.
     owner::become_owner(&old)?;
     conf.srv.data.dir = data_dir.to_owned();
     conf.srv.data.live.clone_from(live);
     let moves = moves(&old.conf().map, &conf.map);
-    Ok(Changed { conf, moves })
+    Ok(ChangedConf { conf, moves })
 }
 
-/// The configuration over the files as they are: where map.xml leaves numbers to frs, files with
+/// The configuration over the present files. Where map.xml leaves numbers to frs, files with
 /// somewhat more room stay.
 fn settled(loaded: LoadedConf, old: &Reader) -> Result<LoadedConf, Faults> {
     let groups = loaded.conf.map.groups.iter().filter_map(|group| {
@@ -111,7 +112,7 @@ fn settled(loaded: LoadedConf, old: &Reader) -> Result<LoadedConf, Faults> {
     loaded.over(&live)
 }
 
-/// The businesses whose group changes. A renamed group counts as another group.
+/// A line for each business whose group changes. A renamed group counts as another group.
 fn moves(old: &Map, new: &Map) -> Vec<String> {
     let group_of = |map: &Map, biz: &Biz| map.groups[biz.group].name.clone();
     let line = |biz: &Biz| {
@@ -127,8 +128,8 @@ fn moves(old: &Map, new: &Map) -> Vec<String> {
     new.bizs.iter().filter_map(line).collect()
 }
 
-/// Whether two settings of `<data live>` mean one directory: the last server's, and the next
-/// server's, which is relative to a working directory that is not known yet.
+/// Whether two settings of `<data live>` mean the same directory: that of the last server, and that
+/// of the next server. The latter may be relative to a working directory that is not known yet.
 fn is_same_place(old: Option<&Path>, new: Option<&Path>) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     match (old, new) {
@@ -163,7 +164,7 @@ fn show_step(bar: &ProgressBar, step: Step<'_>) {
     }
 }
 
-fn write_plan(out: &mut Out, plan: &GroupPlan) -> std::io::Result<()> {
+fn write_plan(out: &mut Output, plan: &GroupPlan) -> std::io::Result<()> {
     let GroupPlan { name, from, to, counts } = plan;
     let Counts { carried, expired, unnamed, moved, damaged, crowded, doubtful, keyless } = counts;
     writeln!(out, "group {name}: {}", changes(from, to).join(", "))?;

@@ -1,87 +1,87 @@
-//! Output: the result of a command, and where it writes.
+//! The result of a command, and its output.
 //!
 //! Invariant: a closed pipe is not a failure. The command ends quietly, as `head` expects.
 
 use frs_base::causes::with_causes;
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 
-/// The result of a command that was carried out.
-pub enum Done {
-    /// It found nothing wrong.
-    Fine,
-    /// It found something wrong or missing, and has reported it.
-    Off,
+/// The result of a command that ran to its end.
+pub enum Completed {
+    /// The command found nothing wrong.
+    Clean,
+    /// The command found something wrong or missing, and has reported it.
+    FoundProblems,
 }
 
-impl Done {
-    pub fn off_if(is_off: bool) -> Done {
-        if is_off { Done::Off } else { Done::Fine }
+impl Completed {
+    pub fn with_problems(has_problems: bool) -> Completed {
+        if has_problems { Completed::FoundProblems } else { Completed::Clean }
     }
 }
 
-/// Why a command was not carried out.
-pub enum Failed {
-    /// The reader of its output has closed the pipe.
+/// The reason for which a command did not run to its end.
+pub enum Failure {
+    /// The reader of the output has closed the pipe.
     Closed,
-    /// The reason.
-    Said(String),
+    /// Another reason, in words.
+    Message(String),
 }
 
-impl Failed {
-    pub fn of(error: impl std::fmt::Display) -> Failed {
-        Failed::Said(error.to_string())
+impl Failure {
+    pub fn of(error: impl std::fmt::Display) -> Failure {
+        Failure::Message(error.to_string())
     }
 }
 
-impl From<io::Error> for Failed {
-    fn from(error: io::Error) -> Failed {
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
         match error.kind() {
-            ErrorKind::BrokenPipe => Failed::Closed,
-            _ => Failed::Said(format!("cannot write the output: {error}")),
+            ErrorKind::BrokenPipe => Failure::Closed,
+            _ => Failure::Message(format!("cannot write the output: {error}")),
         }
     }
 }
 
-impl From<frs_engine::inspect::Error> for Failed {
-    fn from(error: frs_engine::inspect::Error) -> Failed {
-        Failed::of(error)
+impl From<frs_engine::inspect::Error> for Failure {
+    fn from(error: frs_engine::inspect::Error) -> Failure {
+        Failure::of(error)
     }
 }
 
-impl From<frs_store::Error> for Failed {
-    fn from(error: frs_store::Error) -> Failed {
-        Failed::of(error)
+impl From<frs_store::Error> for Failure {
+    fn from(error: frs_store::Error) -> Failure {
+        Failure::of(error)
     }
 }
 
 /// Standard output.
-pub type Out = BufWriter<StdoutLock<'static>>;
+pub type Output = BufWriter<StdoutLock<'static>>;
 
-pub fn out() -> Out {
+pub fn out() -> Output {
     BufWriter::with_capacity(64 << 10, io::stdout().lock())
 }
 
-/// Writes a line to standard error, and ignores failures.
-pub fn say(line: impl std::fmt::Display) {
+/// Writes a line to standard error. Ignores failures.
+pub fn print_error(line: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Reports the parts of a data directory that cannot be read; returns whether there are any.
-pub fn say_faults(reader: &frs_engine::inspect::Reader) -> bool {
+/// Reports the parts of a data directory that cannot be read. Returns whether there are any.
+pub fn print_faults(reader: &frs_engine::inspect::Reader) -> bool {
     let mut any = false;
     for fault in reader.unread() {
         any = true;
-        say(with_causes(fault));
+        print_error(with_causes(fault));
     }
     for fault in reader.faults() {
         any = true;
-        say(fault);
+        print_error(fault);
     }
     any
 }
 
-/// Ends a command: flushes the output.
-pub fn finish(mut out: Out, done: Done) -> Result<Done, Failed> {
+/// Ends a command. Flushes its output.
+pub fn finish(mut out: Output, done: Completed) -> Result<Completed, Failure> {
     out.flush()?;
     Ok(done)
 }

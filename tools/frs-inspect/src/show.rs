@@ -2,11 +2,12 @@
 
 use frs_base::figures::{self, grouped};
 use frs_conf::key::KeyForm;
-use frs_engine::inspect::{LeaseRecord, NodePlace, RefusedNode, Skipped};
+use frs_engine::inspect::{NodePlace, RefusedNode, SharedRecord, Skipped};
 use frs_limit::LimitFigures;
 use frs_store::{Fault, Rank};
 
-/// A time in milliseconds since the epoch, as RFC 3339 in UTC; as a number if no calendar has it.
+/// A time in milliseconds since the Unix epoch, as RFC 3339 in UTC. A number if no calendar has the
+/// time.
 pub fn time(ms: u64) -> String {
     figures::time(ms, 3)
 }
@@ -17,7 +18,7 @@ pub fn time_of_day(ms: u64) -> String {
     time.split_once('T').map_or(time.clone(), |(_, of_day)| of_day.to_owned())
 }
 
-/// A duration.
+/// A duration, in the units that suit its length.
 pub fn span(ms: u64) -> String {
     match ms {
         0..1000 => format!("{ms} ms"),
@@ -28,7 +29,7 @@ pub fn span(ms: u64) -> String {
     }
 }
 
-/// How long ago a time was.
+/// The time since `ms`.
 pub fn ago(ms: u64, now: u64) -> String {
     match now.checked_sub(ms) {
         Some(since) => format!("{} ago", span(since)),
@@ -36,7 +37,7 @@ pub fn ago(ms: u64, now: u64) -> String {
     }
 }
 
-/// A share in hundredths. A part other than 0 is never shown as 0.
+/// A share in hundredths of a percent. A part other than 0 is never shown as 0.
 pub fn share(part: u64, whole: u64) -> String {
     if part == 0 || whole == 0 {
         return "0 %".to_owned();
@@ -48,7 +49,7 @@ pub fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// What the loss of a node would cost.
+/// The word for the cost of losing a node.
 pub const fn rank(rank: Rank) -> &'static str {
     match rank {
         Rank::Expired => "expired",
@@ -59,7 +60,7 @@ pub const fn rank(rank: Rank) -> &'static str {
     }
 }
 
-/// How a key is stored.
+/// The word for the stored form of a key.
 pub const fn form(form: KeyForm) -> &'static str {
     match form {
         KeyForm::Text => "text",
@@ -76,7 +77,7 @@ pub fn key(key: &str) -> String {
     format!("\"{}\"", key.escape_debug())
 }
 
-/// The key of a refused item: one that was cut as `"how it begins"… digest:…`.
+/// The key of a refused item. A key that was cut is shown as `"how it begins"… digest:…`.
 pub fn refused_key(node: &RefusedNode) -> String {
     match &node.begins {
         Some(begins) => format!("{}… {}", key(begins), node.key),
@@ -84,7 +85,7 @@ pub fn refused_key(node: &RefusedNode) -> String {
     }
 }
 
-/// The windows before: `before: 1,204, 998, 0`.
+/// The totals of earlier windows: `before: 1,204, 998, 0`.
 pub fn history(totals: &[u32]) -> String {
     let totals: Vec<String> = totals.iter().map(|&total| grouped(total.into())).collect();
     match totals.is_empty() {
@@ -113,7 +114,7 @@ pub fn figures(limit: &LimitFigures) -> String {
     text
 }
 
-/// How many members a `distinct` limit has noted: exactly, or about.
+/// The number of members that a `distinct` limit has noted, exact or estimated.
 fn members(limit: &LimitFigures) -> String {
     let [used, max, remaining] =
         [limit.figures.used, limit.figures.max, limit.figures.remaining].map(grouped);
@@ -131,7 +132,7 @@ fn members(limit: &LimitFigures) -> String {
 }
 
 /// The figures of a lease, in two lines: what this machine holds; what it has heard.
-pub fn lease(lease: &LeaseRecord) -> [String; 2] {
+pub fn lease(lease: &SharedRecord) -> [String; 2] {
     let window = lease.window_ms.map_or_else(|| "none".to_owned(), time);
     let ends = match lease.ends_ms {
         None => "never".to_owned(),
@@ -172,12 +173,12 @@ pub fn fault(fault: Fault) -> String {
     }
 }
 
-/// What a dead process left.
+/// The words for a node that a dead process left half written.
 pub fn half_written(slot: u32) -> String {
     format!("half written by slot {slot}, whose process died: undone at its next use or a start")
 }
 
-/// A node that could not be read.
+/// The words for a node that could not be read.
 pub fn skipped(skipped: &Skipped) -> String {
     match skipped {
         Skipped::InTransaction { group, place: at, slot } => {

@@ -8,15 +8,15 @@ use frs_server::process::data_lock::{self, LockError};
 use frs_server::stats::snapshot::{self, Stats};
 use frs_store::{Runtime, Sums};
 
-use crate::counters::{self, Items, NamedCount};
-use crate::output::{Done, Failed, Out, finish, out, say_faults};
+use crate::counters::{self, ItemCounts, NamedCount};
+use crate::output::{Completed, Failure, Output, finish, out, print_faults};
 use crate::show;
 
 /// The width of a histogram's longest bar, in columns.
 const BAR: u64 = 40;
 
-pub fn run(mut reader: Reader) -> Result<Done, Failed> {
-    let mut is_off = say_faults(&reader);
+pub fn run(mut reader: Reader) -> Result<Completed, Failure> {
+    let mut has_problems = print_faults(&reader);
     let mut out = out();
     match data_lock::holder(reader.data_dir()) {
         Ok(pid) => writeln!(out, "server       running (process {pid})")?,
@@ -28,7 +28,7 @@ pub fn run(mut reader: Reader) -> Result<Done, Failed> {
         writeln!(out)?;
         write_group(&mut out, stats)?;
         for skipped in &stats.skipped {
-            is_off |= matches!(skipped, frs_engine::inspect::Skipped::Damaged { .. });
+            has_problems |= matches!(skipped, frs_engine::inspect::Skipped::Damaged { .. });
             writeln!(out, "  {}", show::skipped(skipped))?;
         }
     }
@@ -38,10 +38,10 @@ pub fn run(mut reader: Reader) -> Result<Done, Failed> {
         write_items(&mut out, &stats)?;
         write_slots(&mut out, runtime)?;
     }
-    finish(out, Done::off_if(is_off))
+    finish(out, Completed::with_problems(has_problems))
 }
 
-fn write_group(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
+fn write_group(out: &mut Output, stats: &GroupStats) -> io::Result<()> {
     let geometry = &stats.geometry;
     let hash = format!("{:?}", geometry.hash).to_lowercase();
     writeln!(
@@ -79,8 +79,8 @@ fn write_group(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
     write_chains(out, stats)
 }
 
-/// Draws the chain lengths. Omits rows without a chain between others.
-fn write_chains(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
+/// Draws a histogram of the chain lengths. Omits lengths that no chain has.
+fn write_chains(out: &mut Output, stats: &GroupStats) -> io::Result<()> {
     writeln!(out, "  nodes in a chain, and how many key-nodes have such a chain")?;
     let most = stats.chains.iter().copied().max().unwrap_or(0).max(1);
     for (length, &count) in stats.chains.iter().enumerate().filter(|&(_, &count)| count > 0) {
@@ -91,7 +91,7 @@ fn write_chains(out: &mut Out, stats: &GroupStats) -> io::Result<()> {
     Ok(())
 }
 
-fn write_counters(out: &mut Out, sums: &Sums) -> io::Result<()> {
+fn write_counters(out: &mut Output, sums: &Sums) -> io::Result<()> {
     writeln!(out, "\ncounted by all processes since runtime.mmap was created")?;
     for NamedCount { name, count } in counters::read(sums) {
         writeln!(out, "  {name:<20} {:>16}", grouped(count))?;
@@ -106,11 +106,11 @@ fn write_counters(out: &mut Out, sums: &Sums) -> io::Result<()> {
 }
 
 /// Writes the items of each business, and how many of them were refused.
-fn write_items(out: &mut Out, stats: &Stats) -> io::Result<()> {
-    let counted: Vec<(String, Items)> = stats
+fn write_items(out: &mut Output, stats: &Stats) -> io::Result<()> {
+    let counted: Vec<(String, ItemCounts)> = stats
         .bizs
         .iter()
-        .map(|biz| (biz.label(), Items::of(&biz.items)))
+        .map(|biz| (biz.label(), ItemCounts::of(&biz.items)))
         .filter(|(_, items)| items.all > 0)
         .collect();
     if counted.is_empty() {
@@ -119,7 +119,7 @@ fn write_items(out: &mut Out, stats: &Stats) -> io::Result<()> {
     let width = counted.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(8);
     let (name, items, errors) = ("business", "items", "errors");
     writeln!(out, "\n  {name:<width$} {items:>14} {errors:>14}  limited")?;
-    for (name, Items { all, refused, errors, .. }) in &counted {
+    for (name, ItemCounts { all, refused, errors, .. }) in &counted {
         let share = show::share(*refused, *all);
         let [all, refused, errors] = [*all, *refused, *errors].map(grouped);
         writeln!(out, "  {name:<width$} {all:>14} {errors:>14}  {refused} ({share})")?;
@@ -127,7 +127,7 @@ fn write_items(out: &mut Out, stats: &Stats) -> io::Result<()> {
     Ok(())
 }
 
-fn write_slots(out: &mut Out, runtime: &Runtime) -> io::Result<()> {
+fn write_slots(out: &mut Output, runtime: &Runtime) -> io::Result<()> {
     let slots = runtime.slots();
     writeln!(out, "\nslots: {} of 256 in use", slots.len())?;
     for slot in &slots {

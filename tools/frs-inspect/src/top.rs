@@ -5,10 +5,10 @@ use std::io::Write;
 use frs_base::figures::grouped;
 use frs_engine::inspect::{By, NodeRecord, Reader, RefusedNode, Window};
 
-use crate::output::{Done, Failed, finish, out};
+use crate::output::{Completed, Failure, finish, out};
 use crate::show;
 
-pub fn run(mut reader: Reader, biz: &str, n: usize, by: By) -> Result<Done, Failed> {
+pub fn run(mut reader: Reader, biz: &str, n: usize, by: By) -> Result<Completed, Failure> {
     let now = frs_base::clock::now();
     let records = reader.top(biz, n, by, now)?;
     let mut out = out();
@@ -21,16 +21,16 @@ pub fn run(mut reader: Reader, biz: &str, n: usize, by: By) -> Result<Done, Fail
         let (rank, last) = (show::rank(record.rank), show::ago(record.last_use_ms, now));
         writeln!(out, "{nth:>4}  {count:>used$}  {key:keys$}  {rank}, last used {last}")?;
     }
-    finish(out, Done::Fine)
+    finish(out, Completed::Clean)
 }
 
-/// The keys of a business, or of all of them, of which most Updates were refused.
+/// Shows the keys of a business, or of all businesses, of which most Updates were refused.
 pub fn run_refused(
     mut reader: Reader,
     biz: Option<&str>,
     n: usize,
     window: Window,
-) -> Result<Done, Failed> {
+) -> Result<Completed, Failure> {
     let now = frs_base::clock::now();
     let found = reader.refused(biz, window, n, now)?;
     let mut out = out();
@@ -54,5 +54,5 @@ pub fn run_refused(
             "{nth:>4}  {count:>counts$}  {error:>errors$}  {biz:bizs$}  {key:keys$}  {last}"
         )?;
     }
-    finish(out, Done::Fine)
+    finish(out, Completed::Clean)
 }

@@ -1,9 +1,10 @@
-//! `verify` finds faults in the files; with `--repair` it repairs them while no server runs.
+//! `verify` finds faults in the files. With `--repair` it repairs them while no server runs.
 
 use std::io::Write;
 use std::path::Path;
 
 use frs_base::figures::grouped;
+use frs_cluster::PLUG;
 use frs_conf::Overlay;
 use frs_conf::key::KeyNodeId;
 use frs_engine::inspect::{
@@ -13,11 +14,11 @@ use frs_server::process::data_lock::DataLock;
 use frs_store::inspect::NamedKeyNode;
 use frs_store::{Fault, Finding, Unproven, live_dir};
 
-use crate::output::{Done, Failed, finish, out, say, say_faults};
+use crate::output::{Completed, Failure, finish, out, print_error, print_faults};
 use crate::{owner, show};
 
-pub fn run(reader: &Reader) -> Result<Done, Failed> {
-    let mut is_off = say_faults(reader);
+pub fn run(reader: &Reader) -> Result<Completed, Failure> {
+    let mut has_problems = print_faults(reader);
     let mut out = out();
     let pass = reader.pass();
     for (name, group) in reader.groups() {
@@ -75,18 +76,18 @@ pub fn run(reader: &Reader) -> Result<Done, Failed> {
         let off = live.report.findings.len() + live.orphans.len() + unproven;
         let (nodes, faults) = (grouped(live.report.nodes), grouped(off as u64));
         writeln!(out, "group {name}: {nodes} nodes are sound, {faults} faults")?;
-        is_off |= off > 0 || quarantined;
+        has_problems |= off > 0 || quarantined;
     }
-    finish(out, Done::off_if(is_off))
+    finish(out, Completed::with_problems(has_problems))
 }
 
 pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
     // Read first: a directory that is not a data directory gets no lock file.
-    let reader = match Reader::open(data_dir) {
+    let reader = match Reader::open_with(data_dir, PLUG) {
         // The unreadable file is among the obstacles.
         Err(Error::Active(error)) if !obstacles(data_dir).is_empty() => {
-            say_obstacles(data_dir);
-            return Err(Failed::of(Error::Active(error)));
+            print_obstacles(data_dir);
+            return Err(Failure::of(Error::Active(error)));
         }
         opened => opened?,
     };
@@ -94,8 +95,8 @@ pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
     let conf = reader.conf().clone();
     drop(reader);
     let lock = DataLock::take(data_dir).map_err(|error| {
-        say_obstacles(data_dir);
-        Failed::of(error)
+        print_obstacles(data_dir);
+        Failure::of(error)
     })?;
     let _live_lock = owner::take_live_files(&conf)?;
     let mut out = out();
@@ -104,8 +105,8 @@ pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
         writeln!(out, "{}: could not be read; wrote it again as published", path.display())?;
     }
     let repaired = repair_files(&conf).map_err(|error| {
-        say_obstacles(data_dir);
-        Failed::of(error)
+        print_obstacles(data_dir);
+        Failure::of(error)
     })?;
     if repaired.recovered_slots > 0 {
         writeln!(
@@ -114,12 +115,12 @@ pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
             grouped(repaired.recovered_slots as u64)
         )?;
     }
-    let mut is_off = false;
+    let mut has_problems = false;
     for (name, result) in &repaired.groups {
         match result {
             Err(error) => {
-                is_off = true;
-                say(error);
+                has_problems = true;
+                print_error(error);
                 let files = live_dir(&conf).join(format!("{name}.*.mmap"));
                 writeln!(
                     out,
@@ -143,17 +144,17 @@ pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
             }
         }
     }
-    is_off |= say_obstacles(data_dir);
-    lock.give_back().map_err(Failed::of)?;
-    finish(out, Done::off_if(is_off))
+    has_problems |= print_obstacles(data_dir);
+    lock.give_back().map_err(Failure::of)?;
+    finish(out, Completed::with_problems(has_problems))
 }
 
-/// Reports what no repair can fix, and the cost of removing it; returns whether there is any.
-fn say_obstacles(data_dir: &Path) -> bool {
+/// Reports what no repair can fix, and the cost of removing it. Returns whether there is anything.
+fn print_obstacles(data_dir: &Path) -> bool {
     let obstacles = obstacles(data_dir);
     for Obstacle { path, reason, cost } in &obstacles {
         let path = path.display();
-        say(format_args!("{path}: {reason}: remove {path}; that costs {cost}"));
+        print_error(format_args!("{path}: {reason}: remove {path}; that costs {cost}"));
     }
     !obstacles.is_empty()
 }

@@ -1,75 +1,78 @@
 //! `watch` shows a live view, full screen.
 //!
-//! One thread looks into the files, for at most half of the time. The other draws and reads the
-//! keyboard. So a large group does not delay the screen, and a slow terminal does not delay the
+//! One thread looks into the files, for at most half of the time. Another thread draws and reads
+//! the keyboard. So a large group does not delay the screen, and a slow terminal does not delay the
 //! looks.
 //!
-//! Invariant: the terminal is given back as it was, whether the program ends by a key, an error, a
-//! signal or a panic.
+//! Invariant: the terminal is restored, whether the program ends by a key, an error, a signal or a
+//! panic.
 
 mod choice;
+mod columns;
 mod figures;
 mod health;
 mod sample;
 mod screen;
 mod section;
-mod text;
 
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
 use std::time::Duration;
 
+use frs_cluster::PLUG;
 use frs_engine::inspect::Reader;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEvent};
 use ratatui::layout::Rect;
 use ratatui::widgets::Paragraph;
 
-use crate::output::{Done, Failed};
+use crate::output::{Completed, Failure};
 use choice::{Choice, Pressed};
-use figures::Figures;
+use figures::WatchFigures;
 use sample::Sampler;
 use screen::Size;
 
-/// The pause between two looks into the files.
+/// The least pause between two looks into the files.
 const EVERY: Duration = Duration::from_secs(1);
-/// Leaves the alternate screen and shows the cursor, when a signal ends the program.
+/// Leaves the alternate screen and shows the cursor. It is written when a signal ends the program.
 const LEAVE: &[u8] = b"\x1b[?1049l\x1b[?25h";
-/// The pause between two looks at the keyboard.
+/// The longest wait for a key between two drawings.
 const LISTEN: Duration = Duration::from_millis(100);
 
 pub fn run(data_dir: &Path) -> Result<Done, Failed> {
-    let reader = Reader::open(data_dir)?;
+    let reader = Reader::open_with(data_dir, PLUG)?;
     if !std::io::stdout().is_terminal() {
-        return Err(Failed::Said("watch draws on a terminal: for files and pipes use stat".into()));
+        return Err(Failure::Message(
+            "watch draws on a terminal: for files and pipes use stat".into(),
+        ));
     }
     let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::spawn(move || look(reader, &sender));
-    let view = View::new(&data_dir.display().to_string());
+    let view = WatchView::new(&data_dir.display().to_string());
     with_terminal(|terminal| show(terminal, &receiver, view))
 }
 
-/// Gives the terminal back when `show` returns or panics, and when a signal ends the program.
+/// Restores the terminal when `show` returns or panics, and when a signal ends the program.
 fn with_terminal(
-    show: impl FnOnce(&mut DefaultTerminal) -> Result<Done, Failed>,
-) -> Result<Done, Failed> {
-    frs_base::sys::keep_terminal(LEAVE).map_err(Failed::of)?;
-    // It also sets a hook that restores the terminal before a panic is reported.
-    let mut terminal = ratatui::try_init().map_err(Failed::of)?;
+    show: impl FnOnce(&mut DefaultTerminal) -> Result<Completed, Failure>,
+) -> Result<Completed, Failure> {
+    frs_base::sys::keep_terminal(LEAVE).map_err(Failure::of)?;
+    // This also sets a hook that restores the terminal before a panic is reported.
+    let mut terminal = ratatui::try_init().map_err(Failure::of)?;
     let result = show(&mut terminal);
     ratatui::restore();
     result
 }
 
-/// Looks until the receiver is gone, or the directory cannot be read any more.
-fn look(reader: Reader, sender: &SyncSender<Result<Figures, frs_engine::inspect::Error>>) {
+/// Looks until the receiver is gone, or the directory can no longer be read.
+fn look(reader: Reader, sender: &SyncSender<Result<WatchFigures, frs_engine::inspect::Error>>) {
     let mut sampler = Sampler::new(reader);
     loop {
         let begun = frs_base::clock::instant();
         let mut sampled = sampler.sample(frs_base::clock::now(), begun);
         if let Ok(figures) = &mut sampled {
-            // The walk took time: no node that it met is from the future.
+            // The walk took time. With the later clock, no node that it met is from the future.
             figures.now_ms = figures.now_ms.max(frs_base::clock::now());
         }
         let is_over = sampled.is_err();
@@ -80,16 +83,16 @@ fn look(reader: Reader, sender: &SyncSender<Result<Figures, frs_engine::inspect:
     }
 }
 
-/// The latest figures, and what the user has chosen of them.
-struct View {
+/// The latest figures, and the user's choices.
+struct WatchView {
     title: String,
-    figures: Option<Figures>,
+    figures: Option<WatchFigures>,
     choice: Choice,
 }
 
-impl View {
-    fn new(title: &str) -> View {
-        View { title: title.to_owned(), figures: None, choice: Choice::default() }
+impl WatchView {
+    fn new(title: &str) -> WatchView {
+        WatchView { title: title.to_owned(), figures: None, choice: Choice::default() }
     }
 
     fn press(&mut self, key: KeyEvent, size: Size) -> Pressed {
@@ -109,13 +112,13 @@ impl From<Rect> for Size {
     }
 }
 
-/// Shows the other thread's figures until the user quits. Each turn takes the size of the terminal
-/// anew.
+/// Shows the other thread's figures until the user quits. Each turn reads the size of the terminal
+/// again.
 fn show(
     terminal: &mut DefaultTerminal,
-    receiver: &Receiver<Result<Figures, frs_engine::inspect::Error>>,
-    mut view: View,
-) -> Result<Done, Failed> {
+    receiver: &Receiver<Result<WatchFigures, frs_engine::inspect::Error>>,
+    mut view: WatchView,
+) -> Result<Completed, Failure> {
     loop {
         take_all(receiver, &mut view.figures)?;
         let drawn = terminal.draw(|frame| {
@@ -128,22 +131,24 @@ fn show(
         if let Event::Key(key) = event::read()?
             && view.press(key, size) == Pressed::Quit
         {
-            return Ok(Done::Fine);
+            return Ok(Completed::Clean);
         }
     }
 }
 
-/// Takes the other thread's results; an error if that thread has ended.
+/// Takes all results of the other thread. Fails if that thread has ended.
 fn take_all(
-    receiver: &Receiver<Result<Figures, frs_engine::inspect::Error>>,
-    latest: &mut Option<Figures>,
-) -> Result<(), Failed> {
+    receiver: &Receiver<Result<WatchFigures, frs_engine::inspect::Error>>,
+    latest: &mut Option<WatchFigures>,
+) -> Result<(), Failure> {
     loop {
         match receiver.try_recv() {
             Ok(figures) => *latest = Some(figures?),
             Err(TryRecvError::Empty) => return Ok(()),
             Err(TryRecvError::Disconnected) => {
-                return Err(Failed::Said("the thread that reads the files has ended".to_owned()));
+                return Err(Failure::Message(
+                    "the thread that reads the files has ended".to_owned(),
+                ));
             }
         }
     }

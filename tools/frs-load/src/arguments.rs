@@ -1,6 +1,6 @@
-//! Arguments: what a run does, as given on the command line.
+//! Arguments: the options of a run, as given on the command line.
 //!
-//! Invariant: a run that clap accepts is possible; only the network can prevent it.
+//! Invariant: a run that clap accepts is possible. Only the network can prevent it.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ const IP_KEYS_MAX: u32 = 1 << 24;
 const DAY_MS: u64 = 86_400_000;
 const DEFAULT_DURATION_MS: u64 = 10_000;
 
-/// What the manual page says beside the options.
+/// The part of the manual page besides the options.
 const STATUS: &str = "\
 Exit status: 0 all answers were right; 1 an answer was wrong, or there was no
 answer or no connection; 2 wrong usage.";
@@ -101,7 +101,7 @@ pub struct Arguments {
     pub plot: Option<PathBuf>,
 }
 
-/// What requests and answers are written in.
+/// The format of requests and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Xml,
@@ -123,9 +123,9 @@ pub enum KeyType {
 /// The order in which a run uses its keys.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Order {
-    /// Drawn: key n about 1/(n+1)^S as often as key 0, with this S.
+    /// Drawn at random: with exponent S, key n is drawn about 1/(n+1)^S as often as key 0.
     Zipf(f64),
-    /// One after the other, from this one on. After the last one comes key 0.
+    /// One after the other, from this key on. The last key is followed by key 0.
     InTurn(u32),
 }
 
@@ -181,7 +181,7 @@ impl Arguments {
         if self.query { Command::Query } else { said().unwrap_or(Command::Update) }
     }
 
-    /// What requests and answers are written in.
+    /// The format of requests and answers.
     pub fn format(&self) -> Format {
         match (self.json, self.resp) {
             (true, _) => Format::Json,
@@ -200,19 +200,19 @@ impl Arguments {
         self.first.iter().chain(&self.more)
     }
 
-    /// The ring of the servers; none: a request's keys do not choose its server.
+    /// The ring of the servers. `None` if the keys of a request do not choose its server.
     pub fn ring(&self) -> Option<Ring> {
         let targets = || self.targets().cloned().collect::<Vec<_>>();
         (self.route == Route::Key).then(|| Ring::new(&targets()))
     }
 
-    /// When sending ends; none if the number of requests ends it.
+    /// The time at which sending ends. `None` if the number of requests ends it.
     pub fn end_ns(&self) -> Option<u64> {
         let default_ms = self.requests.is_none().then_some(DEFAULT_DURATION_MS);
         self.duration.or(default_ms).map(|ms| ms * 1_000_000)
     }
 
-    /// The number of threads. Each of them has a connection.
+    /// The number of threads. Each thread has at least one connection.
     pub fn threads(&self) -> u32 {
         let half = || {
             let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -222,7 +222,7 @@ impl Arguments {
     }
 }
 
-/// A biz as map.xml names it, without characters that need escaping.
+/// Reads the name or id of a biz, without characters that need escaping.
 fn biz(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if (1..=64).contains(&text.len()) && text.bytes().all(plain) {

@@ -25,7 +25,7 @@ pub struct Checked {
     format: Format,
     checker: Checker,
     counts_windows: bool,
-    /// Of each server.
+    /// The tally of each server.
     pub tallies: Vec<Tally>,
 }
 

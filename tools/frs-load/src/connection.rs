@@ -1,7 +1,7 @@
-//! A connection: requests that wait to be written, and answers that are not complete.
+//! A connection, with the requests that wait to be written, and incomplete answers.
 //!
 //! Invariant: answers belong to requests in the order in which the requests were pushed. A request
-//! is answered once or lost with the connection.
+//! is answered once, or lost with its connection.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,18 +17,18 @@ pub struct Sent {
     pub server: usize,
     /// The key of its first item.
     pub key: u32,
-    /// Its latency counts from here.
+    /// The time from which its latency counts.
     pub from_ns: u64,
 }
 
 /// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// There is nothing more at the moment.
+    /// There is nothing to read at the moment.
     Nothing,
-    /// Less than there was room for: there is nothing more, unless the server has closed.
+    /// The input left room, so there is no more of it unless the server has closed.
     Part,
-    /// As much as there was room for.
+    /// The input filled the room.
     Full,
     /// The server has closed.
     Closed,
@@ -61,8 +61,8 @@ impl LoadConnection {
         append(&mut self.out);
     }
 
-    /// Writes what the socket takes. An error means a closed connection, which the next read
-    /// reports.
+    /// Writes as much as the socket takes. After an error the connection is closed, and the next
+    /// read reports that.
     pub fn flush(&mut self) {
         while self.written < self.out.len() {
             match self.stream.write(&self.out[self.written..]) {
@@ -75,7 +75,8 @@ impl LoadConnection {
         self.written = 0;
     }
 
-    /// Reads once, and passes the input to `take`, which returns how much of it is processed.
+    /// Reads once and passes the input to `take`, which returns the number of bytes it has
+    /// processed.
     pub fn receive<E>(
         &mut self,
         room: &mut [u8],

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use crate::target::Target;
 
-/// How long all connections of a thread may be silent while answers are outstanding.
+/// The longest silence of all connections of a thread while answers are outstanding.
 pub const SILENCE: Duration = Duration::from_secs(10);
 
-/// Why a run ends early.
+/// The reason for which a run ends early.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The load program cannot reach the server.
+    /// The server cannot be reached.
     #[error("cannot connect to {target}: {source}")]
     Connect { target: Target, source: io::Error },
     /// The server accepts connections and does not answer.
@@ -37,7 +37,7 @@ pub enum Failure {
     /// The latencies cannot be written.
     #[error("cannot write the latencies: {0}")]
     Latencies(io::Error),
-    /// A call to the kernel failed that every run needs.
+    /// A system call failed that every run needs.
     #[error("{0}")]
     Kernel(#[from] io::Error),
 }

@@ -1,7 +1,7 @@
 //! Requests over HTTP, in XML and JSON.
 //!
-//! Invariant: a request is well-formed and complete, whatever the keys. Nothing in it needs
-//! escaping, since arguments.rs accepts nothing that does.
+//! Invariant: a request is well-formed and complete, whatever its keys. Nothing in it needs
+//! escaping, because arguments.rs accepts no such text.
 
 use frs_engine::Command;
 
@@ -9,7 +9,7 @@ use crate::arguments::{Arguments, Format, KeyType};
 use crate::keys::write_key;
 use crate::target::Target;
 
-/// The text before and after something.
+/// The text before and after a part.
 #[derive(Debug, Clone, Copy)]
 struct Around<S> {
     before: S,

@@ -1,4 +1,4 @@
-//! Keys: which key each item uses, by Zipf's law over numbered keys, or each in its turn.
+//! The keys of the items: drawn by Zipf's law over numbered keys, or one after the other.
 //!
 //! Invariant: the key at a place depends only on seed, place and distribution, never on threads,
 //! connections or time. So two runs with the same number of requests charge each key equally often.
@@ -12,7 +12,7 @@ use crate::arguments::{KeyType, Order};
 #[derive(Debug, Clone)]
 pub struct Keys(Places);
 
-/// Which key a place has.
+/// The rule that gives each place its key.
 #[derive(Debug, Clone)]
 enum Places {
     Drawn { seed: u64, zipf: Zipf },
@@ -33,7 +33,7 @@ impl Keys {
         })
     }
 
-    /// The key at a place, from 0. Of keys that are drawn, key 0 is the most frequent one.
+    /// The key at a place, counted from 0. Of drawn keys, key 0 is the most frequent one.
     pub fn at(&self, place: u64) -> u32 {
         match &self.0 {
             Places::Drawn { seed, zipf } => {
@@ -64,16 +64,16 @@ pub fn write_key(out: &mut String, key_type: KeyType, key: u32) {
     }
 }
 
-/// Numbers from 0, number k with a probability proportional to 1 / (k + 1)^exponent.
+/// Draws numbers from 0. Number k has a probability proportional to 1 / (k + 1)^exponent.
 ///
 /// Rejection-inversion: W. Hörmann, G. Derflinger, "Rejection-inversion to generate variates from
-/// monotone discrete distributions", ACM TOMACS 6 (1996). The density's continuous hat x^-s is
+/// monotone discrete distributions", ACM TOMACS 6 (1996). The continuous hat x^-s of the density is
 /// inverted. A step of the hat that surely lies under the histogram is accepted at once.
 #[derive(Debug, Clone)]
 struct Zipf {
     keys: f64,
     exponent: f64,
-    /// The hat's integral at the start of the first step and at the end of the last.
+    /// The integral of the hat at the start of the first step and at the end of the last step.
     from: f64,
     to: f64,
     /// The distance from a step's middle within which nothing is rejected.
@@ -111,7 +111,7 @@ impl Zipf {
     fn integral(&self, x: f64) -> f64 {
         let log = x.ln();
         let t = (1.0 - self.exponent) * log;
-        // (x^(1-s) - 1) / (1-s), whose limit at s = 1 is the logarithm.
+        // (x^(1-s) - 1) / (1-s). Its limit at s = 1 is the logarithm.
         if t.abs() < TINY { log * (1.0 + t / 2.0) } else { t.exp_m1() / t * log }
     }
 
@@ -123,7 +123,7 @@ impl Zipf {
     }
 }
 
-/// Below this, the first two terms of the quotient's series are exact to the last bit.
+/// Below this value, the first two terms of the quotient's series are exact to the last bit.
 const TINY: f64 = 1e-8;
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
@@ -137,13 +137,13 @@ impl Random {
         mix(self.0)
     }
 
-    /// From 0 to below 1.
+    /// A number from 0 to below 1.
     fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// A word of which every bit depends on all bits of the other.
+/// A word of which each bit depends on all bits of `word`.
 pub fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -165,7 +165,8 @@ mod tests {
         counts
     }
 
-    /// Checks that Pearson's statistic against the law is near its mean, the degrees of freedom.
+    /// Checks that Pearson's statistic against the law is near its mean, which is the number of
+    /// degrees of freedom.
     #[track_caller]
     fn assert_zipf(keys: u32, exponent: f64) {
         let weights: Vec<f64> = (1..=keys).map(|k| f64::from(k).powf(-exponent)).collect();

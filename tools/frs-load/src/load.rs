@@ -21,14 +21,14 @@ use crate::failure::{Failure, SILENCE};
 use crate::schedule::{Next, Schedule};
 use crate::target::{Stream, Target};
 
-/// How often a thread checks whether another has failed.
+/// The pause after which a thread checks whether another thread has failed.
 const LOOK: Duration = Duration::from_millis(100);
-/// A thread does not sleep for a shorter time than this: to set a timer and to wake up by it takes
-/// as long, and the request would be late.
+/// A thread does not sleep for a shorter time. Setting a timer and waking up by it takes as long,
+/// and the request would be late.
 const SLEEP_MIN_NS: u64 = 20_000;
 const ROOM_BYTES: usize = 256 << 10;
 const TIMER: Token = Token(usize::MAX);
-/// Events that are taken before requests are sent again.
+/// The most events that are handled before requests are sent again.
 const EVENTS: usize = 256;
 
 /// What a thread sends, and what it makes of the answers.
@@ -63,7 +63,7 @@ pub struct Taken {
 /// A thread's share of a run.
 pub struct Share<'r> {
     pub targets: &'r [Target],
-    /// Those of a client stand together, one to each server in their order.
+    /// Connections of one client are adjacent: one to each server, in the order of the servers.
     pub streams: Vec<Stream>,
     /// Unanswered requests of each client.
     pub pipeline: u32,
@@ -87,9 +87,9 @@ impl Share<'_> {
 /// The result of a run.
 pub struct Run<T> {
     pub traffic: T,
-    /// Requests of an open loop that were due and never sent.
+    /// Number of requests of an open loop that were due and never sent.
     pub unsent: u64,
-    /// Why it ended early, if it did.
+    /// The reason for which the run ended early. `None` if it did not.
     pub failure: Option<Failure>,
 }
 
@@ -106,11 +106,12 @@ pub struct Load<'r, T> {
     /// Connections with newly pushed requests.
     pushed: Vec<usize>,
     on_the_way: u64,
-    /// The last turn of an open loop is over.
+    /// Whether the last turn of an open loop is over.
     ended: bool,
-    /// When the last answer came, or the first request of those on the way was sent.
+    /// The time of the last answer, or the time when the first of the outstanding requests was
+    /// sent.
     heard_ns: u64,
-    /// The beginning of the present turn.
+    /// The time at which the current turn began.
     turned_ns: u64,
     room: Vec<u8>,
     schedule: Schedule,
@@ -196,7 +197,7 @@ impl<'r, T: Traffic> Load<'r, T> {
         })
     }
 
-    /// Runs to the end.
+    /// Runs the thread to its end.
     pub fn run(mut self) -> Run<T> {
         let failure = self.turns().err();
         if failure.is_some() {
@@ -208,7 +209,7 @@ impl<'r, T: Traffic> Load<'r, T> {
 
     fn turns(&mut self) -> Result<(), Failure> {
         let mut events = Events::with_capacity(EVENTS);
-        // Relaxed: as at the store.
+        // Relaxed, as at the store.
         while !self.failed.load(Ordering::Relaxed) {
             let next = self.send()?;
             if next == Next::Done && self.on_the_way == 0 {
@@ -231,7 +232,7 @@ impl<'r, T: Traffic> Load<'r, T> {
         Ok(())
     }
 
-    /// Sends the requests that are due as long as there are idle places.
+    /// Sends the requests that are due while there are idle places.
     fn send(&mut self) -> Result<Next, Failure> {
         let now_ns = self.turn_ns();
         let next = loop {
@@ -255,8 +256,8 @@ impl<'r, T: Traffic> Load<'r, T> {
         Ok(next)
     }
 
-    /// The present time. A thread that wakes up after the end of an open loop gets one more turn at
-    /// the last time, since its lateness is not the server's fault.
+    /// The current time. A thread that wakes up after the end of an open loop gets one more turn at
+    /// the last time, because its lateness is not the server's fault.
     fn turn_ns(&mut self) -> u64 {
         let now_ns = self.now_ns();
         self.turned_ns = now_ns;
@@ -269,8 +270,8 @@ impl<'r, T: Traffic> Load<'r, T> {
         }
     }
 
-    /// How long to wait for events at most. If a request is due before, a timer is set, or the
-    /// thread stays awake.
+    /// The longest wait for events. If a request is due earlier, a timer is set, or the thread
+    /// stays awake.
     fn sleep(&self, next: Next) -> Result<Duration, Failure> {
         let Next::Wait { until_ns } = next else { return Ok(LOOK) };
         if until_ns.saturating_sub(self.turned_ns) < SLEEP_MIN_NS {
@@ -280,9 +281,9 @@ impl<'r, T: Traffic> Load<'r, T> {
         Ok(LOOK)
     }
 
-    /// Sets a timer. epoll waits for whole milliseconds, which is too coarse for an open loop.
+    /// Sets the timer. epoll waits for whole milliseconds, which is too coarse for an open loop.
     fn wake_at(&self, until_ns: u64) -> Result<(), Failure> {
-        // A timer of zero would be disarmed.
+        // A time of zero would disarm the timer.
         let wait_ns = until_ns.saturating_sub(self.now_ns()).max(1);
         let after = Expiration::OneShot(TimeSpec::from(Duration::from_nanos(wait_ns)));
         let set = self.timer.set(after, TimerSetTimeFlags::empty());
@@ -332,7 +333,7 @@ impl<'r, T: Traffic> Load<'r, T> {
         }
     }
 
-    /// Connects again. Unanswered requests of the connection are lost with it.
+    /// Connects again. The unanswered requests of the old connection are lost.
     fn reconnect(&mut self, place: usize) -> Result<(), Failure> {
         let (client, server) = self.client_and_server(place);
         let mut stream = connect(&self.targets[server])?;
@@ -344,13 +345,13 @@ impl<'r, T: Traffic> Load<'r, T> {
         self.traffic.closed(server, lost as u64)
     }
 
-    /// Whether nothing was heard for too long when requests were sent last.
+    /// Whether, at the start of this turn, nothing had been heard for too long.
     fn is_silent(&self) -> bool {
         let silence_ns = self.turned_ns.saturating_sub(self.heard_ns);
         u128::from(silence_ns) > SILENCE.as_nanos()
     }
 
-    /// Whose connection this is, and to which server.
+    /// The client and the server of a connection.
     fn client_and_server(&self, place: usize) -> (usize, usize) {
         (place / self.targets.len(), place % self.targets.len())
     }

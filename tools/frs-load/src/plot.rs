@@ -1,8 +1,8 @@
-//! Plots a run: what was run, when and by which version; the request rate and the latencies of the
-//! summary; latency by percentile, and throughput over time.
+//! Plots a run: its options, time and version, the request rate and the latencies of the summary,
+//! latency by percentile, and throughput over time.
 //!
-//! Invariant: the drawing is well-formed SVG, whatever the counts and the texts. Its background and
-//! the colour of each text are its own, so it looks the same in dark and in light viewers. No text
+//! Invariant: the drawing is well-formed SVG, whatever the counts and texts. It defines its
+//! background and the colour of each text, so it looks the same in dark and light viewers. No text
 //! leaves the drawing.
 
 mod caption;
@@ -23,13 +23,13 @@ const THROUGHPUT_HEIGHT: u32 = 290;
 const MARGIN: u32 = 14;
 /// The height of a line of the caption.
 const LINE_HEIGHT: u32 = 16;
-/// The size of the caption's text. The backend writes a size divided by 1.24 into the drawing.
+/// The size of the caption's text. The backend divides a size by 1.24 when it writes it.
 const TEXT_SIZE: f64 = 11.0 * 1.24;
-/// The columns of the caption: no monospace font is wider than 0.62 of its size.
+/// The columns of the caption. No monospace font is wider than 0.62 of its size.
 const COLUMNS: usize = ((WIDTH - 2 * MARGIN) as f64 / (11.0 * 0.62)) as usize;
-/// The most points of the throughput.
+/// The most points of the throughput curve.
 const TIMES: usize = 120;
-/// The number of points of the percentiles.
+/// Number of points of the percentile curve.
 const SHARES: u32 = 240;
 
 type Area<'d> = DrawingArea<SVGBackend<'d>, Shift>;
@@ -38,7 +38,7 @@ type Fault = DrawingAreaErrorKind<std::io::Error>;
 /// Draws a run.
 ///
 /// # Errors
-/// plotters cannot draw it.
+/// The errors of plotters.
 pub fn draw(summary: &Summary<'_>, stamp: &Stamp) -> Result<String, Fault> {
     let caption = caption::lines(summary, stamp, COLUMNS);
     let caption_height = 2 * MARGIN + caption.len() as u32 * LINE_HEIGHT;
@@ -66,7 +66,8 @@ fn write_lines(area: &Area<'_>, lines: &[String]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Each tenth of the remainder has the same width: 90 %, 99 %, 99.9 % …
+/// Draws latency by percentile. Each tenth of the remainder has the same width: 90 %, 99 %, 99.9 %
+/// …
 fn latencies(area: &Area<'_>, summary: &Summary<'_>) -> Result<(), Fault> {
     let latencies_ns = &summary.tally.latencies_ns;
     let micros = |share| (latencies_ns.value_at_quantile(share) as f64 / 1000.0).max(0.001);
@@ -128,14 +129,14 @@ fn throughput(area: &Area<'_>, summary: &Summary<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A point, of the drawing or of a curve in it.
+/// A point of the drawing, or of a curve in it.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     x: f64,
     y: f64,
 }
 
-/// The middle of each time span in seconds, and the requests per second in it.
+/// For each time span, its middle in seconds and the requests per second in it.
 fn rates(slices: &[u64], elapsed_ns: u64) -> Vec<Point> {
     let width = slices.len().div_ceil(TIMES).max(1);
     let span_ns = width as u64 * SLICE_NS;
@@ -147,7 +148,7 @@ fn rates(slices: &[u64], elapsed_ns: u64) -> Vec<Point> {
         let rate = requests as f64 * 1e9 / length_ns as f64;
         (length_ns, Point { x: middle, y: rate })
     });
-    // A last short span has no meaningful rate.
+    // A short last span has no meaningful rate.
     let whole = |(length_ns, _): &(u64, _)| *length_ns * 2 >= span_ns.min(elapsed_ns);
     spans.filter(whole).map(|(_, point)| point).collect()
 }

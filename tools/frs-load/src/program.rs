@@ -72,7 +72,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Opens all connections, then starts all threads at once. Returns the sum of their counts and the
+/// Opens all connections, then starts all threads at once. Returns the sum of their counts, and the
 /// first failure.
 fn run(arguments: &Arguments) -> Result<Totals, Failure> {
     allow_many_files();
@@ -90,7 +90,8 @@ fn run(arguments: &Arguments) -> Result<Totals, Failure> {
         let threads: Vec<_> = loads.into_iter().map(|load| scope.spawn(|| load.run())).collect();
         let mut all = nothing(arguments);
         for thread in threads {
-            // A thread that panicked has printed why. The remaining threads are not the whole run.
+            // A thread that panicked has printed the reason. The remaining threads are not the
+            // whole run.
             let one = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             all.tallies.iter_mut().zip(&one.traffic.tallies).for_each(|(sum, more)| sum.add(more));
             all.unsent += one.unsent;
@@ -119,7 +120,7 @@ fn shares<'r>(arguments: &Arguments, targets: &'r [Target]) -> Vec<Share<'r>> {
     (0..stride).map(share).collect()
 }
 
-/// A run in which nothing was sent.
+/// The result of a run that sent nothing.
 fn nothing(arguments: &Arguments) -> Totals {
     Totals { tallies: vec![Tally::new(); arguments.targets().count()], unsent: 0, failure: None }
 }
@@ -131,7 +132,8 @@ fn elapsed_ns(arguments: &Arguments, tally: &Tally, failed: bool) -> u64 {
     tally.last_ns.max(end_ns.unwrap_or(0))
 }
 
-/// Every connection is an open file. If the limit cannot be raised, connecting reports that.
+/// Raises the limit of open files, because every connection is one. If the limit cannot be raised,
+/// connecting reports that.
 fn allow_many_files() {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);

@@ -1,6 +1,6 @@
-//! Requests over RESP: one command each.
+//! Requests over RESP. Each request is one command.
 //!
-//! Invariant: a command is complete, whatever the keys.
+//! Invariant: a command is complete, whatever its keys.
 
 use frs_engine::Command;
 
@@ -10,7 +10,7 @@ use crate::keys::write_key;
 /// The parts that all commands of a run share.
 #[derive(Debug, Clone)]
 pub struct RespRequests {
-    /// The command of one item, and that of many.
+    /// The command for one item, and the command for several.
     names: [&'static str; 2],
     biz: String,
     key_type: KeyType,

@@ -1,25 +1,24 @@
-//! The ring says which server a key belongs to: consistent hashing, as nginx's `hash … consistent`
-//! does it.
+//! The ring chooses the server of a key by consistent hashing, like nginx's `hash … consistent`.
 //!
-//! Invariant: the server of a key depends only on the key and the set of addresses. With a server
-//! added or removed, only the keys move that it gains or had.
+//! Invariant: the server of a key depends only on the key and the set of addresses. If a server is
+//! added or removed, only the keys move that this server gains or had.
 //!
 //! This is the ketama of Cache::Memcached::Fast, which nginx follows
-//! (`ngx_http_upstream_hash_module.c`): 160 points for each server, each of them the CRC-32 of
-//! host, a zero byte, port, and the point before. A key belongs to the first point that is not
+//! (`ngx_http_upstream_hash_module.c`): each server has 160 points, and each point is the CRC-32 of
+//! host, a zero byte, port, and the previous point. A key belongs to the first point that is not
 //! below its own CRC-32.
 
 use std::os::unix::ffi::OsStrExt;
 
 use crate::target::{Address, Target};
 
-/// Points of each server, as of nginx's servers of weight 1.
+/// Points of each server, as for nginx's servers of weight 1.
 const POINTS: usize = 160;
 
 /// Servers on a ring.
 #[derive(Debug, Clone)]
 pub struct Ring {
-    /// Sorted by hash; no hash occurs twice.
+    /// Sorted by hash. No hash occurs twice.
     points: Vec<Point>,
 }
 
@@ -30,19 +29,19 @@ struct Point {
 }
 
 impl Ring {
-    /// A ring of at least one server. They are numbered in this order.
+    /// A ring of at least one server. The servers are numbered in this order.
     pub fn new(servers: &[Target]) -> Ring {
         let points = servers.iter().enumerate().flat_map(|(server, target)| {
             point_hashes(&target.address).map(move |hash| Point { hash, server })
         });
         let mut points: Vec<Point> = points.collect();
-        // A stable sort: of equal hashes the first server's counts.
+        // The sort is stable: of equal hashes, the one of the first server stays.
         points.sort_by_key(|point| point.hash);
         points.dedup_by_key(|point| point.hash);
         Ring { points }
     }
 
-    /// The server of a key as it is sent.
+    /// The server of a key, which is given as it is sent.
     pub fn server(&self, key: &str) -> usize {
         let hash = crc32fast::hash(key.as_bytes());
         let next = self.points.partition_point(|point| point.hash < hash);

@@ -1,4 +1,4 @@
-//! Routing: which server gets a request.
+//! Routing: the server of each request.
 //!
 //! Invariant: the server of a request depends only on its number, its keys and the servers, never
 //! on threads, connections or time.
@@ -11,7 +11,7 @@ use crate::ring::Ring;
 #[derive(Debug, Clone)]
 pub struct Routing {
     servers: usize,
-    /// None: keys do not matter.
+    /// `None` if keys do not choose the server.
     ring: Option<Ring>,
     key_type: KeyType,
     key: String,
@@ -33,7 +33,7 @@ impl Routing {
         self.servers
     }
 
-    /// The server of a request with these keys, at least one.
+    /// The server of a request with these keys. There is at least one key.
     pub fn server(&mut self, number: u64, keys: &[u32]) -> usize {
         match &self.ring {
             _ if self.servers == 1 => 0,
@@ -42,7 +42,7 @@ impl Routing {
                 write_key(&mut self.key, self.key_type, keys[0]);
                 ring.server(&self.key)
             }
-            // Not in turn, as the threads take the numbers in turn.
+            // Not in turn, because the threads take the numbers in turn.
             None => (mix(!number) % self.servers as u64) as usize,
         }
     }
@@ -76,7 +76,7 @@ mod tests {
     fn a_key_that_is_not_routed_is_sent_to_all() {
         let mut requests = [0; 3];
         let mut routing = routing("");
-        // Every third number, as a thread of three has them.
+        // Every third number, as a thread of three threads gets them.
         for number in (0..9000).step_by(3) {
             requests[routing.server(number, &[5])] += 1;
         }

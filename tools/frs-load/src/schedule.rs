@@ -1,12 +1,12 @@
-//! The schedule says when to send each request: values in, values out.
+//! The schedule tells when to send each request: values in, values out.
 //!
-//! Invariant: in an open loop the time of a request depends only on its number and the rate. If the
-//! server stalls, requests are sent late, and the delay counts as latency. No request is left out
-//! because the server was slow (no coordinated omission).
+//! Invariant: in an open loop, the time of a request depends only on its number and the rate. If
+//! the server stalls, requests are sent late, and the delay counts as latency. No request is
+//! omitted because the server was slow (no coordinated omission).
 
 const SECOND_NS: u128 = 1_000_000_000;
 
-/// What to do now.
+/// The next step of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Send this request. Its latency counts from this time.
@@ -17,14 +17,14 @@ pub enum Next {
     Done,
 }
 
-/// The requests of one thread: every `stride`-th of the run's, from `number` on.
+/// The requests of one thread: every `stride`-th request of the run, from `number` on.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     pub number: u64,
     pub stride: u64,
-    /// The number of requests of the whole run.
+    /// Number of requests of the whole run.
     pub total: Option<u64>,
-    /// Requests per second of the whole run; none: as soon as there is an idle place.
+    /// Requests per second of the whole run. `None` to send as soon as a place is idle.
     pub rate: Option<u64>,
     /// In bursts: all requests that are meant for this much time are due at its beginning.
     pub burst_ns: Option<u64>,
@@ -33,7 +33,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// What to do next, if a connection has room now.
+    /// The next step, if a connection has room now.
     pub fn next(&self, now_ns: u64) -> Next {
         let ended = self.end_ns.is_some_and(|end_ns| now_ns >= end_ns);
         if ended || self.total.is_some_and(|total| self.number >= total) {
@@ -52,10 +52,10 @@ impl Schedule {
         self.number = self.number.saturating_add(self.stride);
     }
 
-    /// The number of requests whose time was before the end and that were never sent.
+    /// The number of requests that were due before the end and never sent.
     pub fn unsent(&self) -> u64 {
         let (Some(rate), Some(end_ns)) = (self.rate, self.end_ns) else { return 0 };
-        // Request n is due at n / rate seconds. This many are due before the end.
+        // Request n is due at n / rate seconds. This many requests are due before the end.
         let before_end = (u128::from(end_ns) * u128::from(rate)).div_ceil(SECOND_NS);
         let meant = u64::try_from(before_end).unwrap_or(u64::MAX);
         let meant = meant.min(self.total.unwrap_or(u64::MAX));
@@ -67,7 +67,7 @@ impl Schedule {
         self.rate.and(self.end_ns).map(|end_ns| end_ns.saturating_sub(1))
     }
 
-    /// The time at which a request is due; none: no particular time.
+    /// The time at which a request is due. `None` if it has no particular time.
     fn meant_ns(&self, number: u64) -> Option<u64> {
         let rate = u128::from(self.rate?);
         let meant_ns = u64::try_from(u128::from(number) * SECOND_NS / rate).unwrap_or(u64::MAX);
@@ -92,7 +92,8 @@ mod tests {
         }
     }
 
-    /// The latencies of one connection to a server that takes 1 ms per request and stalls once.
+    /// The latencies on one connection to a server that takes 1 ms for each request and stalls
+    /// once.
     fn against_a_stall(mut schedule: Schedule, stall_ns: std::ops::Range<u64>) -> Vec<u64> {
         let (mut now_ns, mut latencies) = (0, Vec::new());
         loop {
@@ -113,14 +114,15 @@ mod tests {
 
     #[test]
     fn a_stall_counts_for_every_request_that_was_meant_for_it() {
-        // One each 10 ms, a stall of 200 ms: the k-th request due in the stall waits 10 k ms less.
+        // A request each 10 ms and a stall of 200 ms: the k-th request due in the stall waits 10 k
+        // ms less.
         let latencies = against_a_stall(open(100), 300 * MS..500 * MS);
         assert_eq!(latencies.len(), 100, "as many as without the stall");
         assert_eq!(latencies[29], MS);
         assert_eq!(latencies[30], 201 * MS);
         assert_eq!(latencies[31], 192 * MS);
         assert_eq!(latencies[40], 111 * MS);
-        // The queue of 20 shrinks by one each 1 ms and grows by one each 10 ms.
+        // The queue of 20 requests shrinks by one each 1 ms, and grows by one each 10 ms.
         assert_eq!(latencies.iter().filter(|&&latency| latency > MS).count(), 23);
         assert_eq!(latencies[99], MS);
     }

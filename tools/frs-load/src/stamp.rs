@@ -1,14 +1,14 @@
-//! The stamp of a run: the words of its command line, when it began, and by which version.
+//! The stamp of a run: the words of its command line, the time at which it began, and the version.
 
 use std::fmt;
 
 use frs_base::clock::{self, Millis};
 use frs_base::figures::time;
 
-/// What tells a run from others.
+/// The values that identify a run.
 #[derive(Debug, Clone)]
 pub struct Stamp {
-    /// The words behind the program's name.
+    /// The words after the program's name.
     pub words: Vec<String>,
     pub began_ms: Millis,
     pub version: &'static str,

@@ -12,7 +12,7 @@ use crate::arguments::{Arguments, Format, Order, Route};
 use crate::tally::Tally;
 use crate::windows::Exhausted;
 
-/// The latencies to show.
+/// The latencies that are shown.
 const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
@@ -21,7 +21,7 @@ pub struct Summary<'r> {
     pub arguments: &'r Arguments,
     /// The counts of all servers together.
     pub tally: &'r Tally,
-    /// Those of each server.
+    /// The counts of each server.
     pub servers: &'r [Tally],
     pub elapsed_ns: u64,
 }
@@ -79,7 +79,7 @@ impl Summary<'_> {
         format!("{} in {seconds:.2} s: {rate}/s", grouped(requests))
     }
 
-    /// The quantiles of latency, in µs, with this between them.
+    /// The quantiles of latency in µs, with `between` between them.
     pub fn quantiles(&self, between: &str) -> String {
         let latencies_ns = &self.tally.latencies_ns;
         let quantiles = QUANTILES.map(|(name, quantile)| {
@@ -123,7 +123,7 @@ impl Summary<'_> {
         Ok(())
     }
 
-    /// Only windows that were asked for too much say whether all was given out.
+    /// Only windows with more requests than their max tell whether all of it was admitted.
     fn windows(&self, out: &mut String) -> fmt::Result {
         if !self.arguments.windows {
             return Ok(());
@@ -138,7 +138,7 @@ impl Summary<'_> {
         )
     }
 
-    /// A row for each of several servers.
+    /// If there are several servers, writes a row for each.
     fn of_servers(&self, out: &mut String) -> fmt::Result {
         if self.servers.len() < 2 {
             return Ok(());

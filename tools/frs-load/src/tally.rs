@@ -1,7 +1,7 @@
 //! The tally: the counts of a thread, and their sum over all threads.
 //!
-//! Invariant: requests are the sum over all statuses plus those without an answer. Their items are
-//! the sum over all verdicts and errors.
+//! Invariant: the requests are the sum over all statuses, plus the requests without an answer.
+//! Their items are the sum over all verdicts and errors.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,9 +11,9 @@ use hdrhistogram::Histogram;
 use crate::answer::{Outcome, VERDICTS};
 use crate::windows::Windows;
 
-/// Higher latencies are counted as this.
+/// Higher latencies are counted as this latency.
 const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
-/// The time slice in which throughput is counted.
+/// The length of the time slices in which throughput is counted.
 pub const SLICE_NS: u64 = 10_000_000;
 
 /// Counts and latencies.
@@ -23,17 +23,17 @@ pub struct Tally {
     pub latencies_ns: Histogram<u64>,
     /// Answered requests in each time slice.
     pub slices: Vec<u64>,
-    /// Items by verdict, in the order of [`VERDICTS`].
+    /// Number of items by verdict, in the order of [`VERDICTS`].
     pub verdicts: [u64; VERDICTS.len()],
-    /// Items without a verdict, by error.
+    /// Number of items without a verdict, by error.
     pub errors: BTreeMap<&'static str, u64>,
-    /// Answered requests, by status.
+    /// Number of answered requests, by status.
     pub statuses: BTreeMap<u16, u64>,
-    /// The windows that were told of, if they are counted.
+    /// The windows that answers reported, if they are counted.
     pub windows: Windows,
-    /// The number of connections opened again.
+    /// Number of connections that were opened again.
     pub reconnects: u64,
-    /// Requests of an open loop that were due and never sent.
+    /// Number of requests of an open loop that were due and never sent.
     pub unsent: u64,
     /// The time of the last answer.
     pub last_ns: u64,
@@ -107,7 +107,7 @@ impl Tally {
         self.last_ns = self.last_ns.max(other.last_ns);
     }
 
-    /// How many answers had which latency, as a table.
+    /// A table of the latencies, with the number of answers for each.
     pub fn latencies(&self) -> String {
         let mut table = "latency_us,answers\n".to_owned();
         for step in self.latencies_ns.iter_recorded() {
@@ -124,7 +124,7 @@ impl Tally {
         self.statuses.values().sum()
     }
 
-    /// The number of items requested.
+    /// The number of requested items.
     pub fn items(&self) -> u64 {
         self.verdicts.iter().chain(self.errors.values()).sum()
     }

@@ -1,6 +1,6 @@
-//! The target: the server's address, and connecting to it.
+//! The target: the address of a server, and connecting to it.
 //!
-//! Invariant: a stream that is returned is connected and does not block.
+//! Invariant: a returned stream is connected and does not block.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -14,14 +14,14 @@ use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
-/// Time limit for connecting.
+/// The time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// The server named by the URL.
+/// A server named by a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub address: Address,
-    /// The command in the URL, if it has one.
+    /// The command in the URL. `None` if the URL has none.
     pub command: Option<Command>,
 }
 
@@ -33,7 +33,7 @@ pub enum Address {
 }
 
 impl Target {
-    /// `http://HOST[:PORT][/update|/query]` or `unix:PATH`.
+    /// Reads `http://HOST[:PORT][/update|/query]` or `unix:PATH`.
     pub fn parse(url: &str) -> Result<Target, String> {
         if let Some(path) = url.strip_prefix("unix:").filter(|path| !path.is_empty()) {
             return Ok(Target { address: Address::Unix(path.into()), command: None });
@@ -57,7 +57,7 @@ impl Target {
         }
     }
 
-    /// Connects, and waits until connected.
+    /// Connects, and waits until the connection is established.
     pub fn connect(&self) -> io::Result<Stream> {
         match &self.address {
             Address::Tcp(authority) => connect_tcp(authority).map(Stream::Tcp),
@@ -72,7 +72,7 @@ impl Target {
 
 const EXPECTED: &str = "expected http://HOST:PORT[/update|/query] or unix:PATH";
 
-/// Host and port; the default port is 80.
+/// Host and port. The default port is 80.
 fn with_port(authority: &str) -> Result<String, String> {
     let odd = |c: char| c.is_whitespace() || c.is_control() || "@?#".contains(c);
     let host_end = authority.rfind(']').map_or(0, |bracket| bracket + 1);

@@ -1,13 +1,14 @@
-//! Windows: how often each key was asked for, and admitted, in each window of its limit.
+//! Windows: the requests and admissions of each key in each window of its limit.
 //!
-//! Invariant: a window of a key is known by its end, whichever servers told of it. Two windows of a
-//! key end at least [`APART_MS`] from each other; the ends that answers tell of one window do not.
+//! Invariant: a window of a key is identified by its end, whichever server reports it. The ends of
+//! two windows of a key are at least [`APART_MS`] apart. The ends that answers report for one
+//! window are closer.
 
 use std::collections::HashMap;
 
 use crate::answer::{Noted, Outcome, Turn, Verdict};
 
-/// Half of the shortest window that is told from the next one.
+/// Half the length of the shortest windows that are told apart.
 const APART_MS: u64 = 500;
 
 /// The windows of all keys.
@@ -24,19 +25,19 @@ struct Window {
     admitted: u64,
 }
 
-/// The windows that were asked for more than their max.
+/// The sums over windows with more requests than their max.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exhausted {
     pub windows: u64,
-    /// What might have been admitted in them.
+    /// The most that might have been admitted in them.
     pub max: u64,
     pub admitted: u64,
-    /// More than max, in any window.
+    /// Admitted beyond the max of any window.
     pub over: u64,
 }
 
 impl Windows {
-    /// Counts what an answer says of an item.
+    /// Counts an item, if the answer reports its window.
     pub fn note(&mut self, noted: Noted, now_ms: u64) {
         let Some(Turn { max, turns_in_ms }) = noted.window else { return };
         let admitted = noted.outcome == Outcome::Verdict(Verdict::Allowed);
@@ -44,7 +45,7 @@ impl Windows {
         self.count(noted.key, Window { end_ms, max, asked: 1, admitted: admitted.into() });
     }
 
-    /// Adds the windows that another thread saw, or another server told of.
+    /// Adds the windows that another thread saw, or another server reported.
     pub fn add(&mut self, other: &Windows) {
         for (key, windows) in &other.of_keys {
             windows.iter().for_each(|window| self.count(*key, *window));
@@ -53,7 +54,7 @@ impl Windows {
 
     fn count(&mut self, key: u32, more: Window) {
         let windows = self.of_keys.entry(key).or_default();
-        // The latest one stands last, and is meant nearly always.
+        // The latest window is last, and nearly always the right one.
         let same = |window: &&mut Window| window.end_ms.abs_diff(more.end_ms) < APART_MS;
         match windows.iter_mut().rev().find(same) {
             Some(window) => {
@@ -64,7 +65,7 @@ impl Windows {
         }
     }
 
-    /// What became of those that were asked for more than their max.
+    /// The sums over windows with more requests than their max.
     pub fn exhausted(&self) -> Exhausted {
         let mut sum = Exhausted::default();
         for window in self.of_keys.values().flatten() {
@@ -83,7 +84,7 @@ impl Windows {
 mod tests {
     use super::*;
 
-    /// One item of key 7 with a max of 2.
+    /// Notes one item of key 7 with a max of 2.
     fn note(windows: &mut Windows, now_ms: u64, turns_in_ms: u64, verdict: Verdict) {
         let window = Some(Turn { max: 2, turns_in_ms });
         windows.note(Noted { key: 7, outcome: Outcome::Verdict(verdict), window }, now_ms);
@@ -95,7 +96,7 @@ mod tests {
         note(&mut windows, 0, 1000, Verdict::Allowed);
         note(&mut windows, 400, 603, Verdict::Allowed);
         note(&mut windows, 900, 101, Verdict::Limited);
-        // The next one is not asked for more than its max.
+        // The next window does not get more requests than its max.
         note(&mut windows, 1010, 1000, Verdict::Allowed);
         let filled = Exhausted { windows: 1, max: 2, admitted: 2, over: 0 };
         assert_eq!(windows.exhausted(), filled);

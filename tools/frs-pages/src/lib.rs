@@ -1,6 +1,7 @@
-//! Manual pages and shell completions of a command, made from its arguments. Packages hold them.
+//! Makes the manual pages and shell completions of a command from its arguments. Packages hold
+//! them.
 //!
-//! Every command of frs writes its own: `frs --pages DIR`.
+//! Every command of frs writes its own pages: `frs --pages DIR`.
 
 use std::fs;
 use std::io;
@@ -10,13 +11,13 @@ use std::process::ExitCode;
 use clap::Command;
 use clap_complete::Shell;
 
-/// Shells for which there are completions.
+/// The shells with completions.
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 
 /// Writes the pages of `command` if the command line is `--pages DIR` and nothing else.
 ///
-/// Returns the exit status: 1 if a file cannot be written, with the reason on standard error.
-/// `None` if no pages are asked for.
+/// Returns the exit status, which is 1 if a file cannot be written. Standard error then has the
+/// reason. `None` if no pages are asked for.
 pub fn write_if_asked(command: impl FnOnce() -> Command) -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let asked = [arguments.next()?, arguments.next()?];
@@ -35,7 +36,8 @@ pub fn write_if_asked(command: impl FnOnce() -> Command) -> Option<ExitCode> {
 }
 
 /// Writes `man/*.1`, a page for the command and one for each of its subcommands, and
-/// `completions/`, a file for each shell by the name that the shell looks for. Makes the folders.
+/// `completions/`, a file for each shell under the name that the shell looks for. Creates the
+/// folders.
 pub fn write(command: Command, into: &Path) -> io::Result<()> {
     let [man, completions] = ["man", "completions"].map(|name| into.join(name));
     fs::create_dir_all(&man)?;
@@ -45,7 +47,7 @@ pub fn write(command: Command, into: &Path) -> io::Result<()> {
     for shell in SHELLS {
         clap_complete::generate_to(shell, &mut completed, &name, &completions)?;
     }
-    // `help` repeats the others, and would have a page for each of them.
+    // `help` repeats the other subcommands, and would have a page for each of them.
     clap_mangen::generate_to(command.disable_help_subcommand(true), &man)
 }
 

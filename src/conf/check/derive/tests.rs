@@ -1,4 +1,4 @@
-//! What is derived, and which files stay.
+//! The derived numbers, and the files that stay.
 
 use super::*;
 use crate::schema::{Conf, HashKind, MAX_FILES, MAX_KEYS};
@@ -18,7 +18,7 @@ fn biz(limits: &str) -> String {
     format!("<biz id='1' name='a' key='string'>{limits}</biz>")
 }
 
-/// `[files, key-nodes, chain, node-size, key-bytes]`.
+/// The numbers as `[files, key-nodes, chain, node-size, key-bytes]`.
 fn numbers(geometry: &Geometry) -> [u32; 5] {
     let Geometry { files, key_nodes, chain, node_bytes, key_bytes, .. } = *geometry;
     [files, key_nodes, chain, node_bytes, key_bytes]
@@ -55,18 +55,19 @@ fn every_derived_geometry_is_within_its_bounds_and_half_full() {
         for chain in [1, 2, 8, 55, 56] {
             for node_bytes in [64, 128, 4096, 32_768] {
                 let hash = HashKind::Siphash;
-                let room = Room::Keys(keys);
-                let written = Written { room, chain, node_bytes: None, key_bytes: 24, hash };
+                let room = NodeCount::Keys(keys);
+                let written =
+                    GeometrySettings { room, chain, node_bytes: None, key_bytes: 24, hash };
                 let geometry = written.geometry(node_bytes);
                 let Geometry { files, key_nodes, .. } = geometry;
                 assert!(geometry.nodes() >= 2 * keys, "{written:?} {geometry:?}");
-                // As many more as the next prime needs, of each file.
+                // The next prime adds at most this many nodes in each file.
                 let surplus = u64::from(files) * u64::from(chain) * 400;
                 assert!(geometry.nodes() < 2 * keys + surplus, "{written:?} {geometry:?}");
                 assert!(files == 1 || is_prime(files) && files % 2 + files % 5 > 1, "{files}");
                 assert!(files <= MAX_FILES && is_prime(key_nodes));
                 assert!(geometry.file_bytes() < 1 << 48, "{written:?} {geometry:?}");
-                // A file of at most 1 GiB, as far as the number of files allows it.
+                // A file has at most 1 GiB, as far as the number of files allows it.
                 let spare = u64::from(chain) * u64::from(node_bytes) * 400;
                 assert!(files == 61 || geometry.file_bytes() <= FILE_BYTES + spare);
                 assert_eq!(geometry.node_bytes, node_bytes);
@@ -86,7 +87,7 @@ fn primes_are_prime() {
     assert_eq!(next_prime(4_294_967_280), 4_294_967_291, "the largest of 32 bits");
 }
 
-/// Numbers that a system gives out in steps still spread over all key-nodes.
+/// Numbers that a system assigns in steps still spread over all key-nodes.
 #[test]
 fn integers_in_steps_spread() {
     use crate::key::{KeyField, Seed};
@@ -119,13 +120,16 @@ fn node_size_is_what_the_largest_business_needs() {
     }
     let both = format!("{}<biz id='2' name='b' key='ip'>{log}</biz>", biz(LIMIT));
     assert_eq!(group("keys='100'", &both).geometry.node_bytes, 512);
-    // Written, it is as written.
+    // A written size stays as written.
     assert_eq!(group("keys='100' node-size='1024'", &both).geometry.node_bytes, 1024);
     let all = group("files='2' key-nodes='8' node-size='64'", &biz(LIMIT));
-    assert_eq!((all.written.is_derived(), all.written), (false, Written::of(&all.geometry)));
+    assert_eq!(
+        (all.written.is_derived(), all.written),
+        (false, GeometrySettings::of(&all.geometry))
+    );
 }
 
-/// Nothing but the text decides: the same numbers whatever the workers are.
+/// Only the text of map.xml decides: the numbers do not depend on the workers.
 #[test]
 fn the_server_and_its_machine_do_not_matter() {
     let map = format!("<map><group name='g' keys='1000000'/>{}</map>", biz(LIMIT));
@@ -141,29 +145,29 @@ fn files_stay_that_are_roomy_enough_and_not_much_roomier() {
     let wanted = group("keys='1000000'", &biz(LIMIT));
     let keeps = |geometry: &Geometry| wanted.keeps_files(geometry);
     assert!(keeps(&wanted.geometry));
-    // Room for as many keys, in files of any number.
+    // Room for the keys, in any number of files.
     assert!(keeps(&sized("files='2' key-nodes='17858'", 64)), "2,000,096 nodes");
     assert!(!keeps(&sized("files='2' key-nodes='17857'", 64)), "1,999,984 nodes");
-    // A quarter more, and no more than that: 44,660 key-nodes.
+    // At most a quarter more nodes: 44,660 key-nodes.
     assert!(keeps(&sized("files='4' key-nodes='11165'", 64)));
     assert!(!keeps(&sized("files='4' key-nodes='11166'", 64)));
     assert!(!keeps(&sized("keys='2000000'", 64)), "twice as many");
     assert!(!keeps(&sized("keys='999999'", 64)) || sized("keys='999999'", 64) == wanted.geometry);
     assert!(!keeps(&sized("keys='900000'", 64)), "fewer");
-    // Nodes up to twice as long: a business was removed.
+    // Nodes up to twice as large, as after the removal of a business.
     assert!(keeps(&sized("keys='1000000'", 128)));
     assert!(!keeps(&sized("keys='1000000'", 192)));
     let wide = group("keys='1000000'", &biz("<limit policy='sliding' interval='1m' max='100'/>"));
     assert!(!wide.keeps_files(&sized("keys='1000000'", 448)), "too short");
     assert!(wide.keeps_files(&sized("keys='1000000'", 512)));
     assert!(wide.keeps_files(&sized("keys='1000000'", 1024)));
-    // What is not derived must be the same.
+    // Numbers that are not derived must be equal.
     for (name, other) in [("chain", "chain='55'"), ("key-bytes", "key-bytes='32'")] {
         let other = live(&format!("files='2' key-nodes='18200' node-size='64' {other}"), "");
         assert!(!keeps(&other), "{name}");
     }
     assert!(!keeps(&Geometry { hash: HashKind::Bob, ..wanted.geometry }));
-    // What is written is meant.
+    // Written numbers must be equal.
     let written = group("files='1' key-nodes='35729' node-size='64'", "");
     assert!(written.keeps_files(&wanted.geometry));
     assert!(!written.keeps_files(&Geometry { node_bytes: 128, ..wanted.geometry }));
@@ -173,7 +177,7 @@ fn files_stay_that_are_roomy_enough_and_not_much_roomier() {
     assert!(!size_left_out.keeps_files(&Geometry { key_nodes: 35_731, ..wanted.geometry }));
 }
 
-/// However small a group is, its own files stay.
+/// The derived files of a group stay, however small it is.
 #[test]
 fn derived_files_stay() {
     for keys in 1..2000 {

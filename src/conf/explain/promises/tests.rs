@@ -1,9 +1,9 @@
-//! What `frs check` says of limits that machines share.
+//! What `frs check` prints about shared limits.
 
 use crate::tests::SIZES;
 use crate::{Conf, Machine, report};
 
-fn report_of(cluster: &str, bizs: &str) -> report::Report {
+fn report_of(cluster: &str, bizs: &str) -> report::ConfReport {
     let srv = format!(
         "<srv><cluster name='prod' secret-file='s' {cluster}><node>a:1</node>\
          <node>[::1]:6379</node></cluster></srv>"
@@ -13,7 +13,7 @@ fn report_of(cluster: &str, bizs: &str) -> report::Report {
     report_on(&srv, &map)
 }
 
-fn report_on(srv: &str, map: &str) -> report::Report {
+fn report_on(srv: &str, map: &str) -> report::ConfReport {
     let conf = Conf::parse("s", srv, "m", map).unwrap_or_else(|faults| panic!("{faults}"));
     report::report(
         &conf,
@@ -27,7 +27,7 @@ fn report_on(srv: &str, map: &str) -> report::Report {
     )
 }
 
-/// The lines on what a biz of these settings and limits promises.
+/// The lines about the promises of a biz with these settings and limits.
 fn promised(settings: &str, limits: &str) -> Vec<String> {
     let biz = format!("<biz id='1' name='b' key='string' {settings}>{limits}</biz>");
     let text = report_of("", &biz).text;
@@ -36,7 +36,7 @@ fn promised(settings: &str, limits: &str) -> Vec<String> {
     lines.map(|line| line.trim_start_matches("    ").to_owned()).collect()
 }
 
-/// The lines of its only limit.
+/// The lines about the only limit of a biz.
 fn of_limit(settings: &str, limit: &str) -> [String; 3] {
     let lines = promised(settings, &format!("<limit {limit}/>"));
     let [cost, lost, cut_off, ..] = lines.as_slice() else { panic!("{lines:?}") };
@@ -240,7 +240,7 @@ fn more_leases_than_can_be_claimed_in_time_are_warned_of() {
     assert_eq!(warnings(exact, &two, 10_000).len(), 1, "two for each key");
     assert_eq!(warnings(exact, "<limit policy='count'/>", 10_001), [""; 0]);
     assert_eq!(warnings("", &one, 10_001), [""; 0]);
-    // Written as keys it has more places than that.
+    // A group sized by keys has more places than that.
     assert_eq!(warnings_of("keys='100000'", exact, &one), [""; 0]);
     assert_eq!(warnings_of("keys='100001'", exact, &one).len(), 1);
 }

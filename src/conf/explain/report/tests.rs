@@ -1,4 +1,4 @@
-//! What `frs check` prints, and its warnings.
+//! The output of `frs check`, and its warnings.
 
 use std::io;
 use std::path::PathBuf;
@@ -44,14 +44,14 @@ fn displaced_shares_are_those_of_poisson() {
     assert!((percent(8, 0.7) - 4.0).abs() < 0.5, "{}", percent(8, 0.7));
     assert!((percent(56, 0.7) - 0.03).abs() < 0.005, "{}", percent(56, 0.7));
     assert_eq!(percent(56, 0.0), 0.0);
-    // A chain of one place: the share of keys that are not the first at their key-node.
+    // With chains of one place, it is the share of keys that are not the first of their key-node.
     let one = 1.0 - (1.0 - (-0.5_f64).exp()) / 0.5;
     assert!((displaced_share(1, 0.5) - one).abs() < 1e-12);
 }
 
 #[test]
 fn text_shows_geometry_memory_and_nodes() {
-    let Report { text, .. } = report(&conf(), &machine(u64::MAX, Ok(Filesystem::Ext4)), &SIZES);
+    let ConfReport { text, .. } = report(&conf(), &machine(u64::MAX, Ok(Filesystem::Ext4)), &SIZES);
     let expected = "\
 group default: files 2, key-nodes 8,192, chain 56, node-size 128, key-bytes 24, hash bob, on-full evict
   memory: 118,497,280 bytes (113.0 MiB) = 2 × (4,096 + 8,192 × (64 + 56 × 128))
@@ -112,7 +112,7 @@ group ips: files 1, key-nodes 37, chain 56, node-size 64, key-bytes 24, hash sip
     let found = text(&loaded);
     assert!(found.starts_with(expected), "{found}");
     assert!(found.contains("on-full evict\n  derived: node-size from the biz that needs most\n"));
-    // The files that it finds are somewhat roomier.
+    // The files that it finds have somewhat more room.
     let mut geometry = loaded.conf.map.groups[0].geometry;
     (geometry.files, geometry.key_nodes, geometry.node_bytes) = (2, 18_000, 128);
     let live = [crate::LiveGeometry { group: "users".into(), geometry }];
@@ -137,7 +137,7 @@ fn a_cluster_costs_a_courier_and_each_slot_of_the_server_a_ring_of_wants() {
     let (rest, processes, slots, each) = memory("<srv/>");
     let cluster = "<cluster name='prod' secret-file='s'><node>a:6379</node></cluster>";
     let with = memory(&format!("<srv>{cluster}</srv>"));
-    // Twice a courier, for an upgrade.
+    // Two couriers, because an upgrade runs two.
     assert_eq!(with, (rest, processes + (8 << 20), slots + 2, each + 335_872));
 }
 
@@ -186,7 +186,8 @@ fn a_cluster_has_requests_parked_and_their_memory_is_bounded() {
     let srv = "<srv><workers>2</workers><cluster name='prod' secret-file='s' max-parked='1000'>
         <node>a:6379</node></cluster></srv>";
     let (parked, text) = text(srv);
-    // Text twice, 1,024 items and 113 behind them, all grown by doubling; 16 times something spare.
+    // The text twice, and 1,024 items with 113 behind them, all grown by doubling, and 16 spare
+    // parts.
     let each = 2 * (2 * (65_536 + 2048) + (1024 + 113) * (344 + 2 * 88)) + 16 * 2048;
     assert_eq!(parked, 2 * 1000 * each);
     for line in [
@@ -200,7 +201,7 @@ fn a_cluster_has_requests_parked_and_their_memory_is_bounded() {
 
 #[test]
 fn choosers_of_keys_are_warned_of() {
-    let Report { warnings, faults, .. } =
+    let ConfReport { warnings, faults, .. } =
         report(&conf(), &machine(u64::MAX, Ok(Filesystem::Xfs)), &SIZES);
     assert_eq!(faults, [""; 0]);
     assert_eq!(
@@ -212,7 +213,7 @@ fn choosers_of_keys_are_warned_of() {
     );
 }
 
-/// A key that is not refused, or not by its own node, cannot be freed by filling chains.
+/// Filling chains cannot free a key that is not refused, or not by its own node.
 #[test]
 fn only_what_refuses_by_its_nodes_is_warned_of() {
     let warned = |mode: &str, limit: &str| {
@@ -262,9 +263,9 @@ fn degrade_is_warned_of() {
     );
 }
 
-/// Warnings and faults that concern the machine alone.
+/// The warnings and faults about the machine alone.
 fn about(machine: &Machine) -> (Vec<String>, Vec<String>) {
-    let Report { warnings, faults, .. } = report(&conf(), machine, &SIZES);
+    let ConfReport { warnings, faults, .. } = report(&conf(), machine, &SIZES);
     (warnings.into_iter().filter(|warning| !warning.starts_with("biz ")).collect(), faults)
 }
 
@@ -279,7 +280,8 @@ fn much_on_disk_is_warned_of() {
             "data: groups of 118,547,712 bytes (113.1 MiB) on disk are more than 10 %"
         )
     );
-    // Only what fits is proposed: groups are less than half of the memory, and /dev/shm has room.
+    // Only a cure that fits is proposed: the groups are less than half of the memory, and /dev/shm
+    // has room.
     let of_shm = |shm_free_bytes| {
         let machine = machine(groups * 10 - 10, Ok(Filesystem::Ext4));
         about(&Machine { shm_free_bytes, ..machine }).0.remove(0)

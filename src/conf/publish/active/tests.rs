@@ -1,4 +1,4 @@
-//! What is published is what is read, and nothing else is taken.
+//! Readers get what was published, and accept nothing else.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ fn texts() -> Texts {
         map: "<map><group name=\"g\" files=\"1\" key-nodes=\"1\" node-size=\"64\"/></map>"
             .to_owned(),
         settings: Settings::default(),
-        kept: Kept::default(),
+        kept: KeptFiles::default(),
     }
 }
 
@@ -40,7 +40,7 @@ fn what_was_written_is_read() {
     assert_eq!(conf.srv.data.live, Some(here.join("live/here")));
     assert_eq!(conf.srv.listen, [Listen::Unix(here.join("run/a")), Listen::Unix("/run/b".into())]);
     assert_eq!(conf.srv.user.as_deref(), Some("surely-nobody-here"));
-    assert_eq!(conf.srv.workers, Host::this().processors.min(200));
+    assert_eq!(conf.srv.workers, LocalHost::this().processors.min(200));
     let none = Overlay::default();
     assert!(is_of(dir.path(), 7, &texts(), &none).unwrap());
     assert!(!is_of(dir.path(), 7, &texts(), &overlay()).unwrap(), "switched or reset since");
@@ -76,12 +76,12 @@ fn what_was_switched_and_reset_lies_over_it() {
 fn every_reader_knows_the_files_that_stay() {
     let dir = tempfile::tempdir().unwrap();
     let map = "<map><group name='g' keys='100'/></map>".to_owned();
-    let texts = Texts { map, kept: Kept::from_text("g 1 5 128\n").unwrap(), ..texts() };
+    let texts = Texts { map, kept: KeptFiles::from_text("g 1 5 128\n").unwrap(), ..texts() };
     write(dir.path(), 1, &texts).unwrap();
     let group = read(dir.path(), 1).unwrap().map.groups.remove(0);
     assert_eq!((group.geometry.node_bytes, group.derived.node_bytes), (128, 64));
     assert_eq!(read_texts(dir.path(), 1).unwrap(), texts);
-    let other = Texts { kept: Kept::default(), ..texts.clone() };
+    let other = Texts { kept: KeptFiles::default(), ..texts.clone() };
     assert!(!is_of(dir.path(), 1, &other, &Overlay::default()).unwrap());
     let good = encode(1, 2, Path::new("/d"), &texts, &overlay());
     assert!(decode(&good, 1).is_ok_and(|active| active.texts == texts));
@@ -98,7 +98,7 @@ fn two_latest_are_kept() {
     assert_eq!(generations(dir.path()), ["conf.active.4", "conf.active.9"]);
     assert_eq!(latest(dir.path()).unwrap(), Some(9));
     assert_eq!(latest(tempfile::tempdir().unwrap().path()).unwrap(), None);
-    // Generations start again when runtime.mmap does.
+    // Generations begin again when runtime.mmap is created again.
     fs::write(dir.path().join("conf.active.tmp"), "left").unwrap();
     fs::write(dir.path().join("conf.active.old"), "not ours").unwrap();
     write(dir.path(), 1, &texts()).unwrap();
@@ -110,7 +110,7 @@ fn two_latest_are_kept() {
 fn damage_names_field_found_and_expected() {
     let good = encode(7, 2, Path::new("/d"), &texts(), &overlay());
     let of = |bytes: &[u8], generation| match decode(bytes, generation) {
-        Err(Damage { field, found, expected }) => format!("{field}: {found}, {expected}"),
+        Err(ActiveDamage { field, found, expected }) => format!("{field}: {found}, {expected}"),
         Ok(_) => "taken".to_owned(),
     };
     let changed = |at: usize| {

@@ -1,4 +1,4 @@
-//! What a file of a secret may be, and what is said of another.
+//! Which files hold a secret, and the faults of the others.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -37,7 +37,7 @@ impl World {
         std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
     }
 
-    /// What is wrong, with DIR for the directory.
+    /// The faults, with DIR for the directory.
     fn faults(&self) -> Vec<String> {
         let dir = self.dir.path().display().to_string();
         let faults = self.cluster.file_faults();
@@ -144,8 +144,8 @@ fn faults_say_what_to_do() {
     );
 }
 
-/// SipHash-2-4 with 128 bits, of the text under the bytes 16 to 31 of the secret. All machines must
-/// find the same, whatever version of frs they run.
+/// SipHash-2-4 with 128 bits of a constant text, keyed by the bytes 16 to 31 of the secret. All
+/// machines must compute the same seed, whatever version of frs they run.
 // Shows: cluster-secret.
 #[test]
 fn the_seed_of_keys_is_computed_of_the_secret_and_is_no_part_of_it() {
@@ -155,7 +155,7 @@ fn the_seed_of_keys_is_computed_of_the_secret_and_is_no_part_of_it() {
     let (words, _) = secret.bytes().as_chunks::<8>();
     let stored = [check, key_seed[0], key_seed[1]];
     assert!(stored.iter().all(|word| !words.contains(&word.to_le_bytes())));
-    // Each byte of the half that it follows from changes all of it.
+    // Each byte of the half from which the seed is derived changes both of its words.
     for at in 16..32 {
         let mut other = *secret.bytes();
         other[at] ^= 1;

@@ -1,4 +1,5 @@
-//! Migrations of real data directories: larger, smaller, broken off at every step.
+//! Migrations of real data directories: to larger and smaller geometries, and interrupted at every
+//! step.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -69,7 +70,7 @@ fn migrate(
     conf: &Conf,
     progress: &mut dyn FnMut(Step<'_>) -> bool,
 ) -> Result<(Vec<Counts>, Vec<String>), Error> {
-    let migration = Migration::begin(conf, T, progress)?;
+    let migration = Migration::begin(conf, T, None, progress)?;
     let plans = migration.plan(progress)?;
     let counts = migration.run(&plans, progress)?;
     let planned: Vec<Counts> = plans.iter().map(|plan| plan.counts).collect();
@@ -172,7 +173,7 @@ fn broken_off_at_any_step_nothing_is_lost() {
             true
         })
         .unwrap();
-        // Steps on key-nodes are all alike. The last ones are on files.
+        // Steps on key-nodes are all alike. The last steps are on files.
         for broken_at in (0..steps).filter(|at| at % 6 == 0 || *at > 16) {
             let world = world();
             let mut left = broken_at;
@@ -207,7 +208,7 @@ fn what_cannot_fit_is_said_beforehand_and_the_least_is_left_out() {
     let world = world();
     let group = r#"files="1" key-nodes="1" chain="20" node-size="128""#;
     let conf = conf(&world, group);
-    let migration = Migration::begin(&conf, T, &mut |_| true).unwrap();
+    let migration = Migration::begin(&conf, T, None, &mut |_| true).unwrap();
     let plans = migration.plan(&mut |_| true).unwrap();
     let all = uses().len() as u64 + 1;
     assert_eq!((plans[0].counts.carried, plans[0].counts.crowded), (20, all - 20));
@@ -228,7 +229,7 @@ fn digests_of_texts_that_may_fit_now_are_in_doubt() {
     let world = world();
     let group = r#"files="2" key-nodes="4" chain="30" node-size="128" key-bytes="32""#;
     let conf = conf(&world, group);
-    let migration = Migration::begin(&conf, T, &mut |_| true).unwrap();
+    let migration = Migration::begin(&conf, T, None, &mut |_| true).unwrap();
     let plans = migration.plan(&mut |_| true).unwrap();
     assert_eq!((plans[0].counts.doubtful, plans[0].counts.crowded), (1, 0));
 }
@@ -238,7 +239,7 @@ fn nobody_may_be_attached() {
     let world = world();
     let _service = world.attach();
     let conf = conf(&world, r#"files="1" key-nodes="6" chain="30" node-size="128""#);
-    let result = Migration::begin(&conf, T, &mut |_| true);
+    let result = Migration::begin(&conf, T, None, &mut |_| true);
     assert!(matches!(result, Err(Error::Store(store::Error::Attached { .. }))), "{result:?}");
 }
 
@@ -263,10 +264,10 @@ fn a_damaged_node_is_left_behind_and_counted() {
 }
 
 #[test]
-fn any_key_may_be_spilled_after_a_migration_of_a_group_that_has_spilled() {
-    for has_spilled in [false, true] {
+fn any_key_may_be_kept_after_a_migration_of_a_group_with_kept_records() {
+    for has_kept in [false, true] {
         let world = world();
-        if has_spilled {
+        if has_kept {
             let group = world.group("g");
             group.filter(0, 0).add(1);
         }
@@ -275,6 +276,6 @@ fn any_key_may_be_spilled_after_a_migration_of_a_group_that_has_spilled() {
         Runtime::create_or_open(&world.dir).unwrap();
         let world = World::of(&world.dir, &map(one));
         world.prepare();
-        assert_eq!(world.group("g").has_spilled(), has_spilled);
+        assert_eq!(world.group("g").has_kept(), has_kept);
     }
 }

@@ -4,14 +4,14 @@ use super::{MAP, T, used};
 use crate::inspect::fresh_records;
 use crate::testing::World;
 
-/// What is said of these changes of the map, at this time.
+/// The report on these changes of the map, at this time.
 fn told(world: &World, changes: &[(&str, &str)], now: u64) -> Vec<String> {
     let map = changes.iter().fold(MAP.to_owned(), |map, (from, to)| {
         assert!(map.contains(from), "{from}");
         map.replace(from, to)
     });
     let conf = World::of(&world.dir, &map).conf.clone();
-    fresh_records(&conf, now).unwrap().iter().map(ToString::to_string).collect()
+    fresh_records(&conf, now, None).unwrap().iter().map(ToString::to_string).collect()
 }
 
 // Shows: fresh-records.
@@ -51,7 +51,7 @@ fn what_begins_anew_is_counted_and_nothing_else() {
         anew("sale", "1 live record begins", shape),
         "that of the whole business"
     );
-    // Of login, only the ban of mallory lives on.
+    // Of `login` only the ban of mallory still counts.
     assert_eq!(
         told(&world, &[("id=\"1\"", "id=\"11\"")], T + 300_000),
         anew("login", "1 live record begins", "its id was 1 and is 11")
@@ -69,5 +69,5 @@ fn one_that_is_removed_or_new_begins_nothing_anew_and_nothing_was_in_force_befor
     assert_eq!(told(&world, &[(removed, &added)], T), [""; 0]);
     let empty = tempfile::tempdir().unwrap();
     let conf = World::of(empty.path(), MAP).conf.clone();
-    assert_eq!(fresh_records(&conf, T).unwrap(), []);
+    assert_eq!(fresh_records(&conf, T, None).unwrap(), []);
 }

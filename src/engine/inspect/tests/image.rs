@@ -43,7 +43,7 @@ fn world() -> World {
     world
 }
 
-/// Everything that tools and pages do.
+/// Does everything that tools and pages do.
 fn look(world: &World, now: u64) {
     let Ok(mut reader) = Reader::open(&world.dir) else { return };
     let walked = reader.for_each_node(now, |record| {
@@ -71,7 +71,7 @@ fn reader_words(record: &crate::inspect::NodeRecord) -> u64 {
     record.used()
 }
 
-/// A file of the directory as it was. Dropping this restores the file.
+/// A file of the directory with its original bytes. Dropping this restores the file.
 struct Kept {
     path: PathBuf,
     bytes: Vec<u8>,
@@ -136,7 +136,7 @@ proptest! {
                 }
             }
             if header && which < 2 {
-                // Sealed as a writer with other values would have sealed it.
+                // Gives the header a valid CRC, as a faulty writer would.
                 let mut bytes = [0; 14 * 8];
                 file.read_exact_at(&mut bytes, 0).unwrap();
                 let crc = u64::from(crc32fast::hash(&bytes)).to_le_bytes();

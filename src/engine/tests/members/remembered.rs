@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::testing::World;
 use crate::{Command, ItemOptions, Request, Service};
 
-/// In Berlin the clocks are set forward eight days later.
+/// Eight days before the clocks go forward in Berlin.
 const NOW: u64 = 1_742_300_000_000;
 const HOUR: u64 = 3_600_000;
 const SET_MAX: usize = 3;
 
 /// A sketch, a set and a plain count that remember this many windows each; 0: none. Other limits
-/// stand before, between and behind them.
+/// stand before, between and after them.
 fn map([sketch, set, count]: [usize; 3]) -> String {
     let history = |windows| match windows {
         0 => String::new(),
@@ -47,14 +47,14 @@ impl Random {
 /// The uses of a key, by plain counting.
 #[derive(Default, Clone)]
 struct Plain {
-    /// The day of its window; None: it has none.
+    /// The day of its window. `None` without a window.
     day: Option<i64>,
     set: BTreeSet<u64>,
     /// The last `used` of the sketch.
     shown: u64,
     count: u64,
     total: u64,
-    /// The newest first: of the sketch, the set, the count.
+    /// The earlier windows of the sketch, the set and the count, the newest first.
     before: [VecDeque<u64>; 3],
 }
 
@@ -104,7 +104,7 @@ fn ask(
     (limited, limits.iter().map(|limit| limit.figures.used).collect(), totals.collect())
 }
 
-/// The day of Berlin.
+/// The day in Berlin.
 fn day(now: u64) -> i64 {
     // The clocks go forward at 01:00 UTC on 30 March 2025, and back on 26 October.
     let is_summer = (1_743_296_400_000..1_761_440_400_000).contains(&now);
@@ -126,7 +126,7 @@ fn what_windows_had_is_kept_beside_other_limits_and_over_changes() {
             _ => random.below(HOUR),
         };
         if step % 131 == 130 {
-            // The tz is the same: nothing but what is remembered changes.
+            // The time zone is the same: only the histories change.
             windows = [random.below(6), random.below(6), random.below(6)].map(|n| n as usize);
             generation += 1;
             world.publish(&map(windows), generation);
@@ -134,7 +134,7 @@ fn what_windows_had_is_kept_beside_other_limits_and_over_changes() {
         }
         let key = format!("k{}", random.below(5));
         let (member, is_query) = (random.below(6), random.below(4) == 0);
-        // A record takes other settings when it is written: a Query changes nothing.
+        // A write makes a record take other settings. A Query changes nothing.
         let mut view = plain.get(&key).cloned().unwrap_or_default();
         let own = if is_query { &mut view } else { plain.entry(key.clone()).or_default() };
         own.roll(day(now), windows);

@@ -1,9 +1,9 @@
 //! A group that moves to another geometry: the steps of the master, one in a turn of the loop. Like
-//! the server's, it prepares the next files, publishes the move, and hears from a keeper that all
-//! nodes have moved. Then it publishes the end, waits until that has settled, and forgets the
-//! former files; or it takes the end back.
+//! the server's master it prepares the next files, publishes the move, and learns from a keeper
+//! that all nodes have moved. Then it publishes the end, waits until the end has settled, and
+//! forgets the former files, or it undoes the end.
 //!
-//! Invariant: what it forgets is empty, whatever else was published meanwhile.
+//! Invariant: the files that it forgets are empty, whatever else was published meanwhile.
 
 use std::cell::{Cell, RefCell};
 
@@ -27,7 +27,7 @@ pub(super) struct Form {
 pub(super) struct Moves {
     /// The form of each generation from a first one on, oldest first.
     forms: RefCell<Vec<(u64, Form)>>,
-    /// The last report of a keeper: in this generation, all nodes of this group had moved.
+    /// The last report of a keeper: the generation and the group whose nodes had all moved.
     moved: Cell<Option<(u64, usize)>>,
 }
 
@@ -37,7 +37,7 @@ impl Moves {
         self.moved.take();
     }
 
-    /// The form that a generation has.
+    /// The form of a generation.
     pub fn form_of(&self, generation: u64) -> Form {
         let forms = self.forms.borrow();
         let last = forms.iter().rev().find(|(first, _)| *first <= generation);
@@ -58,9 +58,10 @@ enum Step {
     Rests,
     /// The next files are made and registered.
     Prepared(usize),
-    /// A generation names both.
+    /// A generation names both geometries.
     Moves(usize),
-    /// From `generation` on, none names the former. For some more turns it waits for processes.
+    /// From `generation` on, no generation names the former geometry. The master waits `turns` more
+    /// turns for processes.
     Ends {
         group: usize,
         generation: u64,
@@ -74,13 +75,13 @@ enum Step {
 #[derive(Debug)]
 pub(super) struct Growth {
     step: Step,
-    /// One turn of so many begins a move.
+    /// A move begins in one of this many turns.
     rarity: u64,
-    /// What is stored may be scribbled over.
+    /// Stored words may be scribbled over.
     scribbles: bool,
     /// Moves that have ended.
     pub ended: u64,
-    /// Ends that were taken back.
+    /// Ends that were undone.
     pub taken_back: u64,
 }
 
@@ -95,7 +96,7 @@ impl Growth {
         matches!(self.step, Step::Rests)
     }
 
-    /// Does the next step, if its time has come. What a keeper has said is heard once.
+    /// Does the next step, if its time has come. Each report of a keeper is used once.
     pub fn turn(&mut self, stage: &Stage, runtime: &Runtime, player: &mut Player) {
         let moves = &stage.moves;
         let form = moves.form_of(runtime.generation());
@@ -145,7 +146,7 @@ impl Growth {
     }
 }
 
-/// The keeper's part: moves some nodes of the group that moves. None if there is none.
+/// Acts as the keeper: moves some nodes of the moving group. `None` if no group moves.
 pub(super) fn move_some(
     service: &mut Service,
     stage: &Stage,

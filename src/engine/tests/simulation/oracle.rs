@@ -1,5 +1,5 @@
-//! What must be true in every run. Invariant: counts lie between the acknowledged charges and those
-//! that are possible, and never above the limit. Both keys of a pair have the same count.
+//! The promises of every run. Invariant: counts lie between the acknowledged charges and the
+//! possible ones, and never above the limit. Both keys of a pair have the same count.
 
 use super::{Seen, TOTAL_MAX};
 use crate::{Answers, Command, ItemOptions, Request, Service};
@@ -12,9 +12,9 @@ pub(super) const PAIRS: usize = 3;
 /// The charges of a key.
 #[derive(Debug, Default, Clone, Copy)]
 struct Charged {
-    /// Certain: acknowledged.
+    /// Certain charges, which are acknowledged.
     known: u64,
-    /// Possible: the process died before the answer, or has no answer yet.
+    /// Possible charges: the process died before the answer, or has no answer yet.
     open: u64,
 }
 
@@ -22,12 +22,12 @@ struct Charged {
 pub(super) struct Oracle {
     totals: [Charged; TOTALS],
     pairs: [Charged; 2 * PAIRS],
-    /// For the whole business whose keys are evicted.
+    /// The charges of the whole business whose keys are evicted.
     both: Charged,
     updates: u64,
 }
 
-/// What was known at the time of the request.
+/// The charges known at the time of a request.
 pub(super) struct Asked {
     totals: [Charged; TOTALS],
 }
@@ -43,7 +43,7 @@ impl Oracle {
         all.get_mut(key.parse::<usize>().ok()?)
     }
 
-    /// Notes a request that a process is about to make.
+    /// Records a request that a process is about to make.
     pub fn asked(&mut self, request: &Request) -> Asked {
         if request.command == Command::Update {
             for item in request.items() {
@@ -55,7 +55,7 @@ impl Oracle {
         Asked { totals: self.totals }
     }
 
-    /// Notes its answers.
+    /// Records the answers to a request.
     pub fn answered(
         &mut self,
         asked: Asked,
@@ -78,14 +78,14 @@ impl Oracle {
                 let key: usize = key.parse().expect("a number");
                 let used = verdict.figures.used;
                 let (before, now) = (asked.totals[key].known, self.totals[key]);
-                // Known charges stay. What was charged since is known by now, or open.
+                // Known charges stay. Later charges are known by now, or open.
                 let most = TOTAL_MAX.min(now.known + now.open);
                 assert!((before..=most).contains(&used), "{used} used, {before} known, {now:?}");
             }
         }
     }
 
-    /// All processes have ended: compares what is stored with the answers.
+    /// After all processes have ended: compares the stored counts with the answers.
     pub fn check(&self, service: &mut Service) -> Seen {
         let now = super::player::now();
         for (key, charged) in self.totals.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Drives the processes: draws from the seed whose turn it is and for how many steps, which process
-//! dies where, and what is scribbled over.
+//! Drives the processes. The seed decides whose turn it is, for how many steps, which process dies
+//! where, and what is scribbled over.
 
 use std::cell::RefCell;
 use std::panic::resume_unwind;
@@ -42,10 +42,10 @@ impl Draws {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub draws: Draws,
-    /// It dies before this store. None: it lives to its end.
+    /// The store before which the process dies. `None`: it lives to its end.
     pub dies_at: Option<u64>,
     pub requests: u64,
-    /// What it reads may be scribbled over, so it checks no promise.
+    /// Stored words may be scribbled over, so the process checks no promise.
     pub scribbles: bool,
 }
 
@@ -89,10 +89,10 @@ fn give_turn_up() {
     generator::yield_with(());
 }
 
-/// Called before each step of a process: whether the step has an effect.
+/// Called before each step of a process. Returns whether the step has an effect.
 fn step(step: Step) -> bool {
     let Some(mut turn) = TURN.with_borrow(|turn| *turn) else {
-        // Undisturbed.
+        // No simulated process runs.
         if step == Step::Sleep {
             pass(1);
         }
@@ -116,10 +116,10 @@ fn step(step: Step) -> bool {
         turn.quantum = 0;
     }
     TURN.set(Some(turn));
-    // The panic of a bug is not simulated: it unwinds at once.
+    // A bug's panic is not simulated: it unwinds at once.
     if turn.quantum == 0 && !std::thread::panicking() {
         give_turn_up();
-        // Its turn again: `resume` has set the rest of the turn.
+        // It is this process's turn again, and `resume` has set the rest of the turn.
         return true;
     }
     turn.quantum -= u64::from(turn.quantum > 0);
@@ -138,14 +138,14 @@ pub(super) fn stop() {
 #[derive(Debug)]
 struct Stopped {
     number: u32,
-    /// For this many more turns.
+    /// The remaining turns of the stop.
     turns: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Player {
     draws: Draws,
-    /// Turns are short, or long.
+    /// Whether turns are short or long.
     haste: u64,
     /// The process that is stopped.
     stopped: Option<Stopped>,
@@ -173,13 +173,13 @@ impl Player {
 
     pub fn plan(&mut self, scribbles: bool) -> Plan {
         let requests = self.draws.draw(1, 12);
-        // Most die early, in their first work: recovering others.
+        // Most die early, in their first work, which is the recovery of others.
         let farthest = [30, 100, 400][self.draws.draw(0, 3) as usize];
         let dies_at = (!self.draws.one_in(4)).then(|| self.draws.draw(0, farthest));
         Plan { draws: Draws(self.draws.next()), dies_at, requests, scribbles }
     }
 
-    /// The process whose turn it is. None: all have ended.
+    /// The process whose turn it is. `None`: all have ended.
     pub fn choose(&mut self, processes: usize) -> Option<usize> {
         (processes > 0).then(|| self.draws.draw(0, processes as u64) as usize)
     }
@@ -192,7 +192,7 @@ impl Player {
             if *turns == 0 {
                 self.stopped = None;
             } else if is_it {
-                // Perhaps only the stopped process is left to wait for.
+                // The stopped process may be the only one left to wait for.
                 pass(1);
                 return;
             }
@@ -210,7 +210,7 @@ impl Player {
         self.deaths += u64::from(turn.dead);
     }
 
-    /// From here on no process dies, and none waits for another.
+    /// From here on no process dies or waits for another.
     pub fn pause(&mut self) {
         TURN.set(None);
     }

@@ -17,12 +17,12 @@ use crate::{Answers, Command, ItemOptions, MovePass, RecordName, Request, Servic
 /// Words of a simulated process's stack.
 const STACK_WORDS: usize = 64 * 1024;
 
-/// What a process is started with.
+/// The arguments of a process.
 type Parts = (Rc<Stage>, Locks, Rc<RefCell<Oracle>>);
 
 thread_local! {
-    /// The parts of the process that begins next, and the result of the process that ended last. A
-    /// generator that yields from anywhere can neither take nor return a value of this thread.
+    /// The arguments of the process that begins next, and the result of the process that ended
+    /// last. A generator that yields from anywhere can neither take nor return a value.
     static BEGINS: RefCell<Option<(Parts, Plan)>> = const { RefCell::new(None) };
     static ENDED: RefCell<Option<std::thread::Result<()>>> = const { RefCell::new(None) };
 }
@@ -48,7 +48,7 @@ impl Process {
         Process { number, left: plan.dies_at, begins: Some((parts, plan)), run }
     }
 
-    /// Runs until the turn is over. A panic that is no death continues here.
+    /// Runs until the turn is over. A panic other than a death continues here.
     pub fn resume(&mut self) {
         if let Some(begins) = self.begins.take() {
             BEGINS.set(Some(begins));
@@ -73,7 +73,8 @@ fn live(stage: &Stage, locks: &Locks, oracle: &RefCell<Oracle>, mut plan: Plan) 
         if plan.draws.one_in(6) {
             service.recover_dead();
         }
-        // Each may be the keeper now and then. One may end here, and another one go on.
+        // Each process may act as the keeper now and then. One may end in the middle, and another
+        // continue.
         if plan.draws.one_in(2) {
             move_some(&mut service, stage, &mut pass, plan.draws.draw(1, 9) as usize);
         }
@@ -81,7 +82,7 @@ fn live(stage: &Stage, locks: &Locks, oracle: &RefCell<Oracle>, mut plan: Plan) 
     }
 }
 
-/// Makes one drawn request. The oracle sees it before, and then its answer.
+/// Makes one drawn request. The oracle sees the request, and then its answer.
 fn ask(service: &mut Service, oracle: &RefCell<Oracle>, plan: &mut Plan) {
     let draws = &mut plan.draws;
     let mut request = Request::default();
@@ -96,7 +97,7 @@ fn ask(service: &mut Service, oracle: &RefCell<Oracle>, plan: &mut Plan) {
             }
         }
         4..=6 => {
-            // Both keys of a pair, and some more on other key-nodes.
+            // Both keys of a pair, and some more keys on other key-nodes.
             request.atomic = true;
             let pair = draws.draw(0, PAIRS as u64);
             let mut keys = [2 * pair, 2 * pair + 1];

@@ -1,4 +1,4 @@
-//! Checkpoints over real files: what a restore brings back, wherever a pass breaks off.
+//! Checkpoints over real files: a restore after a pass that was interrupted at any step.
 
 mod checksums;
 mod killed;
@@ -24,8 +24,8 @@ use crate::{Command, ItemError, Role, Service};
 
 const NOW: u64 = 1_700_000_000_000;
 const RATE: PassRate = PassRate { bytes_per_second: u64::MAX };
-/// Key-nodes that share pages, and key-nodes of several pages. No test uses more keys of a business
-/// than a chain has places.
+/// Key-nodes that share pages, and key-nodes of several pages. A business has at most as many keys
+/// as a chain has places.
 const MAP: &str = "<map>
     <group name='small' files='2' key-nodes='40' chain='9' node-size='64' key-bytes='16'/>
     <group name='large' files='1' key-nodes='3' chain='56' node-size='192'/>
@@ -37,7 +37,7 @@ const MAP: &str = "<map>
 const KEYS: [(&str, &str); 6] =
     [("s", "a"), ("s", "b"), ("s", "c"), ("l", "a"), ("l", "b"), ("l", "c")];
 
-/// A machine whose memory is lost when it goes down, and whose disk is not.
+/// A machine whose memory is lost when it goes down, but not its disk.
 struct Machine {
     dir: tempfile::TempDir,
     conf: Conf,
@@ -99,8 +99,8 @@ impl Machine {
         Service::attach(&self.data(), Role::Program).unwrap()
     }
 
-    /// Another test may just start a process, which shares the lock of a former checkpointer until
-    /// it runs its program.
+    /// Tries again, because a process that another test has just forked shares the lock of a former
+    /// checkpointer until it runs its program.
     fn checkpointer(&self) -> Checkpointer {
         let live = self.dir.path().join("live");
         for _ in 0..1000 {
@@ -143,13 +143,13 @@ fn of(machine: &Machine, name: &str, file: u32, side: Side) -> PathBuf {
     path_of(&machine.data(), name, file, Part { set: FileSet::Named, side })
 }
 
-/// The file of a group that a restore reads next.
+/// The side that a restore reads next.
 fn newest(machine: &Machine, name: &str) -> Side {
     let number = |side| std::fs::read(of(machine, name, 0, side)).unwrap()[17 * 8];
     Side::BOTH.into_iter().max_by_key(|&side| number(side)).unwrap()
 }
 
-/// A machine with two passes, after each of which all counts rose.
+/// A machine with two passes. All counts rose after each.
 fn after_two_passes() -> Machine {
     let machine = Machine::new();
     for _ in 0..2 {
@@ -197,7 +197,8 @@ fn a_pass_writes_what_has_changed_since_the_last_one_into_its_file() {
     assert_eq!(pages(machine.pass()), [0, 0]);
     machine.attach().update("l", "a", NOW);
     let of_one_node = pages(machine.pass());
-    // The seeds decide where its node is, which may begin in one page and end in the next.
+    // The seeds decide the place of the key's node, which may begin in one page and end in the
+    // next.
     assert!(matches!(of_one_node[..], [0, 1 | 2]), "{of_one_node:?}");
     assert_eq!(pages(machine.pass()), of_one_node);
     assert_eq!(pages(machine.pass()), [0, 0]);
@@ -206,7 +207,7 @@ fn a_pass_writes_what_has_changed_since_the_last_one_into_its_file() {
 // Shows: checkpoints.
 #[test]
 fn a_node_that_was_made_since_the_last_pass_is_in_the_next_one() {
-    // Heads and nodes are on different pages. The second size is that of whole transactions.
+    // Heads and nodes are on different pages. Nodes of the second size take general transactions.
     for bytes in [192, 1024] {
         let mut machine =
             Machine::of(&MAP.replace("node-size='192'", &format!("node-size='{bytes}'")));
@@ -241,7 +242,7 @@ fn wherever_a_pass_breaks_off_the_other_checkpoint_is_valid() {
         let calls = fault::calls();
         fault::fail_at(0);
         if nth % 2 == 0 {
-            // The keeper is replaced, and the next pass is whole.
+            // A new keeper takes over, and the next pass is whole.
             assert!(all_done(&machine.pass()));
             machine.go_down();
             machine.start(false);
@@ -326,14 +327,14 @@ fn a_scribbled_node_of_a_checkpoint_is_dropped_and_counted() {
     let newest = newest.unwrap();
     let bytes = std::fs::read(&newest).unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(&newest).unwrap();
-    // The key of a node: one whose key word names biz 2.
+    // Finds a node, by a key word that names biz 2, and damages its key.
     let at = (4096..bytes.len()).step_by(64).find(|&at| bytes[at + 8] == 2).unwrap();
     file.write_all_at(&[bytes[at + 40] ^ 1], at as u64 + 40).unwrap();
     assert_eq!(live.len(), bytes.len());
     machine.go_down();
     assert_eq!(machine.start(false).dropped_nodes, 1);
     assert_eq!(machine.used()[3..].iter().sum::<u64>(), 6);
-    // What was mended is in no checkpoint yet.
+    // The repaired node is in no checkpoint yet.
     assert!(all_done(&machine.pass()));
     machine.go_down();
     assert_eq!(machine.start(false).dropped_nodes, 0);
@@ -376,7 +377,7 @@ fn a_group_whose_marks_are_being_made_has_no_pass_yet() {
     }
 }
 
-/// Rests a moment at each write, so that writers run.
+/// Pauses at each write, so that writers run.
 struct Restful;
 
 impl Pacer for Restful {
@@ -386,7 +387,7 @@ impl Pacer for Restful {
     }
 }
 
-/// Tells threads that it is over, even if the one that has this panics.
+/// Ends the threads, even after a panic.
 struct Ending<'f>(&'f AtomicBool);
 
 impl Drop for Ending<'_> {
@@ -395,7 +396,8 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// The power is cut at random moments of a loaded run. `FRS_CHECKPOINT_CUTS` says how often.
+/// The power is cut at random moments of a loaded run. `FRS_CHECKPOINT_CUTS` sets the number of
+/// cuts.
 // Shows: checkpoints.
 #[test]
 fn each_count_is_between_its_last_pass_and_its_last_use() {
@@ -418,8 +420,8 @@ fn each_count_is_between_its_last_pass_and_its_last_use() {
                         // Each key has one writer, so that its uses are known exactly.
                         for (nth, (&(biz, key), count)) in used.iter().enumerate() {
                             if nth % 2 == writer {
-                                // On a busy machine the other one may be suspended in a
-                                // transaction. Only what is answered counts.
+                                // On a busy machine the other process may be suspended in a
+                                // transaction. Only acknowledged uses count.
                                 if charge(&mut service, biz, key).is_ok() {
                                     count.fetch_add(1, Ordering::SeqCst);
                                 }
@@ -439,7 +441,7 @@ fn each_count_is_between_its_last_pass_and_its_last_use() {
                 assert!(all_done(&passes), "{passes:?}");
                 least = before;
             }
-            // Another one that the cut breaks off.
+            // Another pass, which is interrupted by the cut.
             fault::fail_at(1 + cut * 7 % 13);
             let before = counts();
             if all_done(&machine.checkpointer().pass(&names, RATE, &Restful)) {

@@ -14,10 +14,10 @@ use crate::{Command, Role};
 
 const NOW: u64 = 1_700_000_000_000;
 
-/// One size for each path: one to four lines, up to eight, and whole transactions.
+/// Sizes for each path: one to four lines, up to eight, and general transactions.
 const NODE_BYTES: [u32; 6] = [64, 128, 192, 256, 512, 1024];
 
-/// What is stored for each key: its last use and its states.
+/// The stored last use and states of each key.
 type Stored = BTreeMap<String, (u64, Vec<u64>)>;
 
 fn stored(world: &World, biz: &str, now: u64) -> Stored {

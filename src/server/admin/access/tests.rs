@@ -1,22 +1,22 @@
-//! Hosts, pages and tokens that are accepted, and others.
+//! Tests of hosts, pages and tokens that are accepted or refused.
 
 use super::*;
 use crate::protocol::request_head::fields;
 
 const TOKEN: &str = "0123456789abcdef";
 
-fn status(over: Over, request: &str) -> u16 {
+fn status(over: Transport, request: &str) -> u16 {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("token");
     std::fs::write(&path, TOKEN).unwrap();
     status_by(over, Some(&AdminTokens::read(&path).unwrap()), request)
 }
 
-fn status_without_token(over: Over, request: &str) -> u16 {
+fn status_without_token(over: Transport, request: &str) -> u16 {
     status_by(over, None, request)
 }
 
-fn status_by(over: Over, token: Option<&AdminTokens>, request: &str) -> u16 {
+fn status_by(over: Transport, token: Option<&AdminTokens>, request: &str) -> u16 {
     let bytes = format!("{}\r\n\r\n", request.replace('\n', "\r\n"));
     let mut room = fields();
     let head = Head::parse(bytes.as_bytes(), &mut room, 8192).unwrap();
@@ -37,7 +37,7 @@ fn hosts_are_loopback() {
         "localhost:",
     ] {
         let request = format!("GET /health HTTP/1.1\nHost: {host}");
-        assert_eq!(status(Over::Tcp, &request), 200, "{host}");
+        assert_eq!(status(Transport::Tcp, &request), 200, "{host}");
     }
     for host in [
         "evil.example",
@@ -52,8 +52,8 @@ fn hosts_are_loopback() {
         "2130706433",
     ] {
         let request = format!("GET /health HTTP/1.1\nHost: {host}");
-        assert_eq!(status(Over::Tcp, &request), 403, "{host}");
-        assert_eq!(status(Over::Unix, &request), 200, "{host}");
+        assert_eq!(status(Transport::Tcp, &request), 403, "{host}");
+        assert_eq!(status(Transport::Unix, &request), 200, "{host}");
     }
 }
 
@@ -76,19 +76,19 @@ fn there_is_one_host_and_it_can_be_one() {
         ":7601",
     ] {
         let request = format!("GET /health HTTP/1.1\nHost: {host}");
-        for over in [Over::Tcp, Over::Unix] {
+        for over in [Transport::Tcp, Transport::Unix] {
             assert_eq!(status(over, &request), 400, "{host}");
         }
     }
-    for over in [Over::Tcp, Over::Unix] {
+    for over in [Transport::Tcp, Transport::Unix] {
         assert_eq!(status(over, "GET /health HTTP/1.1"), 400);
         for second in ["evil.example", "localhost"] {
             let two = format!("GET /health HTTP/1.1\nHost: localhost\nHOST: {second}");
             assert_eq!(status(over, &two), 400);
         }
     }
-    assert_eq!(status(Over::Tcp, "GET /health HTTP/1.0"), 403);
-    assert_eq!(status(Over::Unix, "GET /health HTTP/1.0"), 200);
+    assert_eq!(status(Transport::Tcp, "GET /health HTTP/1.0"), 403);
+    assert_eq!(status(Transport::Unix, "GET /health HTTP/1.0"), 200);
 }
 
 // Shows: permissions.
@@ -115,14 +115,14 @@ fn a_target_may_name_the_host_and_then_that_one_counts() {
         ("http://127.0.0.1/health", "a b", 400),
     ] {
         let request = format!("GET {target} HTTP/1.1\nHost: {host}");
-        assert_eq!(status(Over::Tcp, &request), expected, "{target} {host}");
+        assert_eq!(status(Transport::Tcp, &request), expected, "{target} {host}");
     }
-    assert_eq!(status(Over::Tcp, "GET http://127.0.0.1/health HTTP/1.1"), 400);
+    assert_eq!(status(Transport::Tcp, "GET http://127.0.0.1/health HTTP/1.1"), 400);
     let own = "GET http://localhost/health HTTP/1.1\nHost: a.example\nOrigin: http://";
-    assert_eq!(status(Over::Tcp, &format!("{own}localhost")), 200);
-    assert_eq!(status(Over::Tcp, &format!("{own}a.example")), 403);
+    assert_eq!(status(Transport::Tcp, &format!("{own}localhost")), 200);
+    assert_eq!(status(Transport::Tcp, &format!("{own}a.example")), 403);
     let change = "POST http://localhost/reload HTTP/1.1\nHost: localhost";
-    assert_eq!(status(Over::Tcp, change), 401);
+    assert_eq!(status(Transport::Tcp, change), 401);
 }
 
 // Shows: permissions.
@@ -140,19 +140,19 @@ fn pages_of_others_are_refused() {
         ("", 403),
         ("http://localhost:7601\nOrigin: http://localhost:7601", 403),
     ] {
-        for over in [Over::Tcp, Over::Unix] {
+        for over in [Transport::Tcp, Transport::Unix] {
             let request = format!("GET /health HTTP/1.1\nHost: localhost:7601\nOrigin: {origin}");
             assert_eq!(status(over, &request), expected, "{origin}");
         }
     }
     for host in ["localhost", "localhost:", "LOCALHOST:80"] {
         let own = format!("GET / HTTP/1.1\nHost: {host}\nOrigin: http://localhost");
-        assert_eq!(status(Over::Tcp, &own), 200, "browsers leave out port 80: {host}");
+        assert_eq!(status(Transport::Tcp, &own), 200, "browsers leave out port 80: {host}");
     }
     let nameless = "GET / HTTP/1.0\nOrigin: http://localhost";
-    assert_eq!(status(Over::Unix, nameless), 403);
+    assert_eq!(status(Transport::Unix, nameless), 403);
     let cross = "GET /health HTTP/1.1\nHost: localhost\nSec-Fetch-Site: cross-site";
-    assert_eq!(status(Over::Tcp, cross), 403);
+    assert_eq!(status(Transport::Tcp, cross), 403);
 }
 
 fn scrape_status(request: &str) -> u16 {
@@ -212,16 +212,16 @@ fn changes_need_the_token() {
     let ask =
         |authorization: &str| format!("POST /reload HTTP/1.1\nHost: localhost{authorization}");
     let bearer = |token: &str| ask(&format!("\nAuthorization: Bearer {token}"));
-    assert_eq!(status(Over::Tcp, &bearer(TOKEN)), 200);
-    assert_eq!(status(Over::Tcp, &ask("\nAuthorization: bEARER 0123456789abcdef ")), 200);
-    assert_eq!(status(Over::Tcp, &ask("")), 401);
+    assert_eq!(status(Transport::Tcp, &bearer(TOKEN)), 200);
+    assert_eq!(status(Transport::Tcp, &ask("\nAuthorization: bEARER 0123456789abcdef ")), 200);
+    assert_eq!(status(Transport::Tcp, &ask("")), 401);
     for wrong in ["", "0123456789abcde", "0123456789abcdef0", "x"] {
-        assert_eq!(status(Over::Tcp, &bearer(wrong)), 401, "{wrong}");
+        assert_eq!(status(Transport::Tcp, &bearer(wrong)), 401, "{wrong}");
     }
-    assert_eq!(status(Over::Tcp, &ask("\nAuthorization: Basic 0123456789abcdef")), 401);
-    assert_eq!(status_without_token(Over::Tcp, &bearer(TOKEN)), 403);
-    assert_eq!(status_without_token(Over::Unix, &ask("")), 200);
-    assert_eq!(status_without_token(Over::Tcp, "GET /health HTTP/1.1\nHost: localhost"), 200);
+    assert_eq!(status(Transport::Tcp, &ask("\nAuthorization: Basic 0123456789abcdef")), 401);
+    assert_eq!(status_without_token(Transport::Tcp, &bearer(TOKEN)), 403);
+    assert_eq!(status_without_token(Transport::Unix, &ask("")), 200);
+    assert_eq!(status_without_token(Transport::Tcp, "GET /health HTTP/1.1\nHost: localhost"), 200);
 }
 
 // Shows: permissions.
@@ -237,7 +237,7 @@ fn a_change_has_the_name_of_its_token_and_who_may_only_look_changes_nothing() {
             format!("{method} {target} HTTP/1.1\r\nHost: localhost{authorization}\r\n\r\n");
         let mut room = fields();
         let head = Head::parse(request.as_bytes(), &mut room, 8192).unwrap();
-        let admitted = admit(&head, Over::Tcp, Some(&tokens));
+        let admitted = admit(&head, Transport::Tcp, Some(&tokens));
         admitted.map(|admitted| admitted.name.map(|name| name.to_string()))
     };
     let bearer = |token: &str| format!("\r\nAuthorization: Bearer {token}");
@@ -246,7 +246,7 @@ fn a_change_has_the_name_of_its_token_and_who_may_only_look_changes_nothing() {
     let refusal = admitted("POST", "/reload", &bearer(other)).unwrap_err();
     assert_eq!((refusal.status, refusal.wrong_token), (403, false));
     assert_eq!(refusal.words, "the token of grafana is read-only: it changes nothing");
-    // To look, no token is needed; a wrong one is told.
+    // Reading needs no token, but a wrong one is refused.
     assert_eq!(admitted("GET", "/stats", ""), Ok(None));
     assert_eq!(admitted("GET", "/stats", "\r\nAuthorization: Basic eDp5"), Ok(None));
     assert_eq!(admitted("GET", "/stats", &bearer(other)), name("grafana"));

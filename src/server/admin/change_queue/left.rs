@@ -1,35 +1,35 @@
-//! Edits of map.xml that a keeper has left when it died, or of which the master has said nothing in
+//! Edits of map.xml whose outcome is unknown: the keeper died, or the master did not answer in
 //! time.
 //!
-//! Invariant: such an edit is in force in the end, or map.xml is as it was before it.
+//! Invariant: in the end such an edit is in force, or map.xml has its earlier text.
 
 use std::path::PathBuf;
 
 use super::{MapChanges, MapTexts, PendingAsk, RETRY_NS};
-use crate::admin::files;
+use crate::admin::map_file;
 use crate::admin::response::Refusal;
-use crate::process::change_log::Outcome;
-use crate::process::message::Ask;
+use crate::process::change_log::ChangeOutcome;
+use crate::process::control::Ask;
 use crate::process::pending_edit::PendingEdit;
 use frs_base::clock;
 use frs_conf::active;
 use frs_store::Runtime;
 
-/// An edit of map.xml that nobody waits for.
+/// An edit of map.xml whose client no longer waits.
 pub(super) struct LeftEdit {
     pub edit: PendingEdit,
-    /// The master has refused it: it is taken back.
+    /// The master has refused the edit, so it is reverted.
     pub is_refused: bool,
 }
 
 impl<W> MapChanges<W> {
-    /// The ids in the log of an edit whose fate is not known yet.
+    /// The log ids of an edit whose outcome is not known yet.
     pub fn pending_ids(&self) -> Vec<u64> {
         self.left.as_ref().map_or_else(Vec::new, |left| left.edit.ids.clone())
     }
 
-    /// Goes on with an edit that was left: asks the master for it, or takes it back if the master
-    /// has refused it. Nothing is left to do if map.xml holds another text.
+    /// Continues an edit that was left: requests it from the master, or reverts it if the master
+    /// has refused it. Does neither if map.xml has another text.
     pub fn resume(&mut self, runtime: &Runtime, now_ns: u64) {
         if self.asked.is_some() || self.resume_at_ns > now_ns {
             return;
@@ -51,12 +51,12 @@ impl<W> MapChanges<W> {
         let texts = active::read_texts(&self.data_dir, runtime.generation())
             .map_err(|error| Refusal::io(error.to_string()))?;
         let files = self.files_of(self.map_path(&texts)?, edit)?;
-        let found = files::read(&files.path).map_err(|error| Refusal::io(error.to_string()))?;
+        let found = map_file::read(&files.path).map_err(|error| Refusal::io(error.to_string()))?;
         let in_force = texts.map == edit.new;
         if found != edit.new || in_force {
             self.conclude(
                 &edit.ids,
-                &if in_force { Outcome::Done } else { Outcome::Failed }.into(),
+                &if in_force { ChangeOutcome::Done } else { ChangeOutcome::Failed }.into(),
             );
             return Ok(());
         }
@@ -65,17 +65,17 @@ impl<W> MapChanges<W> {
             if undone.is_io {
                 return Err(Refusal::io(undone.words));
             }
-            self.conclude(&edit.ids, &Outcome::Failed.into());
+            self.conclude(&edit.ids, &ChangeOutcome::Failed.into());
             return Ok(());
         }
         tracing::warn!("finishing a change of map.xml that was left without an answer");
         let number = self
-            .send(Ask::Reload(edit.options), now_ns)
+            .send(Ask::Reload(edit.options))
             .map_err(|error| Refusal::io(format!("cannot ask the master: {error}")))?;
         let (files, ids) = (Some(files), edit.ids.clone());
         let begun_ns = now_ns;
         self.asked = Some(PendingAsk {
-            who: None,
+            requester: None,
             number,
             begun_ns,
             status: 200,
@@ -91,7 +91,7 @@ impl<W> MapChanges<W> {
         Ok(MapTexts { path, old, new, options, _guard: self.guard()? })
     }
 
-    /// Keeps an edit whose fate is not known for a later try.
+    /// Keeps an edit whose outcome is unknown for a later try.
     pub(super) fn leave(&mut self, files: &MapTexts, ids: &[u64], is_refused: bool) {
         self.left = Some(LeftEdit { edit: files.pending(ids), is_refused });
         self.resume_at_ns = clock::monotonic_ns() + RETRY_NS;

@@ -1,8 +1,10 @@
-//! Changes of the configuration, with a master that the test plays.
+//! Tests of changes of the configuration. The test plays the master.
 
 use super::*;
-use crate::process::message::{ChildChannel, NumberedAsk, ToMaster};
+use crate::process::control::{ANSWER_BYTES_MAX, REQUEST_BYTES_MAX};
+use crate::process::control_stream::Message;
 use frs_engine::testing::World;
+use std::os::unix::net::UnixStream;
 
 const MAP: &str = "<map><group name='g' files='1' key-nodes='1' chain='1' node-size='64'/></map>";
 const BIZ: &[u8] = b"<biz id='1' name='a' key='integer'><limit policy='total' max='1'/></biz>";
@@ -10,7 +12,7 @@ const BIZ: &[u8] = b"<biz id='1' name='a' key='integer'><limit policy='total' ma
 struct Handler {
     world: World,
     changes: MapChanges<()>,
-    master: ChildChannel,
+    master: ControlStream,
 }
 
 impl Handler {
@@ -19,44 +21,54 @@ impl Handler {
         let texts = active::read_texts(&world.dir, 1).unwrap();
         std::fs::write(world.dir.join("srv.xml"), texts.srv).unwrap();
         std::fs::write(world.dir.join("map.xml"), MAP).unwrap();
-        let (master, channel) = Channel::pair().unwrap();
-        let changes = MapChanges::new(world.dir.clone(), world.dir.clone(), channel);
-        Handler { world, changes, master: ChildChannel::new(master) }
+        Handler::of(world)
+    }
+
+    fn of(world: World) -> Handler {
+        let (master, plane) = UnixStream::pair().unwrap();
+        let plane = ControlStream::over(plane, ANSWER_BYTES_MAX).unwrap();
+        let changes = MapChanges::new(world.dir.clone(), world.dir.clone(), plane);
+        let master = ControlStream::over(master, REQUEST_BYTES_MAX).unwrap();
+        Handler { world, changes, master }
+    }
+
+    /// The number and the options of the reload that the master is asked for.
+    fn asked(&mut self) -> Option<(u64, ReloadOptions)> {
+        let Message { number, text } = self.master.receive().unwrap()?;
+        match Ask::of_text(&text) {
+            Some(Ask::Reload(options)) => Some((number, options)),
+            other => panic!("{other:?}"),
+        }
     }
 
     fn map(&self) -> String {
         std::fs::read_to_string(self.world.dir.join("map.xml")).unwrap()
     }
 
-    /// Puts a biz; the number of the reload request to the master.
+    /// Puts a biz. Returns the number of the reload request to the master.
     fn put(&mut self) -> u64 {
         let put = BizPut {
             biz: "1".into(),
-            growth: Growth::Refused,
+            growth: GrowthMode::Refused,
             lifts_bans: false,
             begins_anew: false,
         };
         self.begin(Change::PutBiz(put), BIZ)
     }
 
-    /// Begins a change; the number of the reload request to the master.
+    /// Begins a change. Returns the number of the reload request to the master.
     fn begin(&mut self, change: Change, body: &[u8]) -> u64 {
         let (author, body) = (Author::named("alice"), body.to_vec());
-        let wanted = WantedChange { who: (), author, change, body, cleared: None };
+        let wanted = WantedChange { requester: (), author, change, body, cleared: None };
         let runtime = self.world.runtime();
         assert!(self.changes.begin(wanted, &runtime, 7).is_none());
-        let Some(ToMaster::Ask(NumberedAsk { number, ask: Ask::Reload(_) })) =
-            self.master.receive()
-        else {
-            panic!("the master is asked for nothing");
-        };
-        number
+        self.asked().expect("the master is asked").0
     }
 
-    fn answer(&mut self, begun_ns: u64, result: Reloaded) -> Done {
+    fn answer(&mut self, number: u64, result: Reloaded) -> Done {
         assert!(self.changes.poll(8).is_none(), "there is no answer yet");
-        ReloadOutcome { master: 1, begun_ns, result }.write_asked(&self.world.dir).unwrap();
-        self.changes.poll(9).expect("an answer").what
+        self.master.send(number, &result.to_text()).unwrap();
+        self.changes.poll(9).expect("an answer").content
     }
 }
 
@@ -82,15 +94,13 @@ fn what_the_master_refuses_has_the_status_of_what_helps() {
     }
 }
 
-/// A keeper after the death of another one: it sees the same files.
+/// A keeper after the death of another one, on the same files.
 fn next_keeper(handler: Handler) -> Handler {
     let Handler { world, changes, .. } = handler;
-    // It is killed: nothing of it runs.
-    std::mem::forget(changes.channel);
+    // The previous keeper is killed, so its destructors do not run.
+    std::mem::forget(changes.control);
     drop(changes.asked);
-    let (master, channel) = Channel::pair().unwrap();
-    let changes = MapChanges::new(world.dir.clone(), world.dir.clone(), channel);
-    Handler { world, changes, master: ChildChannel::new(master) }
+    Handler::of(world)
 }
 
 // Shows: admin-changes.
@@ -102,11 +112,7 @@ fn what_a_killed_keeper_has_left_the_next_one_finishes_or_takes_back() {
         let made = handler.map();
         let mut handler = next_keeper(handler);
         handler.changes.resume(&handler.world.runtime(), 7);
-        let Some(ToMaster::Ask(NumberedAsk { number, ask: Ask::Reload(options) })) =
-            handler.master.receive()
-        else {
-            panic!("the master is asked for nothing");
-        };
+        let (number, options) = handler.asked().expect("the master is asked");
         assert!(options.is_edit);
         let result = if is_taken {
             handler.world.publish(&made, 2);
@@ -114,8 +120,7 @@ fn what_a_killed_keeper_has_left_the_next_one_finishes_or_takes_back() {
         } else {
             no()
         };
-        let outcome = ReloadOutcome { master: 1, begun_ns: number, result };
-        outcome.write_asked(&handler.world.dir).unwrap();
+        handler.master.send(number, &result.to_text()).unwrap();
         assert!(handler.changes.poll(9).is_none(), "nobody waits for it");
         assert_eq!(handler.map(), if is_taken { &*made } else { MAP });
         assert!(!handler.changes.is_busy());
@@ -139,7 +144,7 @@ fn an_edit_that_is_in_force_already_or_written_over_is_not_asked_for_again() {
         let mut handler = next_keeper(handler);
         let before = handler.map();
         handler.changes.resume(&handler.world.runtime(), 7);
-        assert!(handler.master.receive().is_none());
+        assert_eq!(handler.asked(), None);
         assert!(!handler.changes.is_busy());
         assert_eq!(handler.map(), before);
         assert_eq!(PendingEdit::read(&handler.world.dir).unwrap(), None);
@@ -162,7 +167,7 @@ fn what_is_in_force_is_said_to_be() {
 fn a_change_that_somebody_wrote_over_is_not_said_to_be_in_force() {
     let mut handler = Handler::new();
     let number = handler.put();
-    // An edit by hand, before the master has read the file.
+    // A manual edit, before the master has read the file.
     let other = MAP.replace("<map>", "<map><!-- by hand -->");
     std::fs::write(handler.world.dir.join("map.xml"), &other).unwrap();
     handler.world.publish(&other, 2);
@@ -190,19 +195,19 @@ fn a_change_that_nobody_will_hear_of_is_undone_unless_it_is_in_force() {
 fn nothing_is_written_while_a_new_binary_reads_and_none_reads_in_the_middle() {
     let mut handler = Handler::new();
     let soon = std::time::Duration::from_millis(10);
-    let read = Guard::to_read(&handler.world.dir, soon).unwrap();
+    let read = ConfGuard::to_read(&handler.world.dir, soon).unwrap();
     let change = || Change::DeleteBiz("1".into());
     let author = Author::named("alice");
     let wanted =
-        WantedChange { who: (), author, change: change(), body: Vec::new(), cleared: None };
+        WantedChange { requester: (), author, change: change(), body: Vec::new(), cleared: None };
     let runtime = handler.world.runtime();
-    let done = handler.changes.begin(wanted, &runtime, 7).expect("an answer").what;
+    let done = handler.changes.begin(wanted, &runtime, 7).expect("an answer").content;
     assert_eq!(done.unwrap_err().status, 503);
     drop(read);
     let number = handler.put();
-    assert!(Guard::to_read(&handler.world.dir, soon).is_err());
+    assert!(ConfGuard::to_read(&handler.world.dir, soon).is_err());
     handler.answer(number, no()).unwrap_err();
-    assert!(Guard::to_read(&handler.world.dir, soon).is_ok());
+    assert!(ConfGuard::to_read(&handler.world.dir, soon).is_ok());
 }
 
 #[test]
@@ -219,4 +224,16 @@ fn a_refused_change_is_undone_but_not_what_somebody_wrote_over_it() {
         assert_eq!(refusal.words.contains("has changed meanwhile"), by_hand.is_some());
         assert_eq!(handler.map(), by_hand.unwrap_or(MAP));
     }
+}
+
+// Shows: one-answer-each.
+#[test]
+fn an_answer_that_came_too_late_is_not_taken_for_the_next_one() {
+    let mut handler = Handler::new();
+    let late = handler.begin(Change::Reload, b"");
+    let no_answer = handler.changes.poll(8 + BOUND_NS).expect("its time is over").content;
+    assert_eq!(no_answer.unwrap_err().status, 504);
+    let number = handler.begin(Change::Reload, b"");
+    handler.master.send(late, &no().to_text()).unwrap();
+    assert!(handler.answer(number, taken()).is_ok());
 }

@@ -1,4 +1,4 @@
-//! Requests of the admin plane, in any pieces and each format.
+//! Tests of requests to the admin plane, in any pieces and each format.
 
 use super::*;
 use crate::protocol::route::Target;
@@ -8,7 +8,8 @@ fn admit(head: &Head<'_, '_>) -> Result<Admitted, Refusal> {
     Ok(Admitted { route, name: None })
 }
 
-/// Feeds the pieces and answers each request at once; returns the requests and the output.
+/// Feeds the pieces and answers each request at once. Returns the requests, the output and whether
+/// the connection is over.
 fn run(pieces: &[&[u8]]) -> (Vec<AdminRequest>, String, bool) {
     let (mut connection, mut asked, mut out) = (AdminConnection::default(), vec![], vec![]);
     for piece in pieces {
@@ -17,8 +18,8 @@ fn run(pieces: &[&[u8]]) -> (Vec<AdminRequest>, String, bool) {
         }
         loop {
             let step = connection.step(0, admit);
-            let run = matches!(step, Step::Run(_));
-            if let Step::Run(one) = step {
+            let run = matches!(step, ConnectionStep::Run(_));
+            if let ConnectionStep::Run(one) = step {
                 asked.push(*one);
                 connection.answer(&Response::text(Format::Xml, Arc::from(*b"<ok/>")), 0);
             }
@@ -123,7 +124,7 @@ fn empty_lines_before_a_request_are_let_pass_and_begin_none() {
     let mut connection = AdminConnection::default();
     for byte in b"\r\n\r\n\r" {
         connection.take(&[*byte]);
-        assert!(matches!(connection.step(0, admit), Step::Wait));
+        assert!(matches!(connection.step(0, admit), ConnectionStep::Wait));
         assert!(!connection.has_begun());
     }
     assert!(connection.input.len() < 2, "they are not kept");
@@ -137,7 +138,7 @@ fn who_is_turned_away_is_told_unless_an_answer_has_begun() {
     let told = |input: &[u8], answered: bool, written: usize| {
         let mut connection = AdminConnection::default();
         connection.take(input);
-        if let (Step::Run(_), true) = (connection.step(0, admit), answered) {
+        if let (ConnectionStep::Run(_), true) = (connection.step(0, admit), answered) {
             connection.answer(&Response::text(Format::Xml, Arc::from(*b"<ok/>")), 0);
             connection.note_sent(written);
         }

@@ -1,4 +1,4 @@
-//! An edit changes one element of map.xml and leaves the rest unchanged.
+//! Tests that an edit changes one element of map.xml and leaves the rest unchanged.
 
 use super::*;
 use frs_conf::Conf;
@@ -115,7 +115,7 @@ fn names_are_numbers_or_words() {
 #[test]
 fn an_edit_is_taken_back_only_where_nothing_has_changed_since() {
     let revert = |map: &str, edit: &Edit| {
-        let undone = Undone { old: edit.old.as_deref(), new: edit.new.as_deref() };
+        let undone = EditToRevert { old: edit.old.as_deref(), new: edit.new.as_deref() };
         revert(map, undone, "map.xml")
     };
     let changed = put_one(MAP, 1, "uno");
@@ -128,13 +128,13 @@ fn an_edit_is_taken_back_only_where_nothing_has_changed_since() {
     let removed = remove(MAP, BizName::Id(1), "map.xml").unwrap();
     let back = revert(&removed.text, &removed).unwrap();
     assert_eq!((sound(&back.text), back.old, back.new), (2, None, removed.old.clone()));
-    // Each of these has changed the business since.
+    // Each of these maps has changed the business since.
     let again = put_one(&changed.text, 1, "ein");
     let gone = remove(&changed.text, BizName::Id(1), "map.xml").unwrap();
     for map in [&again.text, &gone.text, MAP] {
         assert!(matches!(revert(map, &changed), Err(EditError::Changed)), "{map}");
     }
-    // Another one has its number, or its name.
+    // Another business has the same id, or the same name.
     for map in [put_one(&removed.text, 1, "x").text, put_one(&removed.text, 9, "one").text] {
         assert!(matches!(revert(&map, &removed), Err(EditError::Changed)), "{map}");
     }
@@ -150,7 +150,7 @@ fn elements_are_as_they_are_written() {
 }
 
 proptest! {
-    /// The text between the elements stays byte for byte, whatever is put and removed.
+    /// The text between the elements stays byte for byte, whatever is put or removed.
     // Shows: admin-changes.
     #[test]
     fn what_is_not_meant_stays(
@@ -176,7 +176,7 @@ proptest! {
                     let back = remove(&put.text, BizName::Name(&name), "m").unwrap();
                     prop_assert_eq!(&back.text, &map);
                 }
-                let undone = Undone { old: put.old.as_deref(), new: put.new.as_deref() };
+                let undone = EditToRevert { old: put.old.as_deref(), new: put.new.as_deref() };
                 prop_assert_eq!(&revert(&put.text, undone, "m").unwrap().text, &map);
                 map = put.text;
             } else if let Ok(Edit { text, .. }) = remove(&map, BizName::Id(id), "m") {

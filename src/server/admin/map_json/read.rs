@@ -1,9 +1,9 @@
-//! One business in JSON to a `<biz>` as map.xml has it.
+//! Converts one business in JSON to a `<biz>` in the form of map.xml.
 //!
-//! Invariant: the text has no member that the document has not, and nothing in a value can end the
-//! element around it. Types are checked here. All else is checked where the text is read.
+//! Invariant: unknown members are refused, and no value can end the element around it. Types are
+//! checked here. All else is checked where the text is read.
 //!
-//! The parser goes as deep as the shapes, and no deeper.
+//! The parser goes no deeper than the shapes.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,32 +12,33 @@ use serde::de::{
     DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Unexpected, Visitor,
 };
 
-use super::shape::{BIZ, Kind, Shape};
+use super::shape::{AttributeKind, BIZ, JsonShape};
 use crate::admin::connection::MAX_BODY_BYTES;
 use crate::admin::response::Refusal;
 use crate::protocol::{Code, Error, Excerpt, TextPosition, json, xml};
 
-/// The number of elements of a business. `{}` takes two bytes of a body, and far more of memory.
+/// The most elements of a business. `{}` takes two bytes of a body, but far more memory.
 const MAX_ELEMENTS: usize = MAX_BODY_BYTES as usize / 32;
-/// The memory of a business that is read: its elements, their attributes, and its text, each of
-/// which may be doubled as it grows.
-pub const HELD_BYTES: usize = 2 * MAX_ELEMENTS * size_of::<Written>()
+/// The memory to read a business: its elements, their attributes, and its text. Each may double as
+/// it grows.
+pub const HELD_BYTES: usize = 2 * MAX_ELEMENTS * size_of::<XmlElement>()
     + 2 * MAX_BODY_BYTES as usize / MIN_ATTRIBUTE_BYTES * (size_of::<(&str, String)>() + MIN_HEAP)
     + 4 * MAX_BODY_BYTES as usize;
 /// The shortest attribute in JSON: `"id":1,`.
 const MIN_ATTRIBUTE_BYTES: usize = 7;
-/// What the system's allocator takes for a short text.
+/// The least memory that the allocator takes for a short text.
 const MIN_HEAP: usize = 32;
 
 /// The `<biz>` of a document `{"biz": {…}}`.
 ///
 /// # Errors
-/// The body is not JSON, or is not of this shape, or its `<biz>` would be too long.
+/// The body is not JSON, does not have this shape, or its `<biz>` would be too long.
 pub fn biz_as_xml(body: &[u8]) -> Result<String, Refusal> {
     let text = json::text_of(body)?;
-    let reader = Reader { code: Cell::new(Code::BadRequest), elements: Cell::new(0) };
+    let reader = JsonReader { code: Cell::new(Code::BadRequest), elements: Cell::new(0) };
     let mut parser = serde_json::Deserializer::from_str(text);
-    let read = Root(&reader).deserialize(&mut parser).and_then(|biz| parser.end().map(|()| biz));
+    let read =
+        RootVisitor(&reader).deserialize(&mut parser).and_then(|biz| parser.end().map(|()| biz));
     let biz = read.map_err(|error| match error.is_data() {
         false => json::not_json(&error, text).into(),
         true => {
@@ -53,19 +54,20 @@ pub fn biz_as_xml(body: &[u8]) -> Result<String, Refusal> {
     if out.len() > MAX_BODY_BYTES as usize {
         return Err(Error::TooLarge { max_bytes: MAX_BODY_BYTES }.into());
     }
-    // It was text, and only characters were added to it.
+    // The input was text, and only characters were added.
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
 /// An element to write.
-struct Written {
+struct XmlElement {
     name: &'static str,
     attributes: Vec<(&'static str, String)>,
-    children: Vec<Written>,
+    children: Vec<XmlElement>,
 }
 
-impl Written {
-    /// Appends the element, its children on lines of their own, indented as the shipped map.xml is.
+impl XmlElement {
+    /// Appends the element with its children on lines of their own, indented like the shipped
+    /// map.xml.
     fn write(&self, out: &mut Vec<u8>, depth: usize) {
         out.push(b'<');
         out.extend_from_slice(self.name.as_bytes());
@@ -96,14 +98,14 @@ fn indent(out: &mut Vec<u8>, depth: usize) {
     out.extend(std::iter::repeat_n(b' ', depth * 2));
 }
 
-/// What the visitors share: the code of the fault, if they find one.
-struct Reader {
+/// The state that the visitors share: the code of a fault, and the number of elements.
+struct JsonReader {
     code: Cell<Code>,
     elements: Cell<usize>,
 }
 
-impl Reader {
-    /// One more element is read.
+impl JsonReader {
+    /// Counts an element.
     fn element<E: serde::de::Error>(&self) -> Result<(), E> {
         self.elements.set(self.elements.get() + 1);
         if self.elements.get() <= MAX_ELEMENTS {
@@ -112,7 +114,7 @@ impl Reader {
         Err(E::custom(format!("more than {MAX_ELEMENTS} objects in one business")))
     }
 
-    /// A fault of what frs rejects although it is JSON.
+    /// A fault of JSON that frs does not accept.
     fn not_taken<E: serde::de::Error>(&self, words: impl fmt::Display) -> E {
         self.code.set(Code::BadJson);
         E::custom(words)
@@ -133,28 +135,28 @@ impl Reader {
 }
 
 /// Reads the whole document.
-struct Root<'r>(&'r Reader);
+struct RootVisitor<'r>(&'r JsonReader);
 
-impl<'de> DeserializeSeed<'de> for Root<'_> {
-    type Value = Written;
+impl<'de> DeserializeSeed<'de> for RootVisitor<'_> {
+    type Value = XmlElement;
 
-    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Written, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<XmlElement, D::Error> {
         parser.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Root<'_> {
-    type Value = Written;
+impl<'de> Visitor<'de> for RootVisitor<'_> {
+    type Value = XmlElement;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object with the member biz")
     }
 
-    fn visit_unit<E: serde::de::Error>(self) -> Result<Written, E> {
+    fn visit_unit<E: serde::de::Error>(self) -> Result<XmlElement, E> {
         Err(self.0.null())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Written, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<XmlElement, A::Error> {
         let mut biz = None;
         while let Some(name) = map.next_key::<String>()? {
             if name != BIZ.element {
@@ -163,49 +165,49 @@ impl<'de> Visitor<'de> for Root<'_> {
             if biz.is_some() {
                 return Err(self.0.repeated(BIZ.element));
             }
-            biz = Some(map.next_value_seed(Object { reader: self.0, shape: &BIZ })?);
+            biz = Some(map.next_value_seed(ElementVisitor { reader: self.0, shape: &BIZ })?);
         }
         biz.ok_or_else(|| A::Error::custom("expected the member biz"))
     }
 }
 
 /// Reads the object of an element.
-struct Object<'r> {
-    reader: &'r Reader,
-    shape: &'static Shape,
+struct ElementVisitor<'r> {
+    reader: &'r JsonReader,
+    shape: &'static JsonShape,
 }
 
-impl<'de> DeserializeSeed<'de> for Object<'_> {
-    type Value = Written;
+impl<'de> DeserializeSeed<'de> for ElementVisitor<'_> {
+    type Value = XmlElement;
 
-    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Written, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<XmlElement, D::Error> {
         parser.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Object<'_> {
-    type Value = Written;
+impl<'de> Visitor<'de> for ElementVisitor<'_> {
+    type Value = XmlElement;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "an object, the {}", self.shape.element)
     }
 
-    fn visit_unit<E: serde::de::Error>(self) -> Result<Written, E> {
+    fn visit_unit<E: serde::de::Error>(self) -> Result<XmlElement, E> {
         Err(self.reader.null())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Written, A::Error> {
-        let Object { reader, shape } = self;
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<XmlElement, A::Error> {
+        let ElementVisitor { reader, shape } = self;
         reader.element()?;
         let mut written =
-            Written { name: shape.element, attributes: Vec::new(), children: Vec::new() };
+            XmlElement { name: shape.element, attributes: Vec::new(), children: Vec::new() };
         let mut arrays: Vec<&str> = Vec::new();
         while let Some(name) = map.next_key::<String>()? {
             if let Some((name, kind)) = shape.attribute(&name) {
                 if written.attributes.iter().any(|(known, _)| *known == name) {
                     return Err(reader.repeated(name));
                 }
-                let value = map.next_value_seed(Attribute { reader, name, kind })?;
+                let value = map.next_value_seed(AttributeVisitor { reader, name, kind })?;
                 written.attributes.push((name, value));
             } else if let Some(child) = shape.children.iter().find(|child| child.array == name) {
                 if arrays.contains(&child.array) {
@@ -213,7 +215,7 @@ impl<'de> Visitor<'de> for Object<'_> {
                 }
                 arrays.push(child.array);
                 let shape = *child;
-                written.children.extend(map.next_value_seed(Array { reader, shape })?);
+                written.children.extend(map.next_value_seed(ChildrenVisitor { reader, shape })?);
             } else {
                 let expected: Vec<&str> = shape.members().collect();
                 return Err(reader.unknown(&name, &expected));
@@ -223,35 +225,35 @@ impl<'de> Visitor<'de> for Object<'_> {
     }
 }
 
-/// Reads the array of an element's children of one name.
-struct Array<'r> {
-    reader: &'r Reader,
-    shape: &'static Shape,
+/// Reads the array of an element's children with one name.
+struct ChildrenVisitor<'r> {
+    reader: &'r JsonReader,
+    shape: &'static JsonShape,
 }
 
-impl<'de> DeserializeSeed<'de> for Array<'_> {
-    type Value = Vec<Written>;
+impl<'de> DeserializeSeed<'de> for ChildrenVisitor<'_> {
+    type Value = Vec<XmlElement>;
 
-    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Vec<Written>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Vec<XmlElement>, D::Error> {
         parser.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Array<'_> {
-    type Value = Vec<Written>;
+impl<'de> Visitor<'de> for ChildrenVisitor<'_> {
+    type Value = Vec<XmlElement>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "an array of objects, the {}", self.shape.array)
     }
 
-    fn visit_unit<E: serde::de::Error>(self) -> Result<Vec<Written>, E> {
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Vec<XmlElement>, E> {
         Err(self.reader.null())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Vec<Written>, A::Error> {
-        let Array { reader, shape } = self;
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Vec<XmlElement>, A::Error> {
+        let ChildrenVisitor { reader, shape } = self;
         let mut all = Vec::new();
-        while let Some(one) = array.next_element_seed(Object { reader, shape })? {
+        while let Some(one) = array.next_element_seed(ElementVisitor { reader, shape })? {
             all.push(one);
         }
         Ok(all)
@@ -259,22 +261,22 @@ impl<'de> Visitor<'de> for Array<'_> {
 }
 
 /// Reads the value of an attribute, as the text that XML has for it.
-struct Attribute<'r> {
-    reader: &'r Reader,
+struct AttributeVisitor<'r> {
+    reader: &'r JsonReader,
     name: &'static str,
-    kind: Kind,
+    kind: AttributeKind,
 }
 
-impl Attribute<'_> {
+impl AttributeVisitor<'_> {
     fn number<E: serde::de::Error>(self, text: String, found: Unexpected<'_>) -> Result<String, E> {
         match self.kind {
-            Kind::Whole | Kind::Decimal => Ok(text),
-            Kind::Text | Kind::Flag => Err(E::invalid_type(found, &self)),
+            AttributeKind::Whole | AttributeKind::Decimal => Ok(text),
+            AttributeKind::Text | AttributeKind::Flag => Err(E::invalid_type(found, &self)),
         }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Attribute<'_> {
+impl<'de> DeserializeSeed<'de> for AttributeVisitor<'_> {
     type Value = String;
 
     fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<String, D::Error> {
@@ -282,15 +284,15 @@ impl<'de> DeserializeSeed<'de> for Attribute<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Attribute<'_> {
+impl<'de> Visitor<'de> for AttributeVisitor<'_> {
     type Value = String;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
-            Kind::Text => "a string",
-            Kind::Whole => "a whole number",
-            Kind::Decimal => "a number",
-            Kind::Flag => "true or false",
+            AttributeKind::Text => "a string",
+            AttributeKind::Whole => "a whole number",
+            AttributeKind::Decimal => "a number",
+            AttributeKind::Flag => "true or false",
         };
         write!(f, "{kind} for {}", self.name)
     }
@@ -301,7 +303,7 @@ impl<'de> Visitor<'de> for Attribute<'_> {
 
     fn visit_bool<E: serde::de::Error>(self, flag: bool) -> Result<String, E> {
         match self.kind {
-            Kind::Flag => Ok(flag.to_string()),
+            AttributeKind::Flag => Ok(flag.to_string()),
             _ => Err(E::invalid_type(Unexpected::Bool(flag), &self)),
         }
     }
@@ -315,17 +317,17 @@ impl<'de> Visitor<'de> for Attribute<'_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<String, E> {
-        // JSON does not tell 5.0 from 5. Beyond, a number of this type is not exact.
+        // JSON does not distinguish 5.0 from 5. Beyond 2^53, a number of this type is not exact.
         let is_whole = number.fract() == 0.0 && number.abs() <= (1_u64 << 53) as f64;
         match self.kind {
-            Kind::Decimal => Ok(number.to_string()),
-            Kind::Whole if is_whole => Ok(number.to_string()),
+            AttributeKind::Decimal => Ok(number.to_string()),
+            AttributeKind::Whole if is_whole => Ok(number.to_string()),
             _ => Err(E::invalid_type(Unexpected::Float(number), &self)),
         }
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<String, E> {
-        if self.kind != Kind::Text {
+        if self.kind != AttributeKind::Text {
             let start = Excerpt::of(text);
             return Err(E::invalid_type(Unexpected::Str(start.text()), &self));
         }

@@ -1,11 +1,11 @@
-//! What the elements of map.xml hold, and how JSON writes the values.
+//! The attributes and children of the elements of map.xml, and the form of their values in JSON.
 //!
-//! Invariant: an attribute that is missing here would be missing in JSON, so a test compares these
-//! tables with conf/map.xsd.
+//! Invariant: JSON would lack an attribute that is missing here, so a test compares these tables
+//! with conf/map.xsd.
 
 /// How JSON writes the value of an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum AttributeKind {
     /// A string.
     Text,
     /// A number without decimals.
@@ -16,38 +16,38 @@ pub enum Kind {
     Flag,
 }
 
-/// What an element holds.
+/// The content of an element.
 #[derive(Debug)]
-pub struct Shape {
-    /// Its name in XML.
+pub struct JsonShape {
+    /// The name of the element in XML.
     pub element: &'static str,
-    /// The name of its array in JSON.
+    /// The name of the element's array in JSON.
     pub array: &'static str,
-    /// Its attributes.
-    pub attributes: &'static [(&'static str, Kind)],
-    /// Its children, any number of each.
-    pub children: &'static [&'static Shape],
+    /// The attributes of the element.
+    pub attributes: &'static [(&'static str, AttributeKind)],
+    /// The children of the element, any number of each.
+    pub children: &'static [&'static JsonShape],
 }
 
-impl Shape {
-    /// The names of its members.
+impl JsonShape {
+    /// The names of the members in JSON.
     pub fn members(&self) -> impl Iterator<Item = &'static str> {
         let attributes = self.attributes.iter().map(|(name, _)| *name);
         attributes.chain(self.children.iter().map(|child| child.array))
     }
 
-    pub(super) fn attribute(&self, name: &str) -> Option<(&'static str, Kind)> {
+    pub(super) fn attribute(&self, name: &str) -> Option<(&'static str, AttributeKind)> {
         self.attributes.iter().find(|(known, _)| *known == name).copied()
     }
 }
 
-use Kind::{Decimal, Flag, Text, Whole};
+use AttributeKind::{Decimal, Flag, Text, Whole};
 
 /// `<map>`.
-pub const MAP: Shape =
-    Shape { element: "map", array: "maps", attributes: &[], children: &[&GROUP, &BIZ] };
+pub const MAP: JsonShape =
+    JsonShape { element: "map", array: "maps", attributes: &[], children: &[&GROUP, &BIZ] };
 /// `<group>`.
-pub const GROUP: Shape = Shape {
+pub const GROUP: JsonShape = JsonShape {
     element: "group",
     array: "groups",
     attributes: &[
@@ -66,7 +66,7 @@ pub const GROUP: Shape = Shape {
     children: &[],
 };
 /// `<biz>`.
-pub const BIZ: Shape = Shape {
+pub const BIZ: JsonShape = JsonShape {
     element: "biz",
     array: "bizs",
     attributes: &[
@@ -85,7 +85,7 @@ pub const BIZ: Shape = Shape {
     children: &[&LIMIT, &LISTED[0], &LISTED[1], &OVERRIDE],
 };
 /// `<limit>`.
-pub const LIMIT: Shape = Shape {
+pub const LIMIT: JsonShape = JsonShape {
     element: "limit",
     array: "limits",
     attributes: &[
@@ -109,26 +109,26 @@ pub const LIMIT: Shape = Shape {
     children: &[&WEIGHT],
 };
 /// `<weight>`.
-pub const WEIGHT: Shape = Shape {
+pub const WEIGHT: JsonShape = JsonShape {
     element: "weight",
     array: "weights",
     attributes: &[("at", Whole), ("value", Decimal)],
     children: &[],
 };
 /// `<allow>` and `<deny>`.
-pub const LISTED: [Shape; 2] = [
-    Shape { element: "allow", array: "allows", attributes: &[("key", Text)], children: &[] },
-    Shape { element: "deny", array: "denys", attributes: &[("key", Text)], children: &[] },
+pub const LISTED: [JsonShape; 2] = [
+    JsonShape { element: "allow", array: "allows", attributes: &[("key", Text)], children: &[] },
+    JsonShape { element: "deny", array: "denys", attributes: &[("key", Text)], children: &[] },
 ];
 /// `<override>`.
-pub const OVERRIDE: Shape = Shape {
+pub const OVERRIDE: JsonShape = JsonShape {
     element: "override",
     array: "overrides",
     attributes: &[("key", Text), ("limit", Whole), ("max", Whole)],
     children: &[],
 };
 
-/// All of them.
+/// All shapes.
 #[cfg(any(test, feature = "testing"))]
-pub const ALL: [&Shape; 8] =
+pub const ALL: [&JsonShape; 8] =
     [&MAP, &GROUP, &BIZ, &LIMIT, &WEIGHT, &LISTED[0], &LISTED[1], &OVERRIDE];

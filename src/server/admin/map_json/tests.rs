@@ -1,4 +1,5 @@
-//! JSON says what the XML says, and what is no business is refused with its place.
+//! Tests that JSON and XML have the same content, and that anything but a business is refused with
+//! the place of the fault.
 
 use super::*;
 use crate::admin::map_edit;
@@ -30,7 +31,7 @@ fn a_biz_says_the_same_in_both_formats() {
                     \"value\":0.5}]}],\"name\":\"b\",\"overrides\":[{\"key\":\"<\\\"\",\"limit\":1,\
                     \"max\":7}]}}\n";
     assert_eq!(json(xml), expected);
-    // The members are sorted by name, so the attributes come back in another order.
+    // Members are sorted by name, so the attributes return in another order.
     let back = read(expected).unwrap();
     assert_eq!(json(&back), expected);
     let in_order = "{\"biz\": {\"id\": 9, \"name\": \"b\", \"key\": \"ip\", \"ipv6-prefix\": 48, \
@@ -47,7 +48,7 @@ fn a_whole_number_may_have_decimals_that_say_nothing() {
     assert_eq!(read.unwrap(), "<biz id=\"5\" hosts=\"-0\">\n    <limit max=\"1000\"/>\n  </biz>");
 }
 
-/// Each shipped biz comes back from JSON as it was.
+/// Each shipped biz is unchanged after a conversion to JSON and back.
 // Shows: biz-in-xml-and-json.
 #[test]
 fn the_shipped_map_comes_back() {
@@ -130,7 +131,7 @@ fn what_is_no_biz_is_refused_with_its_place() {
     assert_eq!(biz_as_xml(deep.as_bytes()).unwrap_err().status, 400);
 }
 
-/// An attribute of map.xml that JSON does not know would be left out of an answer.
+/// Answers would lack an attribute of map.xml that JSON does not know.
 // Shows: biz-in-xml-and-json.
 #[test]
 fn the_shapes_are_those_of_the_schema() {
@@ -158,10 +159,12 @@ fn the_shapes_are_those_of_the_schema() {
             })
             .map(|(name, kind)| {
                 let kind = match kind.as_str() {
-                    "xs:unsignedInt" | "xs:unsignedLong" | "positive32" | "uses" => Kind::Whole,
-                    "xs:decimal" => Kind::Decimal,
-                    "flag" => Kind::Flag,
-                    _ => Kind::Text,
+                    "xs:unsignedInt" | "xs:unsignedLong" | "positive32" | "uses" => {
+                        AttributeKind::Whole
+                    }
+                    "xs:decimal" => AttributeKind::Decimal,
+                    "flag" => AttributeKind::Flag,
+                    _ => AttributeKind::Text,
                 };
                 (name, format!("{kind:?}"))
             })

@@ -1,17 +1,17 @@
-//! Elements of map.xml to JSON.
+//! Converts elements of map.xml to JSON.
 
 use frs_conf::outline::Tree;
 
-use super::shape::{Kind, Shape};
+use super::shape::{AttributeKind, JsonShape};
 use crate::protocol::Format;
 use crate::protocol::element::{Element, Layout, Value};
 
-/// The document of a checked element.
-pub fn document(tree: &Tree, shape: &'static Shape) -> String {
+/// The JSON document of a checked element.
+pub fn document(tree: &Tree, shape: &'static JsonShape) -> String {
     element(tree, shape).document(Format::Json, Layout::Lines)
 }
 
-fn element(tree: &Tree, shape: &'static Shape) -> Element {
+fn element(tree: &Tree, shape: &'static JsonShape) -> Element {
     let mut element = Element::new(shape.element);
     for (name, text) in &tree.attributes {
         if let Some((name, kind)) = shape.attribute(name) {
@@ -25,13 +25,13 @@ fn element(tree: &Tree, shape: &'static Shape) -> Element {
     element.holding(children)
 }
 
-/// The text of a checked element has a value of its kind, with white space around it at most.
-fn value(kind: Kind, text: &str) -> Value {
+/// The text of a checked element has a value of its kind, surrounded at most by white space.
+fn value(kind: AttributeKind, text: &str) -> Value {
     let value = match kind {
-        Kind::Text => None,
-        Kind::Whole => text.trim().parse().ok().map(Value::Number),
-        Kind::Decimal => text.trim().parse().ok().map(Value::Decimal),
-        Kind::Flag => text.trim().parse().ok().map(Value::Flag),
+        AttributeKind::Text => None,
+        AttributeKind::Whole => text.trim().parse().ok().map(Value::Number),
+        AttributeKind::Decimal => text.trim().parse().ok().map(Value::Decimal),
+        AttributeKind::Flag => text.trim().parse().ok().map(Value::Flag),
     };
     value.unwrap_or_else(|| Value::Text(text.to_owned()))
 }

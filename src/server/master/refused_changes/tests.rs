@@ -1,8 +1,9 @@
 //! Which changes a reload takes, and which it refuses.
 
 use frs_conf::{
-    Admin, AuthzKey, Charge, Checkpoint, Cluster, ClusterNode, Data, FileAccess, Geometry,
-    HashKind, Http, Log, LogFormat, LogLevel, Login, Map, OnFull, Resp, Rls, UnknownBiz, Written,
+    Admin, AuthzKey, ChargeMode, Checkpoint, Cluster, ClusterNode, Data, FileAccess, Geometry,
+    GeometrySettings, HashKind, Http, Log, LogFormat, LogLevel, Login, Map, OnFull, Resp, Rls,
+    UnknownBiz,
 };
 
 use super::*;
@@ -59,7 +60,7 @@ fn conf() -> Conf {
             vec![Group {
                 name: "default".into(),
                 geometry,
-                written: Written::of(&geometry),
+                written: GeometrySettings::of(&geometry),
                 derived: geometry,
                 on_full: OnFull::Evict,
                 backup_ms: None,
@@ -260,7 +261,7 @@ fn a_geometry_changes_once_at_a_time_and_not_with_a_new_binary() {
 fn a_reload_takes_all_of_rls_but_its_address() {
     let rls = |path: &str| Rls {
         listen: Listen::Unix(path.into()),
-        charge: Charge::AllOrNone,
+        charge: ChargeMode::AllOrNone,
         domains: Vec::new(),
     };
     let with = |rls: Option<Rls>| {
@@ -272,7 +273,7 @@ fn a_reload_takes_all_of_rls_but_its_address() {
     let (none, one) = (with(None), with(Some(rls("one"))));
     assert!(needed(&none, &one) && needed(&one, &none));
     assert!(needed(&one, &with(Some(rls("other")))));
-    assert!(!needed(&one, &with(Some(Rls { charge: Charge::Each, ..rls("one") }))));
+    assert!(!needed(&one, &with(Some(Rls { charge: ChargeMode::Each, ..rls("one") }))));
     assert_eq!(refused_to_a_new_binary(&none, &one), [], "it can open another listener");
     assert_eq!(refused_to_a_new_binary(&one, &none).len(), 1);
 }

@@ -7,35 +7,12 @@ use frs_conf::{EpochRaise, Overlay};
 
 use super::Master;
 use crate::master::error::ReloadError;
-use crate::master::reload::{AskedReload, ReportTo};
-use crate::process::message::{Ask, NumberedAsk, ToChild};
+use crate::master::reload::Report;
+use crate::process::message::ToChild;
 
 impl Master {
-    /// Begins the keeper's requests in turn, once the older master has let go.
-    pub(super) fn begin_asked(&mut self) {
-        while self.older.is_none()
-            && !self.moves.is_ending()
-            && let Some(NumberedAsk { number, ask }) = self.reloads.next_ask()
-        {
-            let (mut overlay, mut reset) = (self.in_force.overlay().clone(), Ok(()));
-            match ask {
-                Ask::Reload(options) => {
-                    self.begin_reload(Some(AskedReload { number, options }));
-                    continue;
-                }
-                Ask::Degrade(on) => overlay.degrade = on,
-                Ask::Reset { biz, cleared } => reset = overlay.reset(biz, cleared),
-            }
-            let report = ReportTo { begun_ns: None, asked: Some(number) };
-            match reset.map_err(Into::into).and_then(|()| self.publish_overlay(overlay)) {
-                Ok(generation) => self.reloads.wait_for(report, generation, Vec::new()),
-                Err(error) => self.refuse(report, &error, "a switch or a reset is refused"),
-            }
-        }
-    }
-
-    /// Follows the resets of other machines that the courier has reported. A reset that cannot be
-    /// followed now is reported again.
+    /// Follows the resets of other machines that the cluster's child has reported. A reset that
+    /// cannot be followed now is reported again.
     pub(super) fn follow_resets(&mut self) {
         if self.older.is_some() || self.upgrades.is_giving_away() || self.children.is_ending() {
             return;
@@ -55,8 +32,7 @@ impl Master {
                     let name = named.map_or_else(|| biz.to_string(), |named| named.name.clone());
                     self.changes.note_reset(name);
                 }
-                let nobody = ReportTo { begun_ns: None, asked: None };
-                self.reloads.wait_for(nobody, generation, Vec::new());
+                self.reloads.wait_for(Report::default(), generation, Vec::new());
             }
             Err(error) => tracing::error!(%error, "cannot follow a reset of another machine"),
         }

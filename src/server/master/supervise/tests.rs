@@ -419,21 +419,21 @@ fn handing_over_ends_the_keeper_at_once_and_lets_workers_drain() {
 }
 
 #[test]
-fn a_courier_is_replaced_and_ends_between_the_workers_and_the_keeper() {
+fn the_clusters_child_is_replaced_and_ends_between_the_workers_and_the_keeper() {
     let mut world = World::new(2);
-    world.supervisor = Supervisor::new(2).with_courier();
+    world.supervisor = Supervisor::new(2).with_cluster();
     world.tell(Event::Tick);
     let of = |world: &World, role| world.supervisor.find(role).map(|process| process.pid);
-    let first = of(&world, ChildRole::Courier).expect("started");
+    let first = of(&world, ChildRole::Cluster).expect("started");
     world.all_ready();
     assert!(world.supervisor.is_complete() && world.serving[&first].is_empty());
     world.tell(Event::Ended(first, Exit::Signal(9)));
     assert!(!world.supervisor.is_complete());
     world.now_ms += BACKOFF_FIRST_MS;
     world.tell(Event::Tick);
-    let courier = of(&world, ChildRole::Courier).expect("replaced");
-    world.tell(Event::Ready(courier));
-    assert!(world.supervisor.is_complete() && courier != first);
+    let child = of(&world, ChildRole::Cluster).expect("replaced");
+    world.tell(Event::Ready(child));
+    assert!(world.supervisor.is_complete() && child != first);
     let keeper = of(&world, ChildRole::Keeper).expect("there");
     let workers = [0, 1].map(|nth| of(&world, ChildRole::Worker(nth)).expect("there"));
     world.tell(Event::End(Ending::Drain));
@@ -441,26 +441,26 @@ fn a_courier_is_replaced_and_ends_between_the_workers_and_the_keeper() {
     world.tell(Event::Ended(workers[0], Exit::Status(0)));
     assert_eq!(world.asked.len(), 2, "a worker may still have parked requests");
     world.tell(Event::Ended(workers[1], Exit::Status(0)));
-    assert_eq!(world.asked[2..], [(courier, ChildRequest::Finish)]);
-    world.tell(Event::Ended(courier, Exit::Status(0)));
+    assert_eq!(world.asked[2..], [(child, ChildRequest::Finish)]);
+    world.tell(Event::Ended(child, Exit::Status(0)));
     assert_eq!(world.asked[3..], [(keeper, ChildRequest::Finish)]);
     world.tell(Event::Ended(keeper, Exit::Status(0)));
     assert!(world.ended);
 }
 
 #[test]
-fn a_handed_over_courier_ends_at_once() {
+fn a_handed_over_child_of_the_cluster_ends_at_once() {
     let mut world = World::new(1);
-    world.supervisor = Supervisor::new(1).with_courier();
+    world.supervisor = Supervisor::new(1).with_cluster();
     world.tell(Event::Tick);
     world.all_ready();
-    let courier = world.supervisor.find(ChildRole::Courier).expect("there").pid;
+    let child = world.supervisor.find(ChildRole::Cluster).expect("there").pid;
     world.tell(Event::End(Ending::HandOver));
-    assert!(world.asked.contains(&(courier, ChildRequest::Finish)));
+    assert!(world.asked.contains(&(child, ChildRequest::Finish)));
 }
 
 #[test]
-fn a_cluster_that_is_added_brings_a_courier_and_workers_with_its_doorbells() {
+fn a_cluster_that_is_added_brings_a_child_and_workers_with_its_doorbells() {
     let mut world = World::started(2);
     let old = [world.worker(0), world.worker(1)];
     world.tell(Event::Cluster(ClusterChange::Added));
@@ -470,47 +470,47 @@ fn a_cluster_that_is_added_brings_a_courier_and_workers_with_its_doorbells() {
     assert!(world.worker(0) != old[0] && world.worker(1) != old[1]);
     assert_eq!(world.asked, old.map(|pid| (pid, ChildRequest::Leave)));
 
-    let (courier, workers) = (world.pid(ChildRole::Courier), [world.worker(0), world.worker(1)]);
-    let courier = courier.expect("it runs");
+    let (child, workers) = (world.pid(ChildRole::Cluster), [world.worker(0), world.worker(1)]);
+    let child = child.expect("it runs");
     world.tell(Event::Cluster(ClusterChange::Removed));
-    assert!(world.pid(ChildRole::Courier).is_none() && world.supervisor.is_complete());
+    assert!(world.pid(ChildRole::Cluster).is_none() && world.supervisor.is_complete());
     assert_eq!([world.worker(0), world.worker(1)], workers, "they may keep the bells");
-    assert_eq!(world.asked[2..], [(courier, ChildRequest::Leave)]);
-    world.after(COURIER_END_MS);
-    assert_eq!(world.asked[3..], [(courier, ChildRequest::Kill)], "it is late");
-    world.ends(courier, KILLED);
+    assert_eq!(world.asked[2..], [(child, ChildRequest::Leave)]);
+    world.after(CLUSTER_END_MS);
+    assert_eq!(world.asked[3..], [(child, ChildRequest::Kill)], "it is late");
+    world.ends(child, KILLED);
     world.after(BACKOFF_MAX_MS);
-    assert_eq!((world.pid(ChildRole::Courier), world.supervisor.restarts()), (None, 0));
+    assert_eq!((world.pid(ChildRole::Cluster), world.supervisor.restarts()), (None, 0));
 }
 
 #[test]
-fn another_login_brings_another_courier_and_leaves_the_workers() {
+fn another_login_brings_another_child_and_leaves_the_workers() {
     let mut world = World::new(2);
-    world.supervisor = Supervisor::new(2).with_courier();
+    world.supervisor = Supervisor::new(2).with_cluster();
     world.tell(Event::Tick);
     world.all_ready();
-    let courier = world.pid(ChildRole::Courier).expect("it runs");
+    let child = world.pid(ChildRole::Cluster).expect("it runs");
     let workers = [world.worker(0), world.worker(1)];
     world.tell(Event::Cluster(ClusterChange::Login));
     world.all_ready();
-    assert!(world.supervisor.is_complete() && world.pid(ChildRole::Courier) != Some(courier));
+    assert!(world.supervisor.is_complete() && world.pid(ChildRole::Cluster) != Some(child));
     assert_eq!([world.worker(0), world.worker(1)], workers);
-    assert_eq!(world.asked, [(courier, ChildRequest::Leave)]);
-    world.ends(courier, Exit::Status(0));
+    assert_eq!(world.asked, [(child, ChildRequest::Leave)]);
+    world.ends(child, Exit::Status(0));
     assert_eq!(world.supervisor.restarts(), 0);
 }
 
 #[test]
-fn a_courier_that_waits_for_its_back_off_is_not_started_without_a_cluster() {
+fn a_child_that_waits_for_its_back_off_is_not_started_without_a_cluster() {
     let mut world = World::new(1);
-    world.supervisor = Supervisor::new(1).with_courier();
+    world.supervisor = Supervisor::new(1).with_cluster();
     world.tell(Event::Tick);
     world.all_ready();
-    let courier = world.pid(ChildRole::Courier).expect("it runs");
-    world.ends(courier, KILLED);
+    let child = world.pid(ChildRole::Cluster).expect("it runs");
+    world.ends(child, KILLED);
     world.tell(Event::Cluster(ClusterChange::Removed));
     world.after(BACKOFF_MAX_MS);
-    assert_eq!(world.pid(ChildRole::Courier), None);
+    assert_eq!(world.pid(ChildRole::Cluster), None);
 }
 
 // Shows: frs-envoy-replaced.

@@ -1,4 +1,4 @@
-//! Listeners that are opened, handed over, shared and refused.
+//! Tests of listeners that are opened, handed over, shared and refused.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -22,14 +22,14 @@ fn http(listen: &[Listen]) -> Vec<ServedAddress<'_>> {
     served(listen, &vec![Face::Http; listen.len()])
 }
 
-fn handed_over(listeners: &ListeningSockets) -> Vec<Given> {
+fn handed_over(listeners: &ListeningSockets) -> Vec<InheritedSocket> {
     let copy = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().expect("a copy");
     let AllSockets { own, lent } = listeners.all();
-    let own = own.into_iter().map(|fd| Given { socket: copy(fd), lent: false });
-    own.chain(lent.into_iter().map(|fd| Given { socket: copy(fd), lent: true })).collect()
+    let own = own.into_iter().map(|fd| InheritedSocket { socket: copy(fd), lent: false });
+    own.chain(lent.into_iter().map(|fd| InheritedSocket { socket: copy(fd), lent: true })).collect()
 }
 
-/// Identifies the socket of any copy.
+/// Identifies a socket by any of its copies.
 fn inode(fd: RawFd) -> PathBuf {
     std::fs::read_link(format!("/proc/self/fd/{fd}")).expect("open")
 }
@@ -106,7 +106,7 @@ fn those_of_metrics_are_handed_over_each_to_its_address() {
     let dir = tempfile::tempdir().expect("a directory");
     let unix = |name: &str| Listen::Unix(dir.path().join(name));
     let metrics = [unix("a"), unix("b")];
-    let opened = |metrics: &[Listen], given: &[Given]| {
+    let opened = |metrics: &[Listen], given: &[InheritedSocket]| {
         let others = OtherAddresses { metrics, ..OtherAddresses::default() };
         ListeningSockets::open(None, &[], others, 1, given)
     };
@@ -125,7 +125,7 @@ fn those_of_metrics_are_handed_over_each_to_its_address() {
     let lacking = opened(&metrics[..1], &given).expect_err("not named").to_string();
     assert!(lacking.contains("no <listen> names unix:"), "{lacking}");
     assert!(lacking.contains("nor does a <resp>, <rls>, <admin> or <metrics>"), "{lacking}");
-    let twice: Vec<Given> = handed_over(&first).into_iter().chain(given).collect();
+    let twice: Vec<InheritedSocket> = handed_over(&first).into_iter().chain(given).collect();
     let twice = opened(&metrics, &twice).expect_err("twice").to_string();
     assert!(twice.contains("given twice"), "{twice}");
     second.remove_files(None);
@@ -191,7 +191,7 @@ fn a_lent_socket_is_shared_by_all_listener_sets_and_its_file_kept() {
         UnixListener::bind(&path).expect("bound"),
     );
     let listen = [Listen::Tcp(tcp.local_addr().expect("bound")), Listen::Unix(path.clone())];
-    let lend = |socket: OwnedFd| Given { socket, lent: true };
+    let lend = |socket: OwnedFd| InheritedSocket { socket, lent: true };
     let given = [lend(unix.into()), lend(tcp.into())];
     let mut listeners =
         ListeningSockets::open(None, &http(&listen), OtherAddresses::default(), 2, &given)
@@ -215,14 +215,14 @@ fn a_lent_socket_is_shared_by_all_listener_sets_and_its_file_kept() {
 fn a_given_socket_that_nothing_names_is_an_error() {
     let tcp = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = tcp.local_addr().expect("bound").to_string();
-    let given = [Given { socket: tcp.into(), lent: true }];
+    let given = [InheritedSocket { socket: tcp.into(), lent: true }];
     let error =
         ListeningSockets::open(None, &http(&[any_port()]), OtherAddresses::default(), 1, &given)
             .expect_err("not named");
     let text = error.to_string();
     assert!(text.contains("<listen>") && text.contains(&address), "{text}");
     let deaf = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-    let given = [Given { socket: deaf.into(), lent: true }];
+    let given = [InheritedSocket { socket: deaf.into(), lent: true }];
     let error =
         ListeningSockets::open(None, &http(&[any_port()]), OtherAddresses::default(), 1, &given)
             .expect_err("deaf");

@@ -1,7 +1,7 @@
 //! Reads the log of changes.
 //!
-//! Invariant: nothing is written, and no lock is taken. A line that is cut off or is none of these
-//! is passed over. At most one file is held at a time.
+//! Invariant: reading writes nothing and takes no lock. Lines that are cut off or not understood
+//! are skipped. At most one file is held in memory at a time.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -9,34 +9,34 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Conclusion, MAX_FILE_BYTES, Outcome, TOO_LONG, What, former_in, path_in};
+use super::{ChangeKind, ChangeOutcome, Conclusion, MAX_FILE_BYTES, TOO_LONG, former_in, path_in};
 use frs_base::sys;
 
-/// A change that was made, or of which nobody can tell.
+/// A change that was made, or whose outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedChange {
-    /// Its number.
+    /// The id of the change.
     pub id: u64,
-    /// When it began: RFC 3339.
+    /// When the change began, in RFC 3339.
     pub time: String,
-    /// Who has made it.
+    /// The author of the change.
     pub who: String,
-    /// From where.
+    /// The address of the author.
     pub peer: Option<String>,
-    /// Its kind.
-    pub what: What,
-    /// What was changed.
+    /// The kind of the change.
+    pub kind: ChangeKind,
+    /// The biz or `BIZ/KEY` that was changed.
     pub target: Option<String>,
-    /// What was there before.
+    /// The text before the change.
     pub old: Option<String>,
-    /// What was there after.
+    /// The text after the change.
     pub new: Option<String>,
-    /// Not [`Outcome::Failed`].
-    pub outcome: Outcome,
+    /// The outcome, which is never [`ChangeOutcome::Failed`].
+    pub outcome: ChangeOutcome,
 }
 
 impl LoggedChange {
-    /// Whether a text was too long to be kept.
+    /// Whether a text was too long for the log.
     pub fn is_cut(&self) -> bool {
         [&self.old, &self.new].into_iter().any(|text| text.as_deref() == Some(TOO_LONG))
     }
@@ -46,15 +46,15 @@ impl LoggedChange {
     }
 }
 
-/// What a line says.
-enum Line {
-    /// A change; whether its outcome is another line.
+/// The content of a line.
+enum LogLine {
+    /// A change, and whether another line has its outcome.
     Change(LoggedChange, bool),
     Outcome(u64, Conclusion),
 }
 
-/// The changes before an id, newest first: at most `most`, and no more than one whose texts go
-/// beyond `text_bytes`.
+/// The changes with a smaller id than `before`, newest first. The list has at most `most` changes,
+/// and ends with the change whose texts bring their total to `text_bytes`.
 ///
 /// # Errors
 /// The log cannot be read.
@@ -75,7 +75,7 @@ pub fn list(
     Ok(found)
 }
 
-/// A change by its id.
+/// The change with this id.
 ///
 /// # Errors
 /// The log cannot be read.
@@ -89,15 +89,15 @@ pub fn find(data_dir: &Path, id: u64) -> io::Result<Option<LoggedChange>> {
     Ok(found)
 }
 
-/// Visits the changes that have an outcome other than failed, newest first, as long as `visit`
-/// wants more.
+/// Visits the changes that were made or whose outcome is unknown, newest first, until `visit`
+/// returns false.
 fn visit(data_dir: &Path, mut visit: impl FnMut(LoggedChange) -> bool) -> io::Result<()> {
     let mut outcomes = BTreeMap::new();
     for path in [path_in(data_dir), former_in(data_dir)] {
         for line in text_of(&path)?.lines().rev() {
             let (change, begun) = match parse(line) {
-                Some(Line::Change(change, begun)) => (change, begun),
-                Some(Line::Outcome(id, conclusion)) => {
+                Some(LogLine::Change(change, begun)) => (change, begun),
+                Some(LogLine::Outcome(id, conclusion)) => {
                     outcomes.entry(id).or_insert(conclusion);
                     continue;
                 }
@@ -106,7 +106,9 @@ fn visit(data_dir: &Path, mut visit: impl FnMut(LoggedChange) -> bool) -> io::Re
             let conclusion = outcomes.remove(&change.id);
             let ended = match (begun, conclusion) {
                 (false, _) => Some(change),
-                (true, Some(Conclusion { outcome, old, new })) if outcome != Outcome::Failed => {
+                (true, Some(Conclusion { outcome, old, new }))
+                    if outcome != ChangeOutcome::Failed =>
+                {
                     let (old, new) = (old.or(change.old), new.or(change.new));
                     Some(LoggedChange { outcome, old, new, ..change })
                 }
@@ -126,8 +128,8 @@ pub(super) fn unfinished(data_dir: &Path) -> io::Result<Vec<LoggedChange>> {
     for path in [former_in(data_dir), path_in(data_dir)] {
         for line in text_of(&path)?.lines() {
             match parse(line) {
-                Some(Line::Change(change, true)) => drop(begun.insert(change.id, change)),
-                Some(Line::Outcome(id, _)) => drop(begun.remove(&id)),
+                Some(LogLine::Change(change, true)) => drop(begun.insert(change.id, change)),
+                Some(LogLine::Outcome(id, _)) => drop(begun.remove(&id)),
                 _ => {}
             }
         }
@@ -135,8 +137,8 @@ pub(super) fn unfinished(data_dir: &Path) -> io::Result<Vec<LoggedChange>> {
     Ok(begun.into_values().collect())
 }
 
-/// The largest id, also of a line that is cut off behind it. 0: there is none. Both files are
-/// looked at: a new one may begin with the outcome of an earlier change.
+/// The largest id, even of a line that is cut off behind its id. 0 if there is none. Both files are
+/// read, because a new file may begin with the outcome of an earlier change.
 pub(super) fn last_id(data_dir: &Path) -> io::Result<u64> {
     let texts = [text_of(&path_in(data_dir))?, text_of(&former_in(data_dir))?];
     Ok(texts.iter().flat_map(|text| text.lines()).filter_map(id_of).max().unwrap_or(0))
@@ -146,7 +148,7 @@ fn id_of(line: &str) -> Option<u64> {
     line.strip_prefix("{\"id\":")?.split_once(',')?.0.parse().ok()
 }
 
-/// The text of a file. What is beyond its bound was not written here.
+/// The text of a file. Bytes beyond the bound of a file do not come from this log, and are ignored.
 fn text_of(path: &Path) -> io::Result<String> {
     let file = match sys::open_to_read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
@@ -158,25 +160,25 @@ fn text_of(path: &Path) -> io::Result<String> {
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
-fn parse(line: &str) -> Option<Line> {
+fn parse(line: &str) -> Option<LogLine> {
     let value: Value = serde_json::from_str(line).ok()?;
     let id = value["id"].as_u64()?;
     let text = |name: &str| value[name].as_str().map(str::to_owned);
     let (old, new) = (text("old"), text("new"));
     if let Some(word) = value["outcome"].as_str() {
-        let outcome = Outcome::of(word)?;
-        return Some(Line::Outcome(id, Conclusion { outcome, old, new }));
+        let outcome = ChangeOutcome::of(word)?;
+        return Some(LogLine::Outcome(id, Conclusion { outcome, old, new }));
     }
     let change = LoggedChange {
         id,
         time: text("time")?,
         who: text("who")?,
         peer: text("peer"),
-        what: What::of(value["what"].as_str()?)?,
+        kind: ChangeKind::of(value["what"].as_str()?)?,
         target: text("target"),
         old,
         new,
-        outcome: Outcome::Done,
+        outcome: ChangeOutcome::Done,
     };
-    Some(Line::Change(change, value["begun"].as_bool().unwrap_or(false)))
+    Some(LogLine::Change(change, value["begun"].as_bool().unwrap_or(false)))
 }

@@ -1,4 +1,4 @@
-//! The log of changes: ids, outcomes, torn lines, full files and full disks.
+//! Tests of the log of changes: ids, outcomes, torn lines, full files and full disks.
 
 use super::*;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ impl Log {
         Log { dir, log }
     }
 
-    /// As after the death of its process.
+    /// Reopens the log as after the death of its process.
     fn reopen(&mut self) {
         self.log = ChangeLog::new(self.dir.path(), Duration::ZERO);
     }
@@ -25,14 +25,14 @@ impl Log {
         let subject = Subject {
             new: Some(new.to_owned()),
             old: Some("<biz name=\"a\"/>\n".into()),
-            ..Subject::of(What::Biz, Some("a".into()))
+            ..Subject::of(ChangeKind::Biz, Some("a".into()))
         };
         self.log.begin(&author, &[subject]).unwrap()[0]
     }
 
     fn make(&mut self, new: &str) -> u64 {
         let id = self.begin(new);
-        self.log.conclude(&[id], &Outcome::Done.into());
+        self.log.conclude(&[id], &ChangeOutcome::Done.into());
         id
     }
 
@@ -58,7 +58,7 @@ fn what_was_made_is_listed_newest_first_and_by_pages() {
     }
     let all = log.list();
     let first = &all[199];
-    assert_eq!((first.id, &*first.who, first.what), (1, "alice", What::Biz));
+    assert_eq!((first.id, &*first.who, first.kind), (1, "alice", ChangeKind::Biz));
     assert_eq!(first.peer.as_deref(), Some("127.0.0.1:9"));
     assert_eq!(first.target.as_deref(), Some("a"));
     assert_eq!(first.old.as_deref(), Some("<biz name=\"a\"/>\n"));
@@ -84,12 +84,12 @@ fn what_was_made_is_listed_newest_first_and_by_pages() {
 fn only_what_took_effect_is_listed() {
     let mut log = Log::new();
     let failed = log.begin("failed");
-    log.log.conclude(&[failed], &Outcome::Failed.into());
+    log.log.conclude(&[failed], &ChangeOutcome::Failed.into());
     let made = log.begin("made");
     log.begin("in progress");
-    let conclusion = Conclusion { old: Some("was".into()), ..Outcome::Done.into() };
+    let conclusion = Conclusion { old: Some("was".into()), ..ChangeOutcome::Done.into() };
     log.log.conclude(&[made], &conclusion);
-    let signal = Subject::of(What::Reload, None);
+    let signal = Subject::of(ChangeKind::Reload, None);
     log.log.note_made(&Author::named("signal"), &signal).unwrap();
     assert_eq!(log.ids(), [4, 2]);
     assert_eq!(log.list()[1].old.as_deref(), Some("was"));
@@ -106,13 +106,13 @@ fn what_a_dead_process_has_begun_gets_an_outcome() {
     let tell = |change: &LoggedChange| change.new.as_deref() == Some("in force");
     log.log.conclude_orphans(&[], tell).unwrap();
     let found: Vec<_> = log.list().iter().map(|change| (change.id, change.outcome)).collect();
-    assert_eq!(found, [(2, Outcome::Unknown), (1, Outcome::Done)]);
+    assert_eq!(found, [(2, ChangeOutcome::Unknown), (1, ChangeOutcome::Done)]);
     let text = log.text();
     log.log.conclude_orphans(&[], tell).unwrap();
     assert_eq!(log.text(), text, "once");
-    // The process lived after all.
-    log.log.conclude(&[2], &Outcome::Done.into());
-    assert_eq!(log.list()[0].outcome, Outcome::Done);
+    // The process was alive after all.
+    log.log.conclude(&[2], &ChangeOutcome::Done.into());
+    assert_eq!(log.list()[0].outcome, ChangeOutcome::Done);
 }
 
 // Shows: change-log.
@@ -128,7 +128,7 @@ fn a_torn_end_hides_one_line_and_no_id_comes_again() {
         fs::write(path_in(log.dir.path()), &text.as_bytes()[..cut]).unwrap();
         assert_eq!(log.ids(), [1], "{cut}");
         let next = log.make("three");
-        // Where the id itself is cut off, nobody has seen it.
+        // If the id itself is cut off, no reader has seen it.
         assert_eq!(next, if text[last_at..cut].contains(',') { 3 } else { 2 }, "{cut}");
         assert_eq!(log.ids(), [next, 1], "{cut}");
     }
@@ -144,7 +144,7 @@ fn a_full_file_gives_way_to_the_next_and_both_are_read() {
     while !former_in(log.dir.path()).exists() {
         made.push(log.make(&long));
     }
-    log.log.conclude(&[first], &Outcome::Done.into());
+    log.log.conclude(&[first], &ChangeOutcome::Done.into());
     log.reopen();
     made.push(log.make("last"));
     let all: Vec<u64> = made.iter().rev().copied().chain([first]).collect();
@@ -155,7 +155,7 @@ fn a_full_file_gives_way_to_the_next_and_both_are_read() {
             assert!(fs::metadata(path).unwrap().len() <= MAX_FILE_BYTES);
         }
     }
-    // Right after a file became full, the ids are in the one before.
+    // Just after a file became full, the largest id is in the previous file.
     fs::remove_file(path_in(log.dir.path())).unwrap();
     log.reopen();
     let last = log.ids()[0];
@@ -176,7 +176,7 @@ fn a_text_that_is_too_long_is_not_kept() {
 fn two_processes_share_the_ids() {
     let mut log = Log::new();
     let mut other = ChangeLog::new(log.dir.path(), Duration::ZERO);
-    let subject = Subject::of(What::Reload, None);
+    let subject = Subject::of(ChangeKind::Reload, None);
     for nth in 0..10 {
         assert_eq!(log.make("x"), 2 * nth + 1);
         other.note_made(&Author::named("signal"), &subject).unwrap();
@@ -198,7 +198,7 @@ fn a_file_that_begins_with_an_earlier_outcome_repeats_no_id() {
     let last = log.make("last");
     fs::rename(path_in(log.dir.path()), former_in(log.dir.path())).unwrap();
     log.reopen();
-    log.log.conclude(&[first], &Outcome::Done.into());
+    log.log.conclude(&[first], &ChangeOutcome::Done.into());
     log.reopen();
     assert_eq!(log.make("next"), last + 1);
 }
@@ -210,7 +210,7 @@ fn a_file_of_the_same_inode_and_length_is_another_one() {
     let id = log.begin("x");
     let (path, text) = (path_in(log.dir.path()), log.text());
     let before = fs::metadata(&path).unwrap();
-    // As others leave it that have filled files meanwhile.
+    // Other processes that have filled files meanwhile leave a file such as this.
     let later = text.replacen(&format!("{{\"id\":{id},"), "{\"id\":7,", 1);
     let after = loop {
         fs::write(&path, &later).unwrap();
@@ -231,7 +231,7 @@ fn two_processes_that_fill_files_at_once_share_the_ids() {
     let long = "x".repeat(MAX_TEXT_BYTES);
     let make_some = || {
         let mut log = ChangeLog::new(log.dir.path(), Duration::from_secs(60));
-        let subject = Subject { new: Some(long.clone()), ..Subject::of(What::Biz, None) };
+        let subject = Subject { new: Some(long.clone()), ..Subject::of(ChangeKind::Biz, None) };
         let author = Author::named("alice");
         let make = |_| log.begin(&author, std::slice::from_ref(&subject)).unwrap()[0];
         (0..EACH).map(make).collect::<Vec<u64>>()
@@ -251,7 +251,7 @@ fn an_outcome_that_cannot_be_written_is_owed() {
     let id = log.begin("x");
     let file = OpenOptions::new().read(true).open(path_in(log.dir.path())).unwrap();
     let held = Flock::lock(file, FlockArg::LockExclusive).unwrap();
-    log.log.conclude(&[id], &Outcome::Done.into());
+    log.log.conclude(&[id], &ChangeOutcome::Done.into());
     assert!(log.log.has_pending() && log.log.write_pending().is_err() && log.list().is_empty());
     drop(held);
     log.make("y");

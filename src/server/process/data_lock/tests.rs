@@ -1,4 +1,4 @@
-//! The lock between versions, through deaths and handovers.
+//! Tests of the lock between versions, and across deaths and handovers.
 
 use super::*;
 
@@ -44,7 +44,8 @@ fn taken_after_100_ms(dir: &Path, held: DataLock) -> DataLock {
 #[test]
 fn a_killed_master_that_is_still_to_be_seen_is_waited_for() {
     let dir = tempfile::tempdir().expect("a directory");
-    // Its id is that of a living process, like that of one that has not received its signal yet.
+    // The id belongs to a living process, like the id of a master that has not received its signal
+    // yet.
     let held = DataLock::take(dir.path()).expect("free");
     let taken = taken_after_100_ms(dir.path(), held);
     let bound = Duration::from_millis(20);
@@ -130,14 +131,14 @@ fn whoever_removes_or_writes_over_the_file_lets_no_second_one_in() {
 fn a_readers_locks_neither_hold_a_directory_nor_keep_a_master_out() {
     let dir = tempfile::tempdir().expect("a directory");
     drop(DataLock::take(dir.path()).expect("free"));
-    // Whoever may read the directory can lock it.
+    // Any reader of the directory can lock it.
     let directory = File::open(dir.path()).expect("there");
     assert!(sys::try_flock(&directory).expect("asked"));
     assert!(matches!(holder(dir.path()), Err(LockError::Free { .. })));
     let mut lock = DataLock::take(dir.path()).expect("the lock is another file's");
     let mode = std::fs::metadata(dir.path().join("lock")).expect("there").mode();
     assert_eq!(mode & 0o7777, FILE_MODE, "so no reader can open it");
-    // A name is no proof.
+    // The text of the file is no proof.
     lock.sign(Pid::this()).expect("signed");
     lock.file.write_all_at(b"1\n", 0).expect("written");
     lock.file.set_len(2).expect("cut");
@@ -207,7 +208,7 @@ fn an_earlier_version_and_this_one_keep_each_other_out() {
     assert_eq!(holder(dir.path()).expect("held"), Pid::this());
     let bound = Duration::from_millis(1);
     DataLock::take_within(dir.path(), bound, bound).expect_err("held by the earlier one");
-    // It hands over the directory, and holds the file until it lets go.
+    // The earlier version hands over the directory, and holds the file until it ends.
     let copy = directory.as_fd().try_clone_to_owned().expect("a copy");
     let mut lock = DataLock::adopt(copy, dir.path()).expect("handed over");
     lock.keep_signed().expect("looked at");

@@ -1,4 +1,4 @@
-//! Heads that are accepted, rejected, and read in part.
+//! Tests of heads that are accepted, rejected or incomplete.
 
 use super::*;
 
@@ -217,7 +217,7 @@ fn the_format_of_the_answer() {
     assert_eq!(own(&get(json)), Format::Xml);
     assert_eq!(own(&get(json).replace("GET", "HEAD")), Format::Xml);
     assert_eq!(own(&get(json).replace("GET", "PUT")), Format::Json);
-    // Faulty, but its format is known.
+    // The head is faulty, but names a format.
     let latin = "Content-Type: application/json; charset=latin1";
     assert_eq!(own(&get(latin).replace("GET", "POST")), Format::Json);
     for (field, expected) in [

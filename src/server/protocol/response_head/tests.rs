@@ -1,4 +1,4 @@
-//! Heads of answers, byte for byte.
+//! Tests of the heads of answers, byte for byte.
 
 use super::*;
 use frs_engine::Figures;
@@ -121,7 +121,7 @@ fn single_items() {
     assert!(!written(200, KEEP, Some(nameless)).contains("RateLimit"));
 }
 
-/// The fields that a client parses, whatever the figures are.
+/// The RateLimit field of the answer.
 fn rate_limit(verdict: &Verdict) -> String {
     let fields = fields_of(verdict, false);
     fields.lines().find_map(|line| line.strip_prefix("RateLimit: ")).unwrap().to_owned()
@@ -137,7 +137,7 @@ fn a_refusal_never_tells_a_time_after_retry_after() {
     assert_eq!(rate_limit(&later), "\"login\";r=0;t=60");
     let never = Verdict { retry_ms: None, ..limited };
     assert_eq!(rate_limit(&never), "\"login\";r=0;t=60");
-    // During a ban nothing is left, whatever the limit has, and the ban's end is the time.
+    // During a ban nothing remains, whatever the limit has, and the time is that of the ban's end.
     let fresh = Figures { used: 0, max: 5, remaining: 5, reset_ms: Some(0) };
     let banned = Verdict { banned: true, figures: fresh, ..later };
     assert_eq!(rate_limit(&banned), "\"login\";r=0;t=541");
@@ -167,14 +167,14 @@ fn each_limit_has_a_policy_of_its_own() {
     let none = Figures { used: 0, max: 0, remaining: 0, reset_ms: Some(0) };
     let blocked = Verdict { limited: true, limit: 4, figures: none, ..verdict() };
     assert!(fields_with(429, &blocked, &quotas, false).contains(", \"login-4\";q=0;w=1\r\n"));
-    // Without a list the one that decides is told.
+    // Without quotas, only the deciding limit is listed.
     assert!(fields_of(&second, false).starts_with("RateLimit-Policy: \"login-2\";q=5\r\n"));
 }
 
 // Shows: ratelimit-headers.
 #[test]
 fn more_is_never_left_than_the_quota() {
-    // 5 and 3 that are lent.
+    // 5 uses of the limit and 3 that are lent.
     let lent = Figures { used: 1, max: 5, remaining: 7, reset_ms: Some(59_001) };
     let verdict = Verdict { figures: lent, ..verdict() };
     let quotas = [Quota { limit: 1, uses: 8, window_ms: Some(60_000) }];

@@ -1,13 +1,13 @@
-//! The text is read back by a parser of the exposition format, written from the format's
-//! description.
+//! Tests that read the text back with a parser written from the description of the exposition
+//! format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::stats::snapshot::{self, Counted, ProcessSnapshot};
+use frs_cluster::figures::{ClusterNodeState, ClusterState};
 use frs_conf::{Geometry, HashKind};
 use frs_store::counter::{BizKey, GroupKey, GroupSums, Nodes, OUTCOMES};
-use frs_store::counter::{ClusterNodeState, ClusterState};
 
 /// A family of samples.
 #[derive(Debug, Default)]
@@ -82,7 +82,7 @@ fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
     (name.to_owned(), labels, value.parse().expect("a number"))
 }
 
-/// One of each figure.
+/// Statistics with at least one of each figure.
 fn stats() -> Stats {
     let mut sums = Sums::default();
     sums.requests[Call::Update as usize][0] = 12;
@@ -95,7 +95,7 @@ fn stats() -> Stats {
     group.nodes = Some(Nodes { live: 3, expired: 2, free: 1, swept_ms: 5, ..Nodes::default() });
     let mut times = Histogram::default();
     times.add(100, 3);
-    let biz = |key, name: Option<&str>| Counted {
+    let biz = |key, name: Option<&str>| BizSnapshot {
         key,
         name: name.map(str::to_owned),
         limits: vec!["5 in 60 s".into(), "9 in 1 h".into()],
@@ -108,7 +108,7 @@ fn stats() -> Stats {
         times: times.clone(),
         items: [[1, 2, 3, 4, 5, 6, 7], [8, 9, 10, 11, 12, 13, 14]],
         rates: Default::default(),
-        hottest: vec![snapshot::Hot { key: "alice".into(), used: 5, last_ms: 6 }],
+        hottest: vec![snapshot::HotKey { key: "alice".into(), used: 5, last_ms: 6 }],
     };
     let process = |role, connections| ProcessSnapshot {
         slot: 0,
@@ -169,7 +169,7 @@ fn geometry() -> Geometry {
     Geometry { files, key_nodes, chain, node_bytes: 64, key_bytes: 24, hash: HashKind::Bob }
 }
 
-/// Every metric, its type and its labels.
+/// Each metric, its type and its labels.
 const TABLE: [(&str, &str, &[&str]); 36] = [
     ("frs_requests_total", "counter", &["command", "status"]),
     ("frs_items_total", "counter", &["biz", "command", "verdict"]),
@@ -324,7 +324,7 @@ fn limits_are_shown_up_to_a_bound() {
     assert_eq!(text(&stats).matches("frs_limit_max{").count(), MAX_LIMITS);
 }
 
-/// What a courier asks nodes.
+/// The functions and commands that a courier sends to nodes.
 const FUNCTIONS: [&str; 19] = [
     "interval",
     "calendar",
@@ -360,7 +360,7 @@ fn a_cluster_is_shown_only_where_there_is_one() {
     state.kept_since_ms = Some(7_000);
     let cluster = Some(state);
     let mut stats = Stats { has_cluster: true, cluster, now_ms: 8_500, ..Stats::default() };
-    stats.sums.cluster.requests[ClusterFunction::Epoch as usize][ClusterResult::Moved as usize] = 3;
+    stats.cluster_sums.requests[ClusterFunction::Epoch as usize][ClusterResult::Moved as usize] = 3;
     let text = text(&stats);
     // Each function has a series of its own from the start.
     for function in FUNCTIONS {
@@ -396,7 +396,7 @@ fn a_business_takes_no_more_than_is_counted_for_it() {
     }
     (biz.items, biz.refusals) = ([[1 << 40; OUTCOMES]; 2], [1 << 40; REFUSERS]);
     let mut length = |bizs| {
-        let named = |nth| Counted { name: Some(format!("business-{nth:08}")), ..biz.clone() };
+        let named = |nth| BizSnapshot { name: Some(format!("business-{nth:08}")), ..biz.clone() };
         stats.bizs = (0..bizs).map(named).collect();
         text(&stats).len()
     };

@@ -1,4 +1,5 @@
-//! Recorded against what was counted, over a day in fast motion and many restarts.
+//! Tests that compare the recorded counts with the real ones, over a day of simulated time with
+//! many restarts.
 
 use super::*;
 use crate::stats::history_file::{BYTES, NAME};
@@ -25,8 +26,8 @@ fn open(dir: &Path) -> Recorder {
     Recorder::open(dir).unwrap().expect("nobody else records")
 }
 
-fn sum(rows: &[Row]) -> [u64; 3] {
-    let add = |[requests, allowed, limited]: [u64; 3], row: &Row| {
+fn sum(rows: &[HistoryRow]) -> [u64; 3] {
+    let add = |[requests, allowed, limited]: [u64; 3], row: &HistoryRow| {
         [requests + row.requests, allowed + row.allowed, limited + row.limited]
     };
     rows.iter().fold([0; 3], add)
@@ -43,7 +44,7 @@ fn a_day_with_restarts_is_recorded_whole() {
     for second in 1..=seconds {
         counted.items(1, 3, second % 2, 100);
         counted.items(2, 0, 1, 3000);
-        // Some seconds nobody records, and each hour another process goes on.
+        // Some seconds are not recorded, and each hour another process continues.
         if second % 3600 == 0 {
             drop(recorder);
             recorder = open(dir.path());
@@ -53,9 +54,9 @@ fn a_day_with_restarts_is_recorded_whole() {
         }
     }
     let now = T + seconds * 1000;
-    let (step, rows) = recorder.rows(Step::Minute.span_ms(), now).unwrap();
-    assert_eq!((step, rows.len()), (Step::Minute, 1440));
-    // The oldest minutes have gone.
+    let (step, rows) = recorder.rows(Resolution::Minute.span_ms(), now).unwrap();
+    assert_eq!((step, rows.len()), (Resolution::Minute, 1440));
+    // The oldest minutes are gone.
     let first_s = (rows[0].time_ms - T) / 1000 + 1;
     let recorded = seconds - first_s + 1;
     let [requests, allowed, limited] = sum(&rows);
@@ -69,7 +70,7 @@ fn a_day_with_restarts_is_recorded_whole() {
         assert!(row.p50_us <= Some(125) && row.p99_us >= Some(3000), "{row:?}");
     }
     let (step, rows) = recorder.rows(60_000, now).unwrap();
-    assert_eq!(step, Step::Second);
+    assert_eq!(step, Resolution::Second);
     let last: Vec<u64> = rows.iter().rev().take(3).map(|row| row.allowed).collect();
     assert_eq!(last, [3, 3, 3]);
     assert_eq!(std::fs::metadata(dir.path().join(NAME)).unwrap().len(), BYTES);
@@ -93,7 +94,7 @@ fn what_is_counted_while_nobody_records_is_in_the_next_row() {
     assert_eq!(rows.iter().map(|row| row.allowed).collect::<Vec<_>>(), [5, 7]);
     let (_, rows) = recorder.rows(600_000, T + 9000).unwrap();
     assert_eq!(sum(&rows), [12, 12, 0]);
-    // Counters that began anew.
+    // The counters begin anew.
     let mut anew = Counted::default();
     anew.items(1, 2, 0, 10);
     recorder.note(T + 10_000, &anew.0).unwrap();
@@ -110,7 +111,7 @@ fn a_second_that_was_not_committed_is_in_no_row() {
     for second in 1..=90 {
         counted.items(1, 2, 0, 10);
         recorder.note(T + second * 1000, &counted.0).unwrap();
-        // Another process goes on, as if this one had died before its commit.
+        // Another process continues, as if this one had died before its commit.
         let last = recorder.last.clone().unwrap();
         counted.items(1, 1, 0, 10);
         if recorder.note(T + second * 1000 + 1000, &counted.0).is_ok() {
@@ -121,7 +122,7 @@ fn a_second_that_was_not_committed_is_in_no_row() {
     }
     counted.items(1, 2, 0, 10);
     recorder.note(T + 92_000, &counted.0).unwrap();
-    // But for those of the first look.
+    // Counts of the first record are in no row, because they are the base.
     for back_ms in [200_000, 600_000] {
         let (_, rows) = recorder.rows(back_ms, T + 92_000).unwrap();
         assert_eq!(sum(&rows)[1], 90 * 3, "{back_ms}");
@@ -156,8 +157,9 @@ fn the_busiest_have_names_and_the_rest_is_together() {
         let [row] = &rows[..] else { panic!("{rows:?}") };
         assert_eq!(row.bizs.len(), ROW_BIZS + 1);
         assert_eq!((row.bizs[0].id, row.bizs[255].id), (Some(300), Some(45)));
-        // 1 to 44, and three outcomes of none that is known that passed.
-        let others = RowBiz { id: None, allowed: 44 * 45 / 2 + 3, limited: 44 + 2, p99_us: None };
+        // The businesses 1 to 44, and the three outcomes of passed items of no known business.
+        let others =
+            HistoryBiz { id: None, allowed: 44 * 45 / 2 + 3, limited: 44 + 2, p99_us: None };
         assert_eq!(row.bizs[256], others);
         let allowed: u64 = row.bizs.iter().map(|biz| biz.allowed).sum();
         assert_eq!((row.allowed, row.errors), (allowed, 1));

@@ -1,4 +1,4 @@
-//! Both documents are read back by independent parsers and compared.
+//! Tests that read both documents back with independent parsers and compare them.
 
 use quick_xml::events::{BytesStart, Event};
 use serde_json::{Map, Value as Json};
@@ -7,7 +7,8 @@ use super::*;
 use crate::stats::history_document::{BIZ_BYTES, Past};
 use crate::stats::history_file::{Row, RowBiz, Step};
 use crate::stats::snapshot::{Hot, Rates};
-use frs_store::counter::{BizKey, ClusterNodeState, ClusterState};
+use frs_cluster::figures::{ClusterNodeState, ClusterState};
+use frs_store::counter::BizKey;
 use frs_store::counter::{GroupKey, GroupSums, Nodes};
 
 fn stats() -> Stats {
@@ -27,7 +28,7 @@ fn stats() -> Stats {
         checkpoint_ms: None,
         sums,
     });
-    stats.bizs.push(Counted {
+    stats.bizs.push(BizSnapshot {
         key: BizKey::Id(9),
         name: Some("login".into()),
         is_shared: true,
@@ -37,12 +38,12 @@ fn stats() -> Stats {
         refusals: std::array::from_fn(|refuser| refuser as u64),
         times: Histogram::default(),
         rates: Rates { second: Some([0.5; OUTCOMES]), ..Rates::default() },
-        hottest: vec![Hot { key: "al\u{1}ice\n".into(), used: 3, last_ms: 4 }],
+        hottest: vec![HotKey { key: "al\u{1}ice\n".into(), used: 3, last_ms: 4 }],
     });
-    stats.bizs.push(Counted { key: BizKey::Id(10), ..crate::stats::snapshot::unnamed(10) });
-    stats.bizs.push(Counted { key: BizKey::Unknown, ..crate::stats::snapshot::unnamed(0) });
-    let biz = |id, p99_us| RowBiz { id, allowed: 7, limited: 8, p99_us };
-    let row = Row {
+    stats.bizs.push(BizSnapshot { key: BizKey::Id(10), ..crate::stats::snapshot::unnamed(10) });
+    stats.bizs.push(BizSnapshot { key: BizKey::Unknown, ..crate::stats::snapshot::unnamed(0) });
+    let biz = |id, p99_us| HistoryBiz { id, allowed: 7, limited: 8, p99_us };
+    let row = HistoryRow {
         time_ms: 60_000,
         requests: 9,
         allowed: 14,
@@ -52,7 +53,7 @@ fn stats() -> Stats {
         p99_us: None,
         bizs: vec![biz(Some(9), Some(5)), biz(Some(77), None), biz(None, None)],
     };
-    stats.past = Some(Past { step: Step::Minute, rows: vec![row] });
+    stats.past = Some(HistoryRange { step: Resolution::Minute, rows: vec![row] });
     stats.processes.push(ProcessSnapshot {
         slot: 1,
         pid: 2,
@@ -69,7 +70,7 @@ fn stats() -> Stats {
     stats
 }
 
-/// Names of lists. JSON has their elements in an array.
+/// The names of lists. JSON has the elements of a list in an array.
 const LISTS: [&str; 10] = [
     "rows", "requests", "errors", "workers", "groups", "bizs", "limits", "rates", "hottest",
     "nodes",
@@ -125,7 +126,7 @@ fn from_xml(reader: &mut quick_xml::Reader<&[u8]>, start: &BytesStart<'_>, is_em
     Json::Object(object)
 }
 
-/// Numbers and booleans as text, as in XML.
+/// Replaces numbers and booleans by text, as in XML.
 fn texts(value: Json) -> Json {
     match value {
         Json::Number(number) => Json::String(number.to_string()),
@@ -146,7 +147,7 @@ fn xml_as_json(text: &str) -> Json {
     from_xml(&mut reader, &root, false)
 }
 
-/// The same server with a cluster.
+/// The same statistics, of a server with a cluster.
 fn in_a_cluster() -> Stats {
     let node = |address: &str, is_up| ClusterNodeState { address: address.to_owned(), is_up };
     let mut state = ClusterState::default();
@@ -168,7 +169,7 @@ fn a_cluster_is_shown_only_where_there_is_one() {
         (at("/cluster/nodes/0/up"), at("/cluster/nodes/1/up")),
         (&true.into(), &false.into())
     );
-    // Of the shared business alone: one Query and two Updates of each outcome.
+    // The items of the shared business alone: one Query and two Updates of each outcome.
     assert_eq!(at("/cluster/items"), 3 * OUTCOMES);
     assert_eq!((at("/cluster/waits/now"), at("/cluster/waits/missed")), (&4.into(), &0.into()));
     assert_eq!(
@@ -213,8 +214,8 @@ fn figures_stand_where_they_belong() {
     assert_eq!(at("/bizs/0/hottest/0/key"), "al\u{FFFD}ice\n");
 }
 
-/// The bytes of both forms, for a server with figures of each kind and for one without any: clients
-/// compare and cache the documents.
+/// Pins the bytes of both forms, for a server with figures of each kind and for one without,
+/// because clients compare and cache the documents.
 #[test]
 fn documents_are_the_same_byte_for_byte() {
     let full = stats();
@@ -229,12 +230,16 @@ fn a_business_of_a_row_takes_no_more_than_is_counted_for_it() {
     let name = "n".repeat(64);
     let length = |bizs: u32| {
         let mut stats = Stats::default();
-        let biz =
-            RowBiz { id: Some(1), allowed: u64::MAX, limited: u64::MAX, p99_us: Some(u32::MAX) };
+        let biz = HistoryBiz {
+            id: Some(1),
+            allowed: u64::MAX,
+            limited: u64::MAX,
+            p99_us: Some(u32::MAX),
+        };
         stats.bizs =
-            vec![Counted { name: Some(name.clone()), ..crate::stats::snapshot::unnamed(1) }];
-        let row = Row { bizs: vec![biz; bizs as usize], ..Row::default() };
-        stats.past = Some(Past { step: Step::Minute, rows: vec![row] });
+            vec![BizSnapshot { name: Some(name.clone()), ..crate::stats::snapshot::unnamed(1) }];
+        let row = HistoryRow { bizs: vec![biz; bizs as usize], ..HistoryRow::default() };
+        stats.past = Some(HistoryRange { step: Resolution::Minute, rows: vec![row] });
         [stats_text(&stats, Format::Json).len(), stats_text(&stats, Format::Xml).len()]
     };
     let ([json, xml], [more_json, more_xml]) = (length(1), length(2));

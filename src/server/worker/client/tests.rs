@@ -1,4 +1,4 @@
-//! What a client can make a worker hold.
+//! Tests of the memory that a client can make a worker hold.
 
 use std::io::{ErrorKind, Read, Write};
 
@@ -19,7 +19,7 @@ fn conf(http: &str) -> Conf {
     Conf::parse("s", &srv, "m", &map).unwrap_or_else(|faults| panic!("{faults}"))
 }
 
-/// Answers every item with the longest figures.
+/// Answers every item with the longest figures possible.
 struct Longest;
 
 impl Serve for Longest {
@@ -65,7 +65,7 @@ impl Serve for Longest {
     }
 }
 
-/// The most that is held of a client that writes `request` repeatedly and reads nothing, until
+/// The most bytes held for a client that writes `request` repeatedly and reads nothing, until
 /// neither the worker nor the kernel takes more.
 fn held_at_most(
     conf: &Conf,
@@ -74,14 +74,15 @@ fn held_at_most(
     request: &[u8],
     piece: usize,
 ) -> usize {
-    // Several requests to a read.
+    // One read takes several requests.
     let request = request.repeat((64_usize << 10).div_ceil(request.len()));
     let (mut peer, ours) = mio::net::UnixStream::pair().unwrap();
     // The kernel takes almost none of the answers.
     socket2::SockRef::from(&ours).set_send_buffer_size(1).unwrap();
     let mut client = Client::new(Stream::Unix(ours), None, face);
     let (mut written, mut most, mut idle) = (0, 0, 0);
-    // Several rounds without progress: all buffers are full, including the kernel's.
+    // Several rounds without progress mean that all buffers are full, including those of the
+    // kernel.
     while idle < 4 {
         idle += 1;
         let at = written % request.len();
@@ -107,15 +108,15 @@ fn held_at_most(
             Reading::Wait => {}
             other => panic!("{other:?}"),
         }
-        let Client { kept, unsent, spoken, .. } = &client;
-        let held = match spoken {
-            Spoken::Http(connection) => connection.held_bytes(),
-            Spoken::Resp(_, connection) => connection.held_bytes(),
+        let Client { kept, unsent, protocol, .. } = &client;
+        let held = match protocol {
+            ClientProtocol::Http(connection) => connection.held_bytes(),
+            ClientProtocol::Resp(_, connection) => connection.held_bytes(),
         };
         most = most.max(kept.capacity() + unsent.capacity() + held);
     }
     assert!(written > request.len() && client.is_blocked());
-    // Its requests are answered once it reads.
+    // The requests are answered once the client reads.
     let mut answered = 0;
     while client.is_blocked() {
         let mut room = [0; 4096];
@@ -132,7 +133,7 @@ fn held_at_most(
 const JSON: &str = "Content-Type: application/json\r\n";
 const JSON_TO_XML: &str = "Content-Type: application/json\r\nAccept: text/xml\r\n";
 
-/// The most items possible, and one that grows when it is echoed.
+/// The most items possible, and one item whose key grows when the answer echoes it.
 fn json_items(http: &Http) -> [(&'static str, String); 2] {
     let (max_body, item) = (http.max_body_bytes as usize, "{\"biz\":1,\"key\":1}");
     let room = max_body - "{\"items\":[]}".len();
@@ -172,7 +173,8 @@ fn a_client_who_never_reads_is_held_in_what_was_counted() {
     ] {
         let conf = conf(http);
         let bound = BUFFER_SIZES.connection_bytes(&conf.srv, &conf.map) as usize;
-        // Used for all cases: a buffer may come back from a client that needed a larger one.
+        // All cases share the buffers, so a buffer may come back from a client that needed a larger
+        // one.
         let mut buffers = Buffers::default();
         for request in requests(&conf.srv.http) {
             for piece in [usize::MAX, 1000] {
@@ -278,14 +280,14 @@ fn the_longest_reply_is_no_longer_than_was_counted() {
     }
 }
 
-/// Answers nothing until it is told that the lease has come, and counts what it has charged.
+/// Answers nothing until `has_come` is set, and counts its charges.
 #[derive(Default)]
-struct Leased {
+struct Arriving {
     has_come: bool,
     charged: usize,
 }
 
-impl Serve for Leased {
+impl Serve for Arriving {
     fn run(&mut self, request: &Request, answers: &mut Answers) {
         self.charged += request.items().len();
         Longest.run(request, answers);
@@ -311,8 +313,13 @@ impl Serve for Leased {
     }
 }
 
-/// Runs the client as a batch of its own, and returns how many answers there are.
-fn run_batch(client: &mut Client, conf: &Conf, serve: &mut Leased, buffers: &mut Buffers) -> usize {
+/// Runs the client as a batch of its own, and returns the number of answers.
+fn run_batch(
+    client: &mut Client,
+    conf: &Conf,
+    serve: &mut Arriving,
+    buffers: &mut Buffers,
+) -> usize {
     buffers.out.clear();
     buffers.scratch.begin_batch();
     buffers.scratch.begin_connection();
@@ -328,11 +335,11 @@ fn a_request_that_waited_is_neither_read_nor_charged_again() {
     let conf = conf("max-body='8KiB'");
     let mut buffers = Buffers::default();
     let get = "GET /update?biz=1&key=k HTTP/1.1\r\nHost: x\r\n\r\n";
-    // Whole, and in two pieces, of which the first one is kept.
+    // The request arrives whole, or in two pieces of which the first is kept.
     for pieces in [vec![get], vec![&get[..20], &get[20..]]] {
         let (mut peer, ours) = mio::net::UnixStream::pair().unwrap();
         let mut client = Client::new(Stream::Unix(ours), None, Face::Http);
-        let mut serve = Leased::default();
+        let mut serve = Arriving::default();
         for piece in pieces {
             peer.write_all(piece.as_bytes()).unwrap();
             client.readable = true;
@@ -341,12 +348,12 @@ fn a_request_that_waited_is_neither_read_nor_charged_again() {
             assert_eq!(run_batch(&mut client, &conf, &mut serve, &mut buffers), 0);
         }
         assert!(client.is_parked());
-        // Its time has not come: it is run all the same, without another read.
+        // The reply has not come. The request runs again, without another read.
         assert_eq!(run_batch(&mut client, &conf, &mut serve, &mut buffers), 0);
         serve.has_come = true;
         assert_eq!(run_batch(&mut client, &conf, &mut serve, &mut buffers), 1);
         assert_eq!((client.is_parked(), serve.charged), (false, 1));
-        // The worker has it on two lists: nothing is left of what was read.
+        // The client is on two lists of the worker. Its input is not processed twice.
         assert_eq!(run_batch(&mut client, &conf, &mut serve, &mut buffers), 0);
         assert_eq!(serve.charged, 1);
         client.release(&mut buffers.scratch.pool);

@@ -1,24 +1,24 @@
-//! The worker's context of a connection: what the worker lends, and how answers run and are
-//! written.
+//! The context of a connection: the buffers that the worker lends, and the code that runs requests
+//! and writes answers.
 //!
-//! Invariant: each request is answered whole, once and in order. An answer that does not go through
-//! the queue is written after those in the queue.
+//! Invariant: each request is answered completely, once and in order. An answer that bypasses the
+//! queue is written after the answers of the queue.
 
 use super::head_cache::HeadCache;
-use super::parked::{Parked, Parking};
-use super::ready::ReadyAnswers;
-use super::reply::{Manner, QUEUE, Reply};
-use super::serve::{Rules, Serve};
+use super::parked_items::{ParkedItem, Parking};
+use super::queued_reply::{QUEUE, QueuedReply, ReplyForm};
+use super::ready_answers::ReadyAnswers;
+use super::serve::{ConnectionRules, Serve};
 use crate::protocol::call::Call;
 use crate::protocol::response_head::{
     self, Asker, BodyKind, Common, Content, ResponseOptions, Single,
 };
 use crate::protocol::{Decoded, Error, Line, codec, form, resp};
-use crate::worker::buffer_pool::Pool;
+use crate::worker::buffer_pool::BufferPool;
 use frs_base::clock::Millis;
 use frs_engine::{Answer, Exchange, Quota, Request, Stage};
 
-/// Working memory for requests: one for all connections of a worker.
+/// Working memory for requests, shared by all connections of a worker.
 #[derive(Debug, Default)]
 pub struct ConnectionBuffers {
     pub(super) heads: HeadCache,
@@ -32,16 +32,16 @@ pub struct ConnectionBuffers {
     pub(super) line: Line,
     pub(super) quotas: Vec<Quota>,
     pub(in crate::worker) resp: RespBuffers,
-    /// Buffers for what is kept of a connection.
-    pub(in crate::worker) pool: Pool,
+    /// Buffers for kept input and unsent answers.
+    pub(in crate::worker) pool: BufferPool,
 }
 
 /// Working memory for commands of RESP.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct RespBuffers {
-    /// The words of a line, as bulks.
+    /// The words of an inline command, as bulk strings.
     pub words: Vec<u8>,
-    /// How many connections have asked for their number.
+    /// The number of connections that have asked for an id.
     pub numbered: u32,
 }
 
@@ -51,7 +51,7 @@ impl ConnectionBuffers {
         self.common.set_now(now);
     }
 
-    /// Appends an answer for a connection that is closed after it: [`Error::Overloaded`],
+    /// Appends an answer that closes the connection: [`Error::Overloaded`] or
     /// [`Error::PeerForbidden`].
     pub fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
         self.refuse_by(ResponseOptions::CLOSE.into(), error, out);
@@ -64,7 +64,7 @@ impl ConnectionBuffers {
 }
 
 impl ConnectionBuffers {
-    /// Begins a batch of connections. Its answers go to an empty output.
+    /// Begins a batch of connections. The output must be empty.
     pub fn begin_batch(&mut self) {
         self.queue.batch_ends.clear();
     }
@@ -75,38 +75,45 @@ impl ConnectionBuffers {
         self.queue.batch_ends.push(from);
     }
 
-    /// Where the answers of the batch's connection `batch_index` end in the output, after a flush.
+    /// The end of the answers to the batch's connection `batch_index` in the output, after a flush.
     pub fn batch_end(&self, batch_index: usize) -> usize {
         self.queue.batch_ends.get(batch_index).copied().unwrap_or(0)
     }
 
-    /// Runs and answers what the connections of the batch have read.
-    pub fn flush<S: Serve>(&mut self, rules: Rules<'_>, serve: &mut S, out: &mut Vec<u8>) {
+    /// Runs and answers the queued requests of the batch.
+    pub fn flush<S: Serve>(
+        &mut self,
+        rules: ConnectionRules<'_>,
+        serve: &mut S,
+        out: &mut Vec<u8>,
+    ) {
         RequestContext { rules, serve, scratch: self, out }.flush();
     }
 
-    /// Has the batch parked something: requests that wait, and what came behind them.
+    /// Whether the batch has parked requests, or requests and answers behind them.
     #[inline]
     pub fn has_parked(&self) -> bool {
         !self.queue.parking.is_empty()
     }
 
-    /// Takes what the batch has parked, in order, each with its connection's number in the batch.
-    pub fn take_parked(&mut self) -> impl Iterator<Item = (usize, Parked)> {
+    /// Takes everything that the batch has parked, in order, each with the index of its connection
+    /// in the batch.
+    pub fn take_parked(&mut self) -> impl Iterator<Item = (usize, ParkedItem)> {
         self.queue.parking.drain()
     }
 }
 
-/// Waiting requests run once their bytes reach this number.
+/// The queue runs once its requests have this many bytes of input.
 pub const QUEUE_BYTES: usize = 2 << 10;
-/// How many buffers grow with the longest answer: a request and its answers for each place in the
-/// queue, the present document, and the output of a batch. Growing doubles each, so twice as many.
+/// Buffers that grow with the longest answer: one exchange for each place in the queue, a request
+/// that is being decoded, the current document, and the output of a batch. A buffer doubles as it
+/// grows, so each counts twice.
 pub const BUFFERS_IN_HAND: usize = 2 * (QUEUE + 3);
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The worker's context of a connection.
 pub(in crate::worker) struct RequestContext<'a, S> {
-    pub rules: Rules<'a>,
+    pub rules: ConnectionRules<'a>,
     pub serve: &'a mut S,
     pub scratch: &'a mut ConnectionBuffers,
     pub out: &'a mut Vec<u8>,
@@ -116,15 +123,15 @@ pub(in crate::worker) struct RequestContext<'a, S> {
 /// while another is processed.
 #[derive(Debug)]
 pub(in crate::worker) struct Queue {
-    /// The first `waiting` are complete. The next one is being read.
+    /// The first `waiting` exchanges are complete. The next one is being read.
     exchanges: Vec<Exchange>,
-    replies: Vec<Reply>,
+    replies: Vec<QueuedReply>,
     waiting: usize,
-    /// Short answers behind some of those that wait. None if nothing waits.
+    /// Short answers behind some of the waiting requests. Empty if no request waits.
     ready: ReadyAnswers,
-    /// The bytes of input of the waiting requests.
+    /// The input bytes of the waiting requests.
     bytes: usize,
-    /// Where the answers of each connection of the batch end in the output.
+    /// The end of each connection's answers in the output of the batch.
     batch_ends: Vec<usize>,
     parking: Parking,
 }
@@ -144,7 +151,7 @@ impl Queue {
         &mut self.exchanges[self.waiting].request
     }
 
-    /// The connection that is being read.
+    /// The index of the connection that is being read.
     fn batch_index(&self) -> usize {
         self.batch_ends.len() - 1
     }
@@ -153,32 +160,32 @@ impl Queue {
 impl<S: Serve> RequestContext<'_, S> {
     /// Puts the complete request into the queue. The next [`RequestContext::flush`] runs and
     /// answers it.
-    pub fn enqueue(&mut self, manner: Manner) {
+    pub fn enqueue(&mut self, manner: ReplyForm) {
         let queue = &mut self.scratch.queue;
         let batch_index = queue.batch_index();
         queue.exchanges[queue.waiting].lane = batch_index;
-        queue.replies.push(Reply { manner, batch_index });
+        queue.replies.push(QueuedReply { manner, batch_index });
         queue.waiting += 1;
         if queue.waiting == QUEUE {
             self.flush();
         }
     }
 
-    /// As [`RequestContext::enqueue`], for a request that was parked.
-    pub(super) fn requeue(&mut self, exchange: Box<Exchange>, reply: Reply) {
+    /// Like [`RequestContext::enqueue`], for a request that was parked.
+    pub(super) fn requeue(&mut self, exchange: Box<Exchange>, reply: QueuedReply) {
         let queue = &mut self.scratch.queue;
         queue.parking.unpark(exchange, &mut queue.exchanges[queue.waiting]);
         self.enqueue(reply.manner);
     }
 
-    /// Runs what the present connection has parked, or parks it again. That is known before any
-    /// more of the input is read.
+    /// Runs the parked requests of the current connection, or parks them again. The outcome is
+    /// known before more input is read.
     #[cold]
-    pub fn resume(&mut self, parked: &mut Vec<Parked>) {
+    pub fn resume(&mut self, parked: &mut Vec<ParkedItem>) {
         for parked in parked.drain(..) {
             match parked {
-                Parked::Request(exchange, reply) => self.requeue(exchange, reply),
-                Parked::Answer(answer) => {
+                ParkedItem::Request(exchange, reply) => self.requeue(exchange, reply),
+                ParkedItem::Answer(answer) => {
                     self.flush();
                     let from = self.out.len();
                     self.out.extend_from_slice(&answer);
@@ -189,15 +196,15 @@ impl<S: Serve> RequestContext<'_, S> {
         self.flush();
     }
 
-    /// Has the present connection something parked: it is not read any further.
+    /// Whether the current connection has something parked. If so, no more of its input is read.
     #[inline]
     pub fn is_parked(&self) -> bool {
         let queue = &self.scratch.queue;
         queue.parking.has_last(queue.batch_index())
     }
 
-    /// Counts the bytes of a request that was read. They bound what waits in the queue, and so the
-    /// answers that are written at once.
+    /// Counts the bytes of a request that was read. They bound the queue, and so the answers that
+    /// are written together.
     pub fn weigh(&mut self, bytes: usize) {
         self.scratch.queue.bytes += bytes;
         if self.scratch.queue.bytes >= QUEUE_BYTES {
@@ -205,7 +212,8 @@ impl<S: Serve> RequestContext<'_, S> {
         }
     }
 
-    /// Bytes answered to the present connection. The output had `from` bytes when it began.
+    /// The number of bytes answered to the current connection. The output had `from` bytes when the
+    /// connection began.
     pub fn answered_bytes(&self, from: usize) -> usize {
         let ends = &self.scratch.queue.batch_ends;
         let before = ends.len().checked_sub(2).map_or(0, |last| ends[last]);
@@ -235,10 +243,10 @@ impl<S: Serve> RequestContext<'_, S> {
             let Exchange { request, answers, .. } = &*exchange;
             debug_assert_eq!(answers.items.len(), request.items().len());
             let (call, status) = match reply.manner {
-                Manner::Resp(form) => {
+                ReplyForm::Resp(form) => {
                     (form.call, resp::write_answers(self.out, line, form, request, answers))
                 }
-                Manner::Http { call, refusal, options } => {
+                ReplyForm::Http { call, refusal, options } => {
                     body.clear();
                     codec::write(options.format, body, line, request, answers);
                     let answer = match &answers.items[..] {
@@ -269,8 +277,8 @@ impl<S: Serve> RequestContext<'_, S> {
         }
     }
 
-    /// Adds what was written from `from` on to the present connection's answers. Behind a request
-    /// that waits it is parked, too.
+    /// Adds the output from `from` on to the answers of the current connection. Parks it if it
+    /// follows a parked request.
     pub(super) fn end_answer(&mut self, from: usize) {
         let queue = &mut self.scratch.queue;
         let batch_index = queue.batch_index();
@@ -298,7 +306,7 @@ impl<S: Serve> RequestContext<'_, S> {
         self.serve.answered(call, answer.status);
     }
 
-    /// Writes an answer that is ready, in any protocol, and counts it.
+    /// Writes and counts an answer that needs no run, in any protocol.
     pub fn write_with(&mut self, call: Call, status: u16, write: impl FnOnce(&mut Vec<u8>)) {
         self.flush();
         let from = self.out.len();
@@ -307,8 +315,8 @@ impl<S: Serve> RequestContext<'_, S> {
         self.serve.answered(call, status);
     }
 
-    /// As [`RequestContext::write_with`], for an answer of at most 512 bytes: it does not have the
-    /// queue run before others have joined it.
+    /// Like [`RequestContext::write_with`], for an answer of at most 512 bytes. It does not flush
+    /// the queue before more requests can join it.
     pub fn write_short(&mut self, call: Call, status: u16, write: impl FnOnce(&mut Vec<u8>)) {
         let queue = &mut self.scratch.queue;
         if queue.waiting == 0 {
@@ -320,7 +328,7 @@ impl<S: Serve> RequestContext<'_, S> {
         self.serve.answered(call, status);
     }
 
-    /// Tells a page what it may request.
+    /// Tells a page which requests it may send.
     pub fn write_preflight(&mut self, options: ResponseOptions) {
         self.flush();
         let from = self.out.len();
@@ -342,7 +350,7 @@ impl<S: Serve> RequestContext<'_, S> {
     }
 }
 
-/// What the head of a single item's answer says, or `None` if the item failed.
+/// The facts of a single item for the head of its answer, or `None` if the item failed.
 fn single<'a, S: Serve>(
     answer: &'a Answer,
     serve: &'a S,

@@ -3,40 +3,40 @@
 //! A client repeats its head byte for byte, except for the length of the body. Comparing a head
 //! with a cached one takes a fraction of the time that parsing takes.
 //!
-//! Invariant: a cached result equals what parsing the head would give. So the cache takes only
-//! heads that await items with one plain length and nothing else. It stores only what the head's
-//! bytes decide; what the configuration decides is compared each time. Heads of pages are parsed
-//! each time, because the configuration decides whether a page is allowed.
+//! Invariant: a cached result equals the result of parsing the head. So the cache takes only heads
+//! that await items and have one plain Content-Length and no other framing. It stores only what
+//! depends on the bytes of the head. What depends on the configuration is checked each time. Heads
+//! of pages are not cached, because the configuration decides whether a page is allowed.
 
 use std::ops::Range;
 
-use super::pending::Pending;
+use super::pending_request::PendingRequest;
 use crate::protocol::request_head::{Body, Head, Lone};
 use frs_conf::{Authority, Http};
 
-/// The most cached heads of a worker, for all its connections together.
+/// The most cached heads of a worker, shared by all its connections.
 const HEADS: usize = 8;
-/// A longer head is not cached.
+/// The cache takes no longer head.
 const HEAD_BYTES_MAX: usize = 512;
-/// A longer Content-Length is parsed instead.
+/// A Content-Length of more digits is parsed instead.
 const DIGITS_MAX: usize = 9;
 
-/// Where the cache keeps a connection's last head.
+/// The slot of a connection's last head in the cache.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ConnectionSlot(u8);
 
 /// A cached head that the input begins with: its request, and the lengths of head and body.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hit<'m> {
-    pub pending: Pending,
+    pub pending: PendingRequest,
     pub head_bytes: usize,
     pub body_bytes: usize,
-    /// The value of the Host field, or empty if there is none.
+    /// The value of the Host field. Empty if there is none.
     host: &'m [u8],
 }
 
 impl Hit<'_> {
-    /// Whether it is within the bounds of the configuration in force.
+    /// Whether the request is within the bounds of the configuration in force.
     #[inline]
     pub fn fits(&self, http: &Http) -> bool {
         self.head_bytes <= http.max_head_bytes as usize
@@ -64,7 +64,7 @@ struct CachedHead {
     before: usize,
     len: usize,
     host: Range<usize>,
-    pending: Pending,
+    pending: PendingRequest,
 }
 
 impl CachedHead {
@@ -73,7 +73,7 @@ impl CachedHead {
         HeadParts { before, behind }
     }
 
-    fn set(&mut self, HeadParts { before, behind }: HeadParts<'_>, pending: Pending) {
+    fn set(&mut self, HeadParts { before, behind }: HeadParts<'_>, pending: PendingRequest) {
         (self.before, self.len, self.pending) =
             (before.len(), before.len() + behind.len(), pending);
         self.bytes[..self.before].copy_from_slice(before);
@@ -99,7 +99,7 @@ impl CachedHead {
     }
 }
 
-/// The last heads.
+/// The cache of the most recent heads.
 #[derive(Debug, Default)]
 pub(super) struct HeadCache {
     heads: Vec<CachedHead>,
@@ -117,14 +117,14 @@ impl HeadCache {
         &mut self,
         head: &Head<'_, '_>,
         bytes: &[u8],
-        pending: Pending,
+        pending: PendingRequest,
     ) -> Option<ConnectionSlot> {
-        // With an empty body no client waits for 100, whatever the fields say. With another length,
-        // the same fields could mean that it does.
+        // A head whose body is empty never waits for 100, even with an Expect field. The same head
+        // with another length does wait.
         if head.expects_continue || matches!(head.body, Body::Length(0) | Body::Chunked) {
             return None;
         }
-        // With other forms of a target, the target and not the Host field names the host.
+        // Any other form of target names the host itself, and the Host field does not count.
         if head.origin != Lone::Absent || !head.target.starts_with('/') {
             return None;
         }
@@ -148,7 +148,7 @@ impl HeadCache {
     }
 
     /// Caches a head in place of the oldest one.
-    fn put(&mut self, parts: HeadParts<'_>, host: Range<usize>, pending: Pending) -> usize {
+    fn put(&mut self, parts: HeadParts<'_>, host: Range<usize>, pending: PendingRequest) -> usize {
         let index = self.next;
         if index == self.heads.len() {
             let bytes = [0; HEAD_BYTES_MAX];
@@ -173,7 +173,7 @@ mod tests {
         let head = Head::parse(bytes.as_bytes(), &mut fields, 8192).unwrap();
         let format = head.content().unwrap();
         let preferences = ClientPreferences::of(&head, format, None);
-        heads.insert(&head, bytes.as_bytes(), Pending { command, format, preferences })
+        heads.insert(&head, bytes.as_bytes(), PendingRequest { command, format, preferences })
     }
 
     fn lengths(heads: &HeadCache, slot: ConnectionSlot, input: &str) -> Option<(usize, usize)> {

@@ -1,4 +1,4 @@
-//! What a connection needs from its worker and from the configuration.
+//! The interface of a connection to its worker and to the configuration.
 
 use std::borrow::Cow;
 
@@ -8,9 +8,9 @@ use crate::protocol::response_head::{Asker, ResponseOptions};
 use frs_conf::{AccessToken, AuthzKey, Cidr, Http, Listen, Srv};
 use frs_engine::{Answer, Answers, Exchange, Quota, Request};
 
-/// What a connection needs from the worker.
+/// The services of a worker to its connections.
 pub trait Serve {
-    /// Runs a request: one answer for each item, in order. `answers` is empty before.
+    /// Runs a request and gives one answer for each item, in order. `answers` must be empty.
     fn run(&mut self, request: &Request, answers: &mut Answers);
 
     /// Runs several requests in order, each like [`Serve::run`].
@@ -21,36 +21,36 @@ pub trait Serve {
         }
     }
 
-    /// Has a request that waits all that it waits for. Running it again before does no harm.
+    /// Whether a waiting request has everything that it waits for. Running it earlier does no harm.
     fn may_go_on(&self, _exchange: &Exchange) -> bool {
         true
     }
 
-    /// A request that waits is not run again: its connection is closed.
+    /// Drops a waiting request, because its connection is closed.
     fn give_up(&mut self, _exchange: &mut Exchange) {}
 
     /// The name of the biz with this index in the map, if there is one.
     fn biz_name(&self, index: usize) -> Option<&str>;
 
-    /// The quotas behind the answer to a lone item. None: its figures tell all of it.
+    /// The quotas behind the answer to a single item. Empty if the figures of the answer already
+    /// tell its quota.
     fn quotas(&self, _request: &Request, _answer: &Answer, _quotas: &mut Vec<Quota>) {}
 
-    /// Whether the worker is about to end. If so, the last answer to what was read closes the
+    /// Whether the worker is about to end. If so, the last answer to the input closes the
     /// connection, and /health answers 503 unless the worker [is replaced](Serve::replaced).
     fn draining(&self) -> bool;
 
-    /// Whether other workers serve in this one's place, so that the server is healthy.
+    /// Whether other workers serve in place of this one, so that the server is healthy.
     fn replaced(&self) -> bool {
         false
     }
 
-    /// What is wrong with the server although this worker serves, as text for /health. Nothing else
-    /// uses it.
+    /// A problem of the server although this worker serves, as text for /health only.
     fn problem(&self) -> Option<Problem> {
         None
     }
 
-    /// The figures of the whole server, for INFO. They may be a second old.
+    /// The figures of the whole server for INFO. They may be a second old.
     fn figures(&mut self) -> ServerFigures {
         ServerFigures::default()
     }
@@ -59,10 +59,10 @@ pub trait Serve {
     fn answered(&mut self, _call: Call, _status: u16) {}
 }
 
-/// What is wrong with the server, for /health.
+/// A problem of the server, for /health.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// 200 if the groups that are not affected are served as usual.
+    /// The status of /health: 200 if the groups that are not affected are served as usual.
     pub status: u16,
     /// A description: one line with its line end.
     pub words: Cow<'static, str>,
@@ -77,19 +77,19 @@ impl From<&'static str> for Problem {
 
 /// The part of the configuration that a connection uses.
 #[derive(Debug, Clone, Copy)]
-pub struct Rules<'a> {
-    /// Bounds.
+pub struct ConnectionRules<'a> {
+    /// The bounds of requests, and the allowed hosts and pages.
     pub http: &'a Http,
-    /// What /authz takes as its key.
+    /// The source of the key of /authz.
     pub authz: &'a AuthzKey,
     /// Proxies whose X-Forwarded-For entries are skipped.
     pub trusted: &'a [Cidr],
-    /// Where the admin plane listens, for clients that look for it here.
+    /// The address of the admin plane, for clients that look for it here.
     pub admin: Option<&'a Listen>,
 }
 
-impl<'a> Rules<'a> {
-    /// The recipient of an answer with these options. Its origin is set if the page's site is still
+impl<'a> ConnectionRules<'a> {
+    /// The recipient of an answer with these options. It has an origin if the page's site is still
     /// allowed.
     #[inline]
     pub(super) fn asker(&self, options: ResponseOptions) -> Asker<'a> {
@@ -98,30 +98,29 @@ impl<'a> Rules<'a> {
     }
 }
 
-impl<'a> From<&'a Srv> for Rules<'a> {
-    fn from(srv: &'a Srv) -> Rules<'a> {
+impl<'a> From<&'a Srv> for ConnectionRules<'a> {
+    fn from(srv: &'a Srv) -> ConnectionRules<'a> {
         let admin = srv.admin.as_ref().map(|admin| &admin.listen);
-        Rules { http: &srv.http, authz: &srv.authz, trusted: &srv.trusted, admin }
+        ConnectionRules { http: &srv.http, authz: &srv.authz, trusted: &srv.trusted, admin }
     }
 }
 
-/// That of a `<resp>` that is none: nobody is served there.
+/// The token of a `<resp>` that does not exist. No client can name it.
 static NO_TOKEN: AccessToken = AccessToken::UNKNOWN;
 
-/// What a connection that speaks RESP uses of the configuration: the same, and what its `<resp>`
-/// says.
+/// The part of the configuration that a RESP connection uses: the common rules, and its `<resp>`.
 #[derive(Debug, Clone, Copy)]
 pub struct RespRules<'a> {
-    /// What holds for every connection.
-    pub rules: Rules<'a>,
-    /// What clients have to name. `None`: everyone is served.
+    /// The rules for every connection.
+    pub rules: ConnectionRules<'a>,
+    /// The token that clients must name. `None` if all clients are served.
     pub token: Option<&'a AccessToken>,
     /// The business of `CL.THROTTLE`, if there is one.
     pub throttle: Option<&'a str>,
 }
 
 impl<'a> RespRules<'a> {
-    /// Those of the nth `<resp>`.
+    /// The rules of the `<resp>` with this index.
     pub fn of(srv: &'a Srv, nth: u16) -> RespRules<'a> {
         let resp = srv.resps.get(usize::from(nth));
         RespRules {

@@ -1,16 +1,18 @@
-//! One connection alone, for the tests, the benches and fuzz/: a worker answers those of a batch
-//! together.
+//! A connection on its own, for tests, benches and fuzz/. A worker answers the connections of a
+//! batch together.
 //!
-//! Invariant: the answers are those of a batch that has only this connection.
+//! Invariant: the answers equal those of a batch that has only this connection.
 
-use super::parked::Parks;
-use super::{Connection, ConnectionBuffers, Progress, RequestContext, RespRules, Rules, Serve};
+use super::parked_items::Parks;
+use super::{
+    Connection, ConnectionBuffers, ConnectionRules, InputProgress, RequestContext, RespRules, Serve,
+};
 use crate::worker::resp_connection::{Input, RespConnection};
 
-impl Progress {
-    /// The same of a connection that has something parked: it is not read, and not closed.
-    pub fn parked(self) -> Progress {
-        Progress { need: 1, more: false, begun: false, close: false, ..self }
+impl InputProgress {
+    /// The progress of a connection that has something parked, and is neither read nor closed.
+    pub fn parked(self) -> InputProgress {
+        InputProgress { need: 1, more: false, begun: false, close: false, ..self }
     }
 }
 
@@ -19,11 +21,11 @@ impl Connection {
     pub fn advance<S: Serve>(
         &mut self,
         input: &[u8],
-        rules: Rules<'_>,
+        rules: ConnectionRules<'_>,
         serve: &mut S,
         scratch: &mut ConnectionBuffers,
         out: &mut Vec<u8>,
-    ) -> Progress {
+    ) -> InputProgress {
         let context = RequestContext { rules, serve, scratch, out };
         advance(self, context, |own, RequestContext { rules, serve, scratch, out }| {
             own.take(input, rules, serve, scratch, out)
@@ -40,7 +42,7 @@ impl RespConnection {
         serve: &mut S,
         scratch: &mut ConnectionBuffers,
         out: &mut Vec<u8>,
-    ) -> Progress {
+    ) -> InputProgress {
         let context = RequestContext { rules: own.rules, serve, scratch, out };
         advance(self, context, |connection, RequestContext { serve, scratch, out, .. }| {
             connection.take(Input::all(input), own, serve, scratch, out)
@@ -49,18 +51,18 @@ impl RespConnection {
 }
 
 impl<'a> Input<'a> {
-    /// All that has arrived.
+    /// Input without more bytes in the socket.
     pub fn all(bytes: &'a [u8]) -> Input<'a> {
         Input { bytes, has_more: false }
     }
 }
 
-/// Answers the input of one connection as a batch of its own: `take` has the connection read it.
+/// Answers the input of one connection as a batch of its own. `take` reads that input.
 fn advance<C: Parks, S: Serve>(
     connection: &mut C,
     context: RequestContext<'_, S>,
-    take: impl FnOnce(&mut C, RequestContext<'_, S>) -> Progress,
-) -> Progress {
+    take: impl FnOnce(&mut C, RequestContext<'_, S>) -> InputProgress,
+) -> InputProgress {
     let RequestContext { rules, serve, scratch, out } = context;
     scratch.begin_batch();
     scratch.begin_connection();

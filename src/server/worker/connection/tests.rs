@@ -1,4 +1,4 @@
-//! A connection as bytes in and bytes out, without a socket.
+//! Tests of a connection as bytes in and bytes out, without a socket.
 
 use super::*;
 use frs_conf::{AuthzKey, Http, Listen};
@@ -25,21 +25,22 @@ pub(in crate::worker) const HTTP: Http = Http {
     unknown_biz: frs_conf::UnknownBiz::Error,
 };
 
-pub(in crate::worker) const RULES: Rules<'_> =
-    Rules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[], admin: None };
+pub(in crate::worker) const RULES: ConnectionRules<'_> =
+    ConnectionRules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[], admin: None };
 
 const JSON: &str = r#"{"items":[{"biz":"login","key":"alice"}]}"#;
 
 const XML: &str = "<request><item biz='login' key='alice'/></request>";
 
-/// Answers by the key: `limited`, an item error's word, or allowed. Records what it ran.
+/// Answers by the key: `limited`, the word of an item error, or allowed. Records the requests it
+/// ran.
 #[derive(Default)]
 pub(in crate::worker) struct Stub {
-    /// Keys that begin with `lease` wait until they are here.
-    pub leased: Vec<String>,
+    /// Keys that begin with `await` wait until they are in this list.
+    pub arrived: Vec<String>,
     pub given_up: Vec<String>,
     pub ran: Vec<String>,
-    /// How many requests were run together each time.
+    /// The number of requests in each batch that ran.
     pub batches: Vec<usize>,
     pub answered: Vec<(Call, u16)>,
     pub draining: bool,
@@ -95,7 +96,7 @@ impl Serve for Stub {
     fn may_go_on(&self, exchange: &Exchange) -> bool {
         let request = &exchange.request;
         let keys = request.items().iter().map(|item| request.key(item));
-        keys.filter(|key| key.starts_with("lease")).all(|key| self.leased.iter().any(|l| l == key))
+        keys.filter(|key| key.starts_with("await")).all(|key| self.arrived.iter().any(|l| l == key))
     }
 
     fn give_up(&mut self, exchange: &mut Exchange) {
@@ -120,7 +121,7 @@ impl Serve for Stub {
     }
 }
 
-/// A connection with what its caller keeps for it.
+/// A connection with the state that its caller keeps for it.
 pub(in crate::worker) struct Talk<C, S> {
     pub connection: C,
     pub serve: S,
@@ -144,8 +145,12 @@ impl<C: Parks, S> Talk<C, S> {
         }
     }
 
-    /// Sends bytes. `advance` has the connection answer what is unread.
-    pub fn send(&mut self, bytes: &[u8], advance: impl Fn(&mut Self) -> Progress) -> Progress {
+    /// Sends bytes. `advance` answers the unread bytes.
+    pub fn send(
+        &mut self,
+        bytes: &[u8],
+        advance: impl Fn(&mut Self) -> InputProgress,
+    ) -> InputProgress {
         self.unread.extend_from_slice(bytes);
         loop {
             let progress = advance(self);
@@ -162,7 +167,7 @@ impl<C: Parks, S> Talk<C, S> {
     }
 }
 
-/// One that speaks HTTP.
+/// A connection that speaks HTTP.
 type Line = Talk<Connection, Stub>;
 
 impl Line {
@@ -170,11 +175,11 @@ impl Line {
         Talk::over(Connection::new("192.0.2.1".parse().ok()), Stub::default())
     }
 
-    fn push(&mut self, bytes: &[u8]) -> Progress {
+    fn push(&mut self, bytes: &[u8]) -> InputProgress {
         self.push_by(RULES, bytes)
     }
 
-    fn push_by(&mut self, rules: Rules<'_>, bytes: &[u8]) -> Progress {
+    fn push_by(&mut self, rules: ConnectionRules<'_>, bytes: &[u8]) -> InputProgress {
         self.send(bytes, |Talk { connection, serve, scratch, unread, out, .. }| {
             let progress = connection.advance(unread, rules, serve, scratch, out);
             assert!(progress.need <= 512);
@@ -205,7 +210,7 @@ fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n")
 }
 
-/// The statuses of the answers in `text`. It must consist of whole answers with bodies.
+/// The statuses of the answers in `text`, which must consist of whole answers with bodies.
 fn statuses(mut text: &str) -> Vec<u16> {
     let mut statuses = Vec::new();
     while !text.is_empty() {
@@ -299,7 +304,7 @@ fn authz() {
         assert_eq!(line.serve.answered, [(Call::Authz, status)]);
     }
     let header = AuthzKey::Header("x-user".into());
-    let rules = Rules { authz: &header, ..RULES };
+    let rules = ConnectionRules { authz: &header, ..RULES };
     for (path, user, status) in [
         ("/authz/login/", "limited", 429),
         ("/authz/login:403/", "limited", 403),
@@ -343,7 +348,7 @@ fn a_body_nobody_asked_for_is_skipped() {
         assert_eq!((statuses(&text), closed), (vec![status], true), "{request}");
         assert!(text.contains("\r\nConnection: close\r\n"));
     }
-    // A fault in it ends the connection without another answer.
+    // A fault in the skipped body ends the connection without another answer.
     let chunked = "PUT /authz/login HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n";
     let (text, closed) = talk(&(chunked.to_owned() + &get("/health")));
     assert_eq!((statuses(&text), closed), (vec![200], true));
@@ -479,7 +484,8 @@ fn expectations() {
     line.push(XML.as_bytes());
     assert_eq!(statuses(&line.text()), [100, 200]);
     assert_eq!(talk(&(head.to_owned() + XML)).0, line.text());
-    // An answer instead of 100 leaves open what follows.
+    // After another answer than 100, the body or the next request may follow. So the connection
+    // closes.
     for path in ["/nope", "/authz/login"] {
         let (text, closed) = talk(&head.replace("/query", path));
         assert_eq!((statuses(&text).len(), closed), (1, true));
@@ -493,7 +499,7 @@ fn expectations() {
 fn draining() {
     let mut line = Line::new();
     line.serve.draining = true;
-    // All that was read is answered, and the last answer closes.
+    // The worker answers all requests that it has read, and the last answer closes the connection.
     line.push((get("/query?biz=login&key=a") + &post("/query", "", XML)).as_bytes());
     assert_eq!(statuses(&line.text()), [200, 200]);
     assert_eq!(line.text().matches("Connection: close").count(), 1);
@@ -540,7 +546,7 @@ fn timeouts() {
                 .close
         );
     }
-    // Its answer was written, so there is no second one.
+    // The answer is already written, so the timeout writes no second one.
     let mut line = Line::new();
     assert!(line.push(b"POST /nope HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n<").begun);
     let answered = line.out.len();
@@ -554,7 +560,7 @@ const CHUNKED_HEAD: &str = "POST /update HTTP/1.1\r\nHost: x\r\nTransfer-Encodin
 fn paths_of_the_admin_plane_name_its_address() {
     let told = |admin: Option<&Listen>, request: &str| {
         let mut line = Line::new();
-        line.push_by(Rules { admin, ..RULES }, request.as_bytes());
+        line.push_by(ConnectionRules { admin, ..RULES }, request.as_bytes());
         assert!(!line.closed);
         assert_eq!(statuses(&line.text()), [404]);
         line.text().split_once("\r\n\r\n").unwrap().1.to_owned()
@@ -573,7 +579,7 @@ fn paths_of_the_admin_plane_name_its_address() {
         "{{\"error\":{{\"code\":\"not-found\",\"message\":\"{words} 127.0.0.1:7601\"}}}}\n"
     );
     assert_eq!(told(Some(&tcp), &json), error);
-    // Without an admin plane, and on other paths, there is nothing to name.
+    // Without an admin plane, and on other paths, the answer names no address.
     let unknown = told(None, &get("/"));
     assert!(unknown.contains("no such path: expected /query, "), "{unknown}");
     assert_eq!(told(Some(&tcp), &get("/stats")), unknown);
@@ -606,16 +612,16 @@ fn a_client_of_redis_is_refused_at_once_in_its_own_words() {
             assert_eq!(line.serve.answered, [(Call::Other, 400)]);
         }
     }
-    // No method is so.
+    // These inputs do not look like RESP.
     for input in ["*1 / HTTP/1.1\r\n", "*\r\n\r\n", "*x\r\n\r\n"] {
         assert!(!talk(input).0.contains("RESP"), "{input:?}");
     }
-    // A request before it is answered.
+    // An HTTP request before the RESP command is answered.
     let (text, closed) = talk(&(get("/health") + "*1\r\n"));
     assert!(text.starts_with("HTTP/1.1 200 OK") && text.ends_with(refused) && closed, "{text}");
 }
 
 #[test]
 fn a_reply_has_not_grown_with_its_protocols() {
-    assert_eq!(size_of::<super::reply::Reply>(), 32);
+    assert_eq!(size_of::<super::queued_reply::QueuedReply>(), 32);
 }

@@ -1,6 +1,6 @@
-//! Who a client says it is, and every command that asks for no item.
+//! The identity of a client, and all commands that need no item.
 //!
-//! Invariant: a client that has not named the token is told nothing but that.
+//! Invariant: a client that has not named the token learns only that it must name one.
 
 use super::{RespConnection, Serving};
 use crate::protocol::call::Call;
@@ -10,28 +10,28 @@ use crate::protocol::resp::{
 };
 use crate::worker::connection::{RespRules, Serve};
 
-/// The only user that there is, as in Redis without ACLs.
+/// The only user name, as in Redis without ACLs.
 const USER: &[u8] = b"default";
 /// The longest name of a client.
 const MAX_NAME_BYTES: usize = 256;
-/// Bits of the process's id in the number of a connection: Linux has no larger ids.
+/// Bits of the process id in the id of a connection. Linux has no larger process ids.
 const PID_BITS: u32 = 22;
 
-/// What a connection keeps of its client.
+/// The state of a client.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     pub version: Version,
-    /// It has named the token.
+    /// Whether the client has named the token.
     is_authenticated: bool,
     name: Box<[u8]>,
-    /// The number of the connection. 0: it was not asked for yet.
+    /// The id of the connection. 0 until it is first needed.
     id: i64,
-    /// Wrong tokens since a right one.
+    /// The number of wrong tokens since the last right one.
     wrong_tokens: u8,
 }
 
 impl Session {
-    /// How many wrong tokens it has named since a right one.
+    /// The number of wrong tokens since the last right one.
     pub fn wrong_tokens(&self) -> u8 {
         self.wrong_tokens
     }
@@ -49,8 +49,8 @@ impl Session {
         own: RespRules<'_>,
     ) -> Result<(), CommandError<'static>> {
         let expected = own.token.ok_or(CommandError::NoToken)?;
-        // The token is compared whoever the user is.
-        if !expected.is(token) | (user != USER) {
+        // The token is compared even if the user is wrong.
+        if !expected.matches(token) | (user != USER) {
             self.wrong_tokens = self.wrong_tokens.saturating_add(1);
             return Err(CommandError::WrongPass);
         }
@@ -71,7 +71,7 @@ impl Session {
 }
 
 impl RespConnection {
-    /// Answers a command that asks for no item.
+    /// Answers a command that needs no item.
     pub(super) fn run<S: Serve>(
         &mut self,
         name: Name,
@@ -140,7 +140,7 @@ impl RespConnection {
                 if !subcommand.eq_ignore_ascii_case(b"GET") {
                     return Err(CommandError::UnknownSubcommand(subcommand));
                 }
-                // No parameter of Redis is one of frs.
+                // frs has no parameter of Redis.
                 serving.short(version, |writer| writer.map(0));
             }
             Name::Cluster => return Err(CommandError::NoCluster),
@@ -226,7 +226,7 @@ impl RespConnection {
         Ok(())
     }
 
-    /// The number of the connection: no other one of this machine that is open has it.
+    /// The id of the connection. No other open connection of this machine has it.
     fn id<S: Serve>(&mut self, serving: &mut Serving<'_, '_, S>) -> i64 {
         if self.session.id == 0 {
             let numbered = &mut serving.context.scratch.resp.numbered;
@@ -263,12 +263,12 @@ fn describe_commands<'i, S: Serve>(
 }
 
 impl<S: Serve> Serving<'_, '_, S> {
-    /// Answers what is ready.
+    /// Answers a command that needs no run.
     fn reply(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.context.write_with(Call::Other, 200, write);
     }
 
-    /// Answers what is ready, and short.
+    /// Like [`Serving::reply`], for a short answer.
     pub(super) fn short(&mut self, version: Version, write: impl FnOnce(&mut Writer<'_>)) {
         let write = |out: &mut Vec<u8>| write(&mut Writer::new(out, version));
         self.context.write_short(Call::Other, 200, write);

@@ -1,4 +1,4 @@
-//! A connection that speaks RESP as bytes in and bytes out, without a socket.
+//! Tests of a RESP connection as bytes in and bytes out, without a socket.
 
 use std::ops::{Deref, DerefMut};
 
@@ -12,7 +12,7 @@ mod pieces;
 mod throttle;
 mod transactions;
 
-/// A connection with what its caller keeps for it, and the rules of its listener.
+/// A connection with the state that its caller keeps for it, and the rules of its listener.
 struct Line<'a, S> {
     talk: Talk<RespConnection, S>,
     own: RespRules<'a>,
@@ -44,7 +44,7 @@ impl<S: Serve> Line<'_, S> {
         Line { talk: Talk::over(RespConnection::default(), serve), own }
     }
 
-    fn push(&mut self, bytes: &[u8]) -> Progress {
+    fn push(&mut self, bytes: &[u8]) -> InputProgress {
         let own = self.own;
         self.talk.send(bytes, |Talk { connection, serve, scratch, unread, out, .. }| {
             let progress = connection.advance(unread, own, serve, scratch, out);
@@ -53,7 +53,7 @@ impl<S: Serve> Line<'_, S> {
         })
     }
 
-    /// Sends lines, and returns what is answered to them: line ends are spaces.
+    /// Sends lines, and returns the answers with line ends replaced by spaces.
     fn ask(&mut self, lines: &str) -> String {
         let from = self.out.len();
         self.push(lines.replace('|', "\r\n").as_bytes());
@@ -61,13 +61,13 @@ impl<S: Serve> Line<'_, S> {
     }
 }
 
-/// A command as clients send it.
+/// A command in the form that clients send.
 fn array(words: &[&str]) -> String {
     let bulks: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
     format!("*{}\r\n{bulks}", words.len())
 }
 
-/// What is answered to an item that passes.
+/// The answer to an item that passes.
 const PASSED: &str = "*12 $7 limited :0 $5 limit :1 $4 used :1 $3 max :5 $9 remaining :4 $5 reset \
     :60000 ";
 
@@ -90,7 +90,7 @@ fn items_are_asked_as_they_are_written() {
     assert_eq!(line.ask("FRS.UPDATE login limited|"), refused);
     assert!(line.ask("FRS.UPDATE nope a|").starts_with("-ERR unknown-biz ("));
     assert!(line.ask("FRS.UPDATE login busy|").starts_with("-ERR busy ("));
-    // Text that is not UTF-8 is no key.
+    // Text that is not UTF-8 cannot be a key.
     assert!(line.ask("FRS.UPDATE login \"\\xff\"|").starts_with("-ERR bad-key ("));
     for (command, words) in [
         ("FRS.UPDATE login", "-ERR wrong number of arguments for 'frs.update' command "),
@@ -158,12 +158,12 @@ fn a_fault_ends_the_connection_with_words() {
         let found = String::from_utf8_lossy(&line.out[from..]).replace("\r\n", " ");
         assert_eq!((found.as_str(), line.closed), (words, true));
         assert_eq!(line.serve.answered.last(), Some(&(Call::Other, status)));
-        // What comes behind it is not read.
+        // Input after the fault is not read.
         let answered = line.out.len();
         let progress = line.push(b"PING\r\nPING\r\n");
         assert!(progress.close && line.unread.is_empty() && line.out.len() == answered);
     }
-    // 28 arguments are a command.
+    // 28 arguments are not too many.
     let mut line = Line::new();
     assert!(!line.ask(&"x ".repeat(28).replace("x 28", "")).contains("Protocol"));
 }
@@ -197,7 +197,7 @@ fn a_command_that_is_late_ends_the_connection() {
         assert_eq!(line.serve.answered.last(), Some(&(Call::Other, 408)));
         assert!(line.push(b"PING\r\n").close && line.out == words);
     }
-    // Between commands nobody is late.
+    // In none of these inputs has a command begun.
     for idle in ["", "\r\n", "\r", "PING\r\n", "*0\r\n", "MULTI\r\n"] {
         assert!(!Line::new().push(idle.as_bytes()).begun, "{idle:?}");
     }
@@ -221,14 +221,14 @@ fn a_worker_that_drains_closes_behind_its_replies() {
 
     let mut line = Line::new();
     line.serve.draining = true;
-    assert!(!line.push(b"FRS.UPDATE login lease-a\r\n").close, "it waits");
-    line.serve.leased.push("lease-a".to_owned());
+    assert!(!line.push(b"FRS.UPDATE login await-a\r\n").close, "it waits");
+    line.serve.arrived.push("await-a".to_owned());
     assert!(line.push(b"").close);
     assert_eq!(String::from_utf8(line.talk.out).unwrap().replace("\r\n", " "), PASSED);
 
     let mut line = Line::new();
-    line.push(b"FRS.UPDATE login lease-a\r\n");
-    (line.serve.draining, line.serve.leased) = (true, vec!["lease-a".to_owned()]);
+    line.push(b"FRS.UPDATE login await-a\r\n");
+    (line.serve.draining, line.serve.arrived) = (true, vec!["await-a".to_owned()]);
     assert!(line.push(b"").close, "it has waited since before");
 
     let mut line = Line::new();
@@ -251,37 +251,37 @@ fn a_tick_is_bounded() {
     let mut line = Line::new();
     line.push(&b"PING\r\n".repeat(MAX_REQUESTS_PER_TICK));
     assert_eq!(line.ticks, 1);
-    // By the bytes of the answers, too.
+    // The bytes of the answers bound a tick, too.
     let mut line = Line::new();
     line.push(&b"COMMAND\r\n".repeat(100));
     assert!(line.ticks > 2 && line.out.len() / line.ticks < TICK_ANSWER_BYTES + (16 << 10));
 }
 
 #[test]
-fn what_waits_for_a_lease_keeps_its_place() {
+fn what_waits_for_a_reply_keeps_its_place() {
     let mut line = Line::new();
-    let input = "FRS.UPDATE login a|FRS.UPDATE login lease-b|PING|FRS.QUERY login c|QUIT|PING|";
+    let input = "FRS.UPDATE login a|FRS.UPDATE login await-b|PING|FRS.QUERY login c|QUIT|PING|";
     assert_eq!(line.ask(input), PASSED);
     assert!(!line.closed && line.connection.parked().len() == 4, "with what is behind it");
     assert_eq!(line.serve.ran.len(), 1);
-    line.serve.leased.push("lease-b".to_owned());
+    line.serve.arrived.push("await-b".to_owned());
     assert_eq!(line.ask(""), format!("{PASSED}+PONG {PASSED}+OK "));
     assert!(line.closed);
     assert_eq!(line.serve.ran.len(), 3, "each once");
 
-    // Answers one after the other wait as one.
+    // Consecutive answers are parked as one.
     let mut line = Line::new();
-    line.ask(&format!("FRS.UPDATE login lease-d|{}", "PING|".repeat(200)));
+    line.ask(&format!("FRS.UPDATE login await-d|{}", "PING|".repeat(200)));
     assert_eq!(line.connection.parked().len(), 2);
-    line.serve.leased.push("lease-d".to_owned());
+    line.serve.arrived.push("await-d".to_owned());
     assert_eq!(line.ask(""), format!("{PASSED}{}", "+PONG ".repeat(200)));
 
     let mut line = Line::new();
-    line.ask("FRS.UPDATE login lease-a|");
+    line.ask("FRS.UPDATE login await-a|");
     for parked in line.connection.give_up() {
-        if let Parked::Request(mut exchange, _) = parked {
+        if let ParkedItem::Request(mut exchange, _) = parked {
             line.serve.give_up(&mut exchange);
         }
     }
-    assert_eq!(line.serve.given_up, ["lease-a"]);
+    assert_eq!(line.serve.given_up, ["await-a"]);
 }

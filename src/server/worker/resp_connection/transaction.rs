@@ -1,42 +1,42 @@
-//! MULTI, EXEC and DISCARD: commands that are kept as text, and run in order.
+//! MULTI, EXEC and DISCARD: commands that are kept as text and run in order.
 //!
-//! Invariant: what is kept is within max-body. A transaction runs as if its commands came from the
-//! client one after another: nothing is undone, and other clients are served in between.
+//! Invariant: the kept text is within max-body. A transaction runs as if its commands arrived from
+//! the client one after another: nothing is rolled back, and other clients are served in between.
 
-use super::{Origin, RespConnection, Serving, Step};
+use super::{CommandOrigin, RespConnection, RespStep, Serving};
 use crate::protocol::resp::{
     Args, CommandBounds, CommandError, Fault, Scan, Scanned, command_bytes, push_command,
 };
-use crate::worker::buffer_pool::{Pool, make_room};
+use crate::worker::buffer_pool::{BufferPool, make_room};
 use crate::worker::connection::Serve;
 
-/// Bounds of what was within bounds before.
+/// Bounds for commands that were within the bounds when they were queued.
 const ANY: CommandBounds = CommandBounds { arguments: u32::MAX, bytes: usize::MAX / 2 };
 
 /// Commands between MULTI and the end of EXEC.
 #[derive(Debug)]
 pub(super) struct Transaction {
-    /// The commands as arrays.
+    /// The queued commands as RESP arrays.
     text: Vec<u8>,
     commands: usize,
-    /// A command could not be queued.
+    /// Whether a command could not be queued.
     is_spoiled: bool,
-    /// Where the next command begins, once it is executed.
+    /// The offset of the next command in `text`, once EXEC has begun.
     next: Option<usize>,
 }
 
 impl Transaction {
-    /// A command could not be queued.
+    /// Notes that a command could not be queued.
     pub fn spoil(&mut self) {
         self.is_spoiled = true;
     }
 
-    /// Returns its buffer: it has ended.
-    pub fn give_back(&mut self, pool: &mut Pool) {
+    /// Returns the buffer of an ended transaction to the pool.
+    pub fn give_back(&mut self, pool: &mut BufferPool) {
         pool.give(&mut self.text);
     }
 
-    /// Bytes of its buffer.
+    /// The size of the buffer.
     #[cfg(test)]
     pub fn held_bytes(&self) -> usize {
         self.text.capacity()
@@ -84,7 +84,7 @@ impl RespConnection {
         serving.simple(self.session.version, "OK");
     }
 
-    /// EXEC: the commands are answered by the next steps.
+    /// EXEC. The next steps answer the commands.
     pub(super) fn execute<S: Serve>(&mut self, mut serving: Serving<'_, '_, S>) {
         let version = self.session.version;
         let Some(transaction) = &mut self.transaction else {
@@ -102,19 +102,19 @@ impl RespConnection {
         }
     }
 
-    /// Answers the next command of the transaction that is being executed.
-    pub(super) fn step_transaction<S: Serve>(&mut self, serving: Serving<'_, '_, S>) -> Step {
+    /// Answers the next command of the running transaction.
+    pub(super) fn step_transaction<S: Serve>(&mut self, serving: Serving<'_, '_, S>) -> RespStep {
         let Serving { context, own } = serving;
-        let Some(transaction) = &mut self.transaction else { return Step::Took(0) };
+        let Some(transaction) = &mut self.transaction else { return RespStep::Took(0) };
         let from = transaction.next.unwrap_or(0);
         let text = std::mem::take(&mut transaction.text);
-        // What was queued is an array.
+        // The queued text consists of arrays.
         let length = match Scan::default().scan(&text[from..], ANY) {
             Ok(Scanned::Array(end)) => end,
             _ => text.len() - from,
         };
         let args = Args::of_array(&text[from..from + length]);
-        self.command(args, Origin::Transaction, Serving { context: &mut *context, own });
+        self.command(args, CommandOrigin::Transaction, Serving { context: &mut *context, own });
         context.weigh(length);
         let is_over = from + length == text.len();
         if let Some(transaction) = &mut self.transaction {
@@ -123,19 +123,19 @@ impl RespConnection {
         if is_over {
             Serving { context, own }.drop_transaction(&mut self.transaction);
         }
-        Step::Answered(0)
+        RespStep::Answered(0)
     }
 }
 
 impl<S: Serve> Serving<'_, '_, S> {
-    /// Ends a transaction.
+    /// Ends a transaction, if there is one.
     pub(super) fn drop_transaction(&mut self, transaction: &mut Option<Transaction>) {
         if let Some(transaction) = transaction.take() {
             self.give_back(transaction);
         }
     }
 
-    /// Keeps its buffer for another one.
+    /// Returns the buffer of a transaction to the pool.
     fn give_back(&mut self, mut transaction: Transaction) {
         transaction.give_back(&mut self.context.scratch.pool);
     }

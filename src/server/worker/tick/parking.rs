@@ -1,15 +1,14 @@
-//! The clients of a worker whose requests wait for leases: parked, looked at, gone on with, given
-//! up.
+//! The clients of a worker that wait for replies: parks, checks, resumes and drops their requests.
 //!
-//! Invariant: nobody who waits is forgotten. A client is looked at when the courier calls, at its
-//! deadline, and before the worker sleeps.
+//! Invariant: no waiting client is forgotten. The worker checks a client when its own bell rings,
+//! at the client's deadline, and before the worker sleeps.
 
 use super::Worker;
 use crate::worker::client::Client;
-use crate::worker::connection::{Parked, Serve};
+use crate::worker::connection::{ParkedItem, Serve};
 
 impl Worker {
-    /// Leaves the requests of the batch that wait to their clients.
+    /// Gives the parked items of the batch to their clients.
     #[cold]
     pub(super) fn park_batch(&mut self) {
         for (batch_index, parked) in self.buffers.scratch.take_parked() {
@@ -22,18 +21,19 @@ impl Worker {
         }
     }
 
-    /// A client that has taken its answers goes on with what it has parked.
+    /// Lets a client that has taken its answers resume its parked requests.
     pub(super) fn wait_again(&mut self, index: u32) {
         if self.client(index).is_some_and(|client| client.is_parked() && !client.is_blocked()) {
             self.parked.add(index, self.now_ms);
         }
     }
 
-    /// Tells the courier that this worker is about to sleep, unless somebody may go on.
+    /// Marks the worker as asleep. If any client may go on by now, the sleep ends
+    /// at once.
     #[cold]
-    pub(super) fn lie_down(&mut self) {
+    pub(super) fn mark_asleep(&mut self) {
         if let Some(bells) = &self.bells {
-            bells.lie_down(&self.handler.service);
+            bells.mark_asleep(&self.handler.service);
         }
         let (clients, handler) = (&self.clients, &self.handler);
         self.parked.look(self.now_ms, |index| {
@@ -42,7 +42,7 @@ impl Worker {
         });
     }
 
-    /// Has the clients go on whose wait is over, before those that have sent something new.
+    /// Puts the clients whose wait is over before those with new input.
     #[cold]
     pub(super) fn resume_parked(&mut self) {
         let (clients, handler) = (&self.clients, &self.handler);
@@ -53,12 +53,12 @@ impl Worker {
         self.parked.take_due(self.now_ms, may_go_on, &mut self.to_run);
     }
 
-    /// A client is closed that has requests which wait.
+    /// Drops the parked requests of a client that is closed.
     #[cold]
     pub(super) fn give_up(&mut self, index: u32, client: &mut Client) {
         self.parked.remove(index);
         for parked in client.give_up() {
-            if let Parked::Request(mut exchange, _) = parked {
+            if let ParkedItem::Request(mut exchange, _) = parked {
                 self.handler.give_up(&mut exchange);
             }
         }

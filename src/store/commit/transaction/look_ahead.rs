@@ -54,7 +54,7 @@ impl Handle {
     }
 }
 
-/// Words of a node that are fetched ahead: as many as a node with two leases has.
+/// Words of a node that are fetched ahead: as many as a node with two shared limits has.
 const FETCHED_WORDS: usize = 32;
 
 /// Asks the processor to fetch the first lines of a node.

@@ -39,7 +39,7 @@ fn kib_changed() -> usize {
     bytes.parse::<usize>().unwrap() / 1024
 }
 
-/// Like the kernel: the pages are clean afterwards, whether the write fails or not.
+/// Fails like the kernel: the pages are clean afterwards, even though the write failed.
 fn fail(region: &Region, from: usize, bytes: usize) -> io::Result<()> {
     region.flush_part(from, bytes)?;
     Err(io::Error::from_raw_os_error(nix::libc::EIO))
@@ -56,8 +56,8 @@ fn after_an_error_every_page_of_the_file_is_written_again() {
     flush(handle, &mut Region::flush_part).unwrap();
     assert_eq!((doubts(handle), keeper.runtime().flush_failed()), (vec![0, 0], false));
     let first = handle.groups()[0].file(0).span().start;
-    // The kernel reports the error in the sync of another part than the one whose pages it has
-    // dropped.
+    // The kernel reports the error in the sync of one part, after it has dropped the pages of
+    // another.
     let is_second = |region: &Region, from| region.span().start == first && from == MIB;
     let failed = flush(handle, &mut |region, from, bytes| match is_second(region, from) {
         true => fail(region, from, bytes),
@@ -77,8 +77,8 @@ fn after_an_error_every_page_of_the_file_is_written_again() {
     let bytes = handle.groups()[0].file(0).bytes();
     // Whole pages.
     let all = bytes.next_multiple_of(4096) / 1024;
-    // The doubts themselves change pages, too, and a page that the kernel writes back by itself may
-    // count twice.
+    // The doubts change pages too, and a page that the kernel writes back by itself may count
+    // twice.
     assert!(rewritten[0] >= all && rewritten[1] < 64, "{rewritten:?} of {all}");
     let before = kib_changed();
     handle.groups()[0].touch_pages(0, 0, bytes);
@@ -103,7 +103,7 @@ fn an_error_while_it_is_written_again_begins_it_anew() {
     // A process that is killed in a sync leaves the doubt that it added before.
     let known = handle.runtime().find_file(handle.groups()[0].header().id, 1).unwrap();
     handle.runtime().doubt(known.index);
-    // Another keeper goes on with the doubts in runtime.mmap.
+    // Another keeper continues with the doubts in runtime.mmap.
     drop(keeper);
     let keeper = keeper_of(&world);
     assert_eq!(doubts(&keeper), [4, 1]);
@@ -111,7 +111,7 @@ fn an_error_while_it_is_written_again_begins_it_anew() {
     assert_eq!(doubts(&keeper), [0, 0]);
 }
 
-/// As two keepers do during an upgrade.
+/// Two keepers write back at once, as during an upgrade.
 #[test]
 fn two_that_write_a_file_back_take_no_doubt_away_twice() {
     let world = World::new(MAP);
@@ -123,7 +123,7 @@ fn two_that_write_a_file_back_take_no_doubt_away_twice() {
         one.step(group, 0, runtime, (bytes, sync)).unwrap()
     };
     let done = &mut |_: &Region, _, _| Ok(());
-    // Between two parts, and in the sync of one.
+    // The other write-back runs between two parts, or in the sync of one.
     for is_in_sync in [false, true] {
         runtime.doubt(index);
         let mut one = WriteBack::default();
@@ -148,7 +148,7 @@ fn two_that_write_a_file_back_take_no_doubt_away_twice() {
     runtime.doubt(index);
     assert!(step(&mut one, whole, done));
     assert_eq!(runtime.doubts(index), 2);
-    // An error after the other sync has cleared the doubt.
+    // An error that follows after the other sync has cleared the doubt.
     let error = runtime.sync_file(index, || {
         assert!(step(&mut WriteBack::default(), whole, &mut |_, _, _| Ok(())));
         Err(())
@@ -163,7 +163,7 @@ fn stores_of_others_stay_while_pages_are_written_again() {
     let keeper = keeper_of(&world);
     let other = keeper_of(&world);
     let (group, region) = (&keeper.groups()[0], other.groups()[0].file(0));
-    // The word of each page that is touched, and a part of the others.
+    // The touched word of a page, and a part of the others.
     let at = PAGE_WORDS * 2;
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {

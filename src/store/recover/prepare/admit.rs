@@ -146,8 +146,7 @@ pub(super) fn count_dropped(
 
 /// Scans a registered group and writes its repairs to disk. A node that has moved out of a former
 /// group counts there again, because its copy may be lost; if the copy exists, the copy counts
-/// instead. A lost copy may have spent uses of a lease since, so all leases of the pair become
-/// void.
+/// instead. A lost copy may have changed since, so the pair gets a new lineage.
 fn scan(
     live: &Path,
     (set, pairing): (FileSet, Pairing),

@@ -254,9 +254,9 @@ pub(super) fn begin_or_go_on(
         group::check_geometry(&open.header, configured)?;
         return Ok(Pair { former, next: NextFiles::None });
     }
-    let has_spilled = Group::map(open, runtime).is_ok_and(|group| group.has_spilled());
+    let has_kept = Group::map(open, runtime).is_ok_and(|group| group.has_kept());
     let open = group::open_files(live, name)?;
-    let made = next_files::create(live, &open.header, configured, has_spilled)
+    let made = next_files::create(live, &open.header, configured, has_kept)
         .and_then(|()| group::open_files_of(live, name, FileSet::Next));
     let next = made.map_err(Unready::of_making)?.header.id;
     Ok(Pair { former, next: NextFiles::Made(next) })

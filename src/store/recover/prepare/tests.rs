@@ -1,4 +1,4 @@
-//! A preparation beside a server that is refused leaves everything as it was.
+//! A preparation beside a server that is refused changes nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use frs_base::sync::Ordering;
 
 use super::{
-    BizRow, COUNTERS, ClusterSums, Counter, Counters, GROUP_COUNTERS, GroupCounter, GroupRow,
+    BizRow, COUNTERS, Counter, Counters, ExtensionSums, GROUP_COUNTERS, GroupCounter, GroupRow,
     Histogram, ITEM_ERRORS, OUTCOMES, REFUSERS, REQUEST_KINDS, RESPONSE_KINDS, Timed, at,
 };
 use crate::file::layout::{self, CHAIN_MAX};
@@ -87,7 +87,7 @@ pub struct SlotCounts {
     pub requests: u64,
     /// Connections open now, if the owner lives.
     pub connections: u64,
-    /// Clients with a request that waits for a lease, if the owner lives.
+    /// Clients with a request that waits, if the owner lives.
     pub parked: u64,
 }
 
@@ -103,8 +103,8 @@ pub struct Sums {
     pub request_times: Histogram,
     /// Times of flushes that succeeded.
     pub flush_times: Histogram,
-    /// The counts of couriers.
-    pub cluster: ClusterSums,
+    /// The counts of an extension.
+    pub extension: ExtensionSums,
     /// Groups that ever counted something.
     pub groups: BTreeMap<GroupKey, GroupSums>,
     /// Businesses that have a row.
@@ -122,7 +122,7 @@ impl Sums {
         for (at, sum) in self.counts.iter_mut().enumerate() {
             *sum += slot.load(at::COUNTERS + at);
         }
-        self.cluster.add(slot);
+        self.extension.add(slot);
         let requests = self.requests.as_flattened_mut();
         for (at, sum) in requests.iter_mut().enumerate() {
             *sum += slot.load(at::COUNTERS + at::REQUESTS + at);

@@ -1,4 +1,4 @@
-//! Doorbells: how an owner of wants calls the courier, and the courier an owner.
+//! Doorbells: how an owner of letters calls the reader of the mailboxes, and the reader an owner.
 //!
 //! Invariant: no ring is lost. A sleeper first sets the bell's word to asleep, then looks for work
 //! once more. A ringer first publishes the work, then reads the word. Each has a SeqCst fence
@@ -73,7 +73,7 @@ impl<'a> Bell<'a> {
     }
 }
 
-/// The slots with new wants: a bit for each slot, set by its owner and taken by the courier.
+/// The slots with new letters: a bit for each slot, set by its owner and taken by the reader.
 #[derive(Debug, Clone, Copy)]
 pub struct Asking<'a>(&'a [AtomicU64]);
 
@@ -83,22 +83,22 @@ impl<'a> Asking<'a> {
         Asking(words)
     }
 
-    /// Notes that a slot has new wants.
+    /// Notes that a slot has new letters.
     pub(crate) fn set(self, slot: u32) {
         #[cfg(any(test, feature = "crash-points"))]
         if !crate::crash::point() {
             return;
         }
-        // Release: its wants are in the ring; pairs with `take`.
+        // Release: its letters are in the ring; pairs with `take`.
         self.0[slot as usize / 64].fetch_or(1 << (slot % 64), Ordering::Release);
     }
 
-    /// Whether any slot has new wants.
+    /// Whether any slot has new letters.
     pub fn is_any(self) -> bool {
         self.0.iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
-    /// The slots that have new wants. Clears their bits, so each is returned once.
+    /// The slots that have new letters. Clears their bits, so each is returned once.
     pub fn take(self) -> impl Iterator<Item = u32> + use<'a> {
         (0u32..).zip(self.0).flat_map(|(word, bits)| {
             let is_any = bits.load(Ordering::Relaxed) != 0;

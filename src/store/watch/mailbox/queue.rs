@@ -1,21 +1,22 @@
-//! The courier's side of the ring of wants in a slot: it takes the wants in the order in which they
-//! were asked, and stores their results.
+//! The reader's side of the ring in a slot: it takes the letters in the order in which they were
+//! pushed, and stores their replies.
 //!
-//! Invariant: a want is handed over only if its entry was not reused while it was copied. Wants
-//! that an earlier courier has taken are taken again. That is safe: only the courier that holds the
-//! lock serves, and its messages are absolute, so a message may be sent twice.
+//! Invariant: a letter is handed over only if its entry was not reused while it was copied. Letters
+//! that an earlier reader has taken are taken again. That is safe: only the reader that holds the
+//! lock serves, and it must act the same if it gets a letter twice.
 
 use frs_base::sync::{Ordering, fence};
 
-use super::ring::{State, StateWord, Ticket, WantRing, index_of};
-use super::want::{Want, WantResult, words_in_use};
-use crate::file::layout::slot::{WANT_KEY, WANT_WORDS, WANTS};
+use super::letter::{Letter, Record, Reply, words_in_use};
+use super::ring::{Ring, State, StateWord, Ticket, index_of};
+use crate::file::layout::slot::{LETTER_HEAD, LETTER_WORDS, LETTERS};
 use crate::file::region::copy_out;
 use crate::watch::slot::SlotWords;
 
-/// A courier's position in the ring of one slot. It begins with all wants that are asked or taken.
+/// A reader's position in the ring of one slot. It begins with all letters that are pushed or
+/// taken.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct WantQueue {
+pub struct LetterQueue {
     /// The epoch of the owner whose ring was read; 0 before the first read.
     epoch: u32,
     /// The next position to look at.
@@ -25,28 +26,28 @@ pub struct WantQueue {
     damaged: u64,
 }
 
-/// A want that the courier has taken.
+/// A letter that the reader has taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TakenWant {
-    /// Finishes the want.
+pub struct TakenLetter {
+    /// Names the letter in its reply.
     pub ticket: Ticket,
-    /// The want.
-    pub want: Want,
+    /// The letter.
+    pub letter: Letter,
 }
 
-impl WantQueue {
-    /// The next want of a slot. None if all asked wants are taken.
-    pub fn take_next(&mut self, slot: SlotWords<'_>) -> Option<TakenWant> {
-        let epoch = WantRing::open_for(slot)?;
-        let ring = WantRing::of_slot(slot);
+impl LetterQueue {
+    /// The next letter of a slot. None if all pushed letters are taken.
+    pub fn take_next(&mut self, slot: SlotWords<'_>) -> Option<TakenLetter> {
+        let epoch = Ring::open_for(slot)?;
+        let ring = Ring::of_slot(slot);
         let tail = ring.tail();
         let is_new = epoch != self.epoch;
         if is_new {
-            (self.epoch, self.first_lap) = (epoch, WANTS);
+            (self.epoch, self.first_lap) = (epoch, LETTERS);
         }
         // After a stray write the tail may be anywhere: the whole ring is looked at then.
-        if is_new || tail.wrapping_sub(self.next) > WANTS as u64 {
-            self.next = tail.wrapping_sub(WANTS as u64);
+        if is_new || tail.wrapping_sub(self.next) > LETTERS as u64 {
+            self.next = tail.wrapping_sub(LETTERS as u64);
         }
         while self.next != tail {
             let index = index_of(self.next);
@@ -60,14 +61,14 @@ impl WantQueue {
         None
     }
 
-    /// Takes the want of an entry. Also returns None if the owner gives the want up meanwhile: its
-    /// next want in that entry has a later position.
-    fn take(&mut self, ring: WantRing<'_>, index: usize, retakes: bool) -> Option<TakenWant> {
-        // Acquire: the record is whole; pairs with `WantRing::push`.
+    /// Takes the letter of an entry. Also returns None if the owner gives the letter up meanwhile:
+    /// its next letter in that entry has a later position.
+    fn take(&mut self, ring: Ring<'_>, index: usize, retakes: bool) -> Option<TakenLetter> {
+        // Acquire: the record is whole; pairs with `Ring::push`.
         let found = ring.state(index, Ordering::Acquire);
         let taken = found.with(State::Taken);
         match found.state {
-            State::Asked => ring.exchange(index, found, State::Taken).then_some(())?,
+            State::Pushed => ring.exchange(index, found, State::Taken).then_some(())?,
             State::Taken if retakes => {}
             _ => return None,
         }
@@ -76,37 +77,37 @@ impl WantQueue {
             return None;
         }
         let ticket = Ticket { index, sequence: taken.sequence };
-        if let Ok(want) = Want::decode(&record, taken.sequence) {
-            return Some(TakenWant { ticket, want });
+        if let Ok(letter) = Letter::decode(&record, taken.sequence) {
+            return Some(TakenLetter { ticket, letter });
         }
         self.damaged += 1;
-        ring.exchange(index, taken, State::Done(WantResult::Unserved));
+        ring.exchange(index, taken, State::Done(Reply::UNREADABLE));
         None
     }
 
-    /// Copies a record. Returns true with it if it is the record of the want that was taken.
-    fn read(ring: WantRing<'_>, index: usize, taken: StateWord) -> ([u64; WANT_WORDS], bool) {
-        let mut record = [0; WANT_WORDS];
+    /// Copies a record. Returns true with it if it is the record of the letter that was taken.
+    fn read(ring: Ring<'_>, index: usize, taken: StateWord) -> (Record, bool) {
+        let mut record = [0; LETTER_WORDS];
         let words = ring.record(index);
-        copy_out(&words[..=WANT_KEY], &mut record[..=WANT_KEY]);
+        copy_out(&words[..=LETTER_HEAD], &mut record[..=LETTER_HEAD]);
         // A length that no record has is damage, which `decode` finds.
-        let in_use = words_in_use(record[WANT_KEY]).unwrap_or(WANT_WORDS);
-        copy_out(&words[WANT_KEY + 1..in_use], &mut record[WANT_KEY + 1..in_use]);
-        // Acquire: pairs with the fence of `WantRing::push`.
+        let in_use = words_in_use(record[LETTER_HEAD]).unwrap_or(LETTER_WORDS);
+        copy_out(&words[LETTER_HEAD + 1..in_use], &mut record[LETTER_HEAD + 1..in_use]);
+        // Acquire: pairs with the fence of `Ring::push`.
         fence(Ordering::Acquire);
         (record, ring.state(index, Ordering::Relaxed) == taken)
     }
 
-    /// Stores the result of a want. Returns false if its owner has given it up, or is gone.
-    pub fn finish(slot: SlotWords<'_>, ticket: Ticket, result: WantResult) -> bool {
-        debug_assert!(result != WantResult::Lost, "only an owner finds that out");
+    /// Stores the reply to a letter. Returns false if its owner has given it up, or is gone.
+    pub fn reply(slot: SlotWords<'_>, ticket: Ticket, reply: Reply) -> bool {
+        debug_assert!(reply != Reply::LOST, "only an owner finds that out");
         let taken = StateWord { sequence: ticket.sequence, state: State::Taken };
-        // Release, by the exchange: all work of the courier on this want comes before; pairs with
-        // `WantRing::poll`.
-        WantRing::of_slot(slot).exchange(ticket.index, taken, State::Done(result))
+        // Release, by the exchange: all work of the reader on this letter comes before; pairs with
+        // `Ring::poll`.
+        Ring::of_slot(slot).exchange(ticket.index, taken, State::Done(reply))
     }
 
-    /// Wants that stray writes have damaged; each was answered [`WantResult::Unserved`].
+    /// Letters that stray writes have damaged; each got [`Reply::UNREADABLE`].
     pub fn damaged(&self) -> u64 {
         self.damaged
     }

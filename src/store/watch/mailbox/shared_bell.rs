@@ -10,7 +10,7 @@ use super::doorbell::{Bell, Rest};
 use crate::file::layout::slot::BELL;
 use crate::file::region::Region;
 
-/// The bell of an owner whose threads wait for its wants while others use its handle. It has its
+/// The bell of an owner whose threads wait for replies while others use its handle. It has its
 /// own map, so a thread sleeps without the handle.
 #[derive(Debug)]
 pub struct SharedBell {
@@ -25,7 +25,7 @@ struct Sleepers {
     is_closed: bool,
 }
 
-/// A thread that lies by the bell, until this is dropped. From its start on, each finished want
+/// A thread that lies by the bell, until this is dropped. From its start on, each reply
 /// rings for it.
 #[derive(Debug)]
 pub struct Lying<'b> {
@@ -80,7 +80,7 @@ impl Drop for Lying<'_> {
     fn drop(&mut self) {
         let mut sleepers = self.shared.sleepers();
         sleepers.threads -= 1;
-        // As long as another thread lies there, the courier must ring.
+        // As long as another thread lies there, the reader must ring.
         if sleepers.threads == 0 && !sleepers.is_closed {
             self.shared.bell().get_up();
         }

@@ -208,7 +208,7 @@ fn the_last_sketch_is_that_of_all_others() {
     let expected: Vec<(u32, u64, u64, u64)> =
         (1..=bizs).rev().map(|biz_id| (biz_id, 7, biz_id.into(), 0)).collect();
     assert_eq!(counts(&found), expected);
-    // A sketch that nobody has used for more than an hour is given to another business.
+    // A sketch that was not used for more than an hour is given to another business.
     let later = T + 2 * HOUR_MS;
     slot.refuse(bizs, 8, later);
     slot.refuse(1, 8, later);

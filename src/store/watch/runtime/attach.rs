@@ -21,7 +21,7 @@ use crate::watch::mailbox::shared_bell::SharedBell;
 use crate::watch::places::{Places, ROLE_PROGRAM, SlotRequest};
 use crate::watch::slot::{SlotOwner, SlotState, SlotWords};
 
-/// The part of a slot that is always allocated: all but the rows of businesses, the ring of wants
+/// The part of a slot that is always allocated: all but the rows of businesses, the mailbox
 /// and the sketches of refused keys.
 const SLOT_WHOLE_BYTES: u64 = slot::BIZ_ROWS_START as u64 * 8;
 
@@ -30,8 +30,8 @@ const SLOT_WHOLE_BYTES: u64 = slot::BIZ_ROWS_START as u64 * 8;
 pub(crate) struct SlotBlocks {
     /// The number of rows of businesses.
     pub bizs: usize,
-    /// Whether the ring of wants is needed: a cluster is configured.
-    pub wants: bool,
+    /// Whether the mailbox is needed.
+    pub mailbox: bool,
 }
 
 impl Runtime {
@@ -48,16 +48,16 @@ impl Runtime {
         let reserved = places.reserved(open, self.path())?;
         reserved.into_iter().try_for_each(|slot| {
             self.allocate_slot(slot, blocks.bizs)?;
-            if blocks.wants { self.allocate_wants(slot) } else { Ok(()) }
+            if blocks.mailbox { self.allocate_mailbox(slot) } else { Ok(()) }
         })
     }
 
-    /// Allocates the blocks of a slot's ring of wants.
-    pub(crate) fn allocate_wants(&self, slot: u32) -> Result<(), Error> {
-        let start = slot_byte(slot) + slot::WANT_STATES as u64 * 8;
+    /// Allocates the blocks of a slot's mailbox.
+    pub(crate) fn allocate_mailbox(&self, slot: u32) -> Result<(), Error> {
+        let start = slot_byte(slot) + slot::LETTER_STATES as u64 * 8;
         self.backing
-            .allocate(start, slot::WANTS_BYTES)
-            .map_err(io_error(&self.path, "allocate a ring of wants"))
+            .allocate(start, slot::MAILBOX_BYTES)
+            .map_err(io_error(&self.path, "allocate a mailbox"))
     }
 
     /// Allocates the blocks of a slot, with rows for `bizs` businesses.
@@ -103,7 +103,7 @@ pub(crate) struct Slot {
     token: Token,
     /// Holds the lock if the map does not.
     _lock: Option<File>,
-    /// Where the owner's threads sleep, once its ring of wants is open.
+    /// Where the owner's threads sleep, once its mailbox is open.
     shared_bell: Option<Arc<SharedBell>>,
 }
 
@@ -148,11 +148,10 @@ impl Slot {
         let Some((region, lock)) = locked else { return Ok(None) };
         let words = SlotWords::at(&region, 0);
         let epoch = Token::next_epoch(words.state().epoch);
-        // The former owner's connections are closed, and its requests that waited for leases are
-        // gone.
+        // The former owner's connections are closed, and its requests that waited are gone.
         Counters::at(&region, 0).forget_clients();
-        // Close the ring of wants: the former owner's ring is not this owner's, even if the epochs
-        // are equal.
+        // Close the mailbox: the former owner's ring is not this owner's, even if the epochs are
+        // equal.
         words.word(slot::RING_EPOCH).store(0, Ordering::Relaxed);
         words.claim(SlotOwner { pid: std::process::id(), role }, epoch);
         Ok(Some(Slot::of_parts(region, number, epoch, lock)))
@@ -205,7 +204,7 @@ impl Slot {
         Counters::at(&self.region, 0)
     }
 
-    /// The bell that the courier rings for its owner.
+    /// The bell that the reader of the mailboxes rings for its owner.
     pub(crate) fn bell(&self) -> Bell<'_> {
         Bell::at(self.region.half(slot::BELL * 2))
     }

@@ -32,7 +32,7 @@ impl Runtime {
     }
 
     /// Changes the words, for tests.
-    #[cfg(any(test, feature = "crash-points"))]
+    #[cfg(any(test, feature = "testing"))]
     pub fn damage_cluster_keys(&self) {
         self.region.store(at::CLUSTER_KEYS, self.region.load(at::CLUSTER_KEYS) ^ 1);
     }

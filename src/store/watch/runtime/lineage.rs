@@ -9,10 +9,11 @@
 //! that was never used.
 
 use frs_base::hash::siphash_digest;
+use frs_base::sys;
 
 use super::Runtime;
 use super::files::{FileEntry, Pairing, entry_of};
-use crate::error::Error;
+use crate::error::{Error, io_error};
 use crate::file::layout::runtime as at;
 
 /// The key of the digest of facts: any fixed one mixes well.
@@ -26,7 +27,7 @@ struct Relative {
 
 impl Runtime {
     /// The lineages of the groups for which `is_meant` is true, in order, each once.
-    pub(crate) fn lineages(&self, is_meant: impl Fn(u64) -> bool) -> Vec<u64> {
+    pub fn lineages(&self, is_meant: impl Fn(u64) -> bool) -> Vec<u64> {
         let meant = self.relatives(is_meant).map(|relative| self.lineage_of(&relative));
         let mut lineages: Vec<u64> = meant.collect();
         lineages.sort_unstable();
@@ -66,12 +67,14 @@ impl Runtime {
         }
     }
 
-    /// Gives a group and its partner a new lineage, so that the leases in their records are void.
+    /// Gives a group and its partner a new lineage. What depends on the former one is void then.
     ///
     /// # Errors
     /// No number can be drawn.
     pub(crate) fn renew_lineage(&self, group: u64, pairing: Pairing) -> Result<u64, Error> {
-        let lineage = self.draw("draw a lineage")?;
+        let mut bytes = [0; 8];
+        sys::random(&mut bytes).map_err(io_error(&self.path, "draw a lineage"))?;
+        let lineage = u64::from_le_bytes(bytes);
         for Relative { index, entry } in self.relatives(pair_of(group, pairing)) {
             self.set_lineage(index, &entry, lineage);
         }

@@ -5,40 +5,29 @@
 use super::Runtime;
 use crate::file::layout::runtime as at;
 
-/// The role of a child of the master.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ChildRole {
+/// The place of a child of the master: whoever fills it after a death has the same place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChildPlace {
     /// The worker of this number, from 0.
     Worker(u16),
     /// The keeper.
     Keeper,
-    /// The courier, if there is a cluster.
-    Courier,
+    /// The process of an extension.
+    Extension,
     /// frs-envoy, if there is `<rls>`.
     Envoy,
 }
 
-impl std::fmt::Display for ChildRole {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            ChildRole::Worker(number) => write!(f, "worker {number}"),
-            ChildRole::Keeper => write!(f, "keeper"),
-            ChildRole::Courier => write!(f, "courier"),
-            ChildRole::Envoy => write!(f, "envoy"),
-        }
-    }
-}
-
-impl ChildRole {
+impl ChildPlace {
     /// Its word. None for a number so high that no worker has it.
     fn word(self) -> Option<usize> {
         let nth = match self {
-            ChildRole::Keeper => 0,
-            ChildRole::Courier => at::COURIER_PLACE,
-            ChildRole::Envoy => at::ENVOY_PLACE,
-            ChildRole::Worker(number) => 1 + usize::from(number),
+            ChildPlace::Keeper => 0,
+            ChildPlace::Extension => at::EXTENSION_PLACE,
+            ChildPlace::Envoy => at::ENVOY_PLACE,
+            ChildPlace::Worker(number) => 1 + usize::from(number),
         };
-        let is_anothers = matches!(self, ChildRole::Worker(_)) && nth >= at::ENVOY_PLACE;
+        let is_anothers = matches!(self, ChildPlace::Worker(_)) && nth >= at::ENVOY_PLACE;
         (nth < at::PLACES_MAX && !is_anothers).then_some(at::PLACES + nth)
     }
 }
@@ -48,7 +37,7 @@ impl ChildRole {
 pub struct MasterCounts {
     /// When this server, or the last one if none runs, was started, in milliseconds.
     pub started_ms: u64,
-    /// Workers, keepers, couriers and frs-envoys that were replaced.
+    /// Workers, keepers, processes of the extension and frs-envoys that were replaced.
     pub restarts: [u64; 4],
     /// Reloads accepted and refused.
     pub reloads: [u64; 2],
@@ -69,7 +58,7 @@ impl Runtime {
             restarts: [
                 workers,
                 keepers,
-                self.region.load(at::COURIER_RESTARTS),
+                self.region.load(at::EXTENSION_RESTARTS),
                 self.region.load(at::ENVOY_RESTARTS),
             ],
             reloads: pair(at::RELOADS),
@@ -86,12 +75,12 @@ impl Runtime {
     }
 
     /// Counts the replacement of a process that died in this place. Only the master calls it.
-    pub fn count_restart(&self, place: ChildRole) {
+    pub fn count_restart(&self, place: ChildPlace) {
         self.grow(match place {
-            ChildRole::Worker(_) => at::RESTARTS,
-            ChildRole::Keeper => at::RESTARTS + 1,
-            ChildRole::Courier => at::COURIER_RESTARTS,
-            ChildRole::Envoy => at::ENVOY_RESTARTS,
+            ChildPlace::Worker(_) => at::RESTARTS,
+            ChildPlace::Keeper => at::RESTARTS + 1,
+            ChildPlace::Extension => at::EXTENSION_RESTARTS,
+            ChildPlace::Envoy => at::ENVOY_RESTARTS,
         });
         if let Some(word) = place.word() {
             self.region.store(word, self.region.load(word).wrapping_add(1 << 32));
@@ -99,7 +88,7 @@ impl Runtime {
     }
 
     /// Stores the process that has a place. Only the master calls it.
-    pub fn set_place(&self, place: ChildRole, pid: u32) {
+    pub fn set_place(&self, place: ChildPlace, pid: u32) {
         if let Some(word) = place.word() {
             let restarts = self.region.load(word) >> 32;
             self.region.store(word, u64::from(pid) | restarts << 32);

@@ -1,11 +1,11 @@
-//! What a host keeps for its parked requests when a lease is recalled.
+//! The uses that a host keeps for its parked requests when a lease is recalled.
 //!
 //! Invariant: a use is kept only for a request that has it, and all that it needs of lower keys, in
-//! hand. Those that have come first are served first.
+//! hand. Earlier requests are served first.
 
-use frs_limit::lease::{Parked, Part};
+use frs_cluster::lease::{Parked, Part};
 
-/// How many uses of a key are kept; `in_hand` says what is unspent here of each key.
+/// Returns how many uses of a key are kept. `in_hand` returns the unspent uses here of each key.
 pub fn kept<'a, K: Ord + Copy + 'a>(
     parked: impl IntoIterator<Item = &'a Parked<K>>,
     key: &K,
@@ -13,7 +13,7 @@ pub fn kept<'a, K: Ord + Copy + 'a>(
     now_ms: u64,
 ) -> u64 {
     let mut kept = 0;
-    // What is in hand is given out once, in the order of arrival.
+    // Each use in hand is given to one request only, in the order of arrival.
     let mut given: Vec<Part<K>> = Vec::new();
     for request in parked.into_iter().filter(|request| now_ms < request.deadline_ms()) {
         for &Part { key: at, count } in request.parts() {

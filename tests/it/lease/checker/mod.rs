@@ -1,83 +1,86 @@
-//! The host's rules over all that can happen to small worlds: an explicit-state checker.
+//! The host's rules in everything that can happen to small worlds: an explicit-state checker.
 //!
-//! It runs the functions of `frs_limit::lease`, a pure ledger, and a network that delivers late,
+//! It runs the functions of `frs_cluster::lease`, a pure ledger, and a network that delivers late,
 //! twice, in any order or never ([`world`]). A search looks at every state within the bounds,
 //! breadth first, so that what it finds is found by the shortest way; walks at random go deeper
 //! ([`search`]). Requests of several keys have a graph of their own ([`progress`]).
 //!
-//! What is checked in each state: in a window of the ledger at most max are admitted, over all
-//! hosts, before its end by the ledger's clock; where no message is on its way, the ledger has
-//! granted what was admitted, and of a total it counts no more as used; the ledger has granted what
-//! is unspent, or more. Uses by force come on top; after a failover, what lost nodes had spent.
+//! Each state is checked:
 //!
-//! Each rule is left out once, and the checker finds what it is there for. The numbers are those of
-//! the design.
+//! - In a window of the ledger all hosts together admit at most max, before its end by the ledger's
+//!   clock. Forced uses come on top; after a failover, so do the uses that lost nodes had spent.
+//! - When no message is in flight, the ledger has granted all uses that were admitted. The ledger
+//!   of a total counts no others as used.
+//! - The ledger has granted at least the uses that are unspent.
+//!
+//! Each rule is left out once, and the checker finds the fault that the rule prevents. Rows with
+//! the same number belong to one rule of the host; `ledger` marks rules of the ledger.
 //!
 //! | rule | left out | found by |
 //! | --- | --- | --- |
-//! | 1 | the node is bound before it is answered | `a_host_binds_itself_first` |
+//! | 1 | the node is bound before the message is sent | `a_host_binds_itself_first` |
 //! | 1 | seq is one counter for the host, not one in each node | `seq_is_the_hosts` |
-//! | 1 | the ledger does not hear a seq from before the last | `the_ledger_hears_no_older_seq` |
+//! | 1 | the ledger ignores a seq older than the last | `the_ledger_hears_no_older_seq` |
 //! | 2 | a lease ends by the time of sending, not of the answer | `a_lease_ends_by_its_sending` |
 //! | 2 | by the first sending under its seq | `a_lease_ends_by_the_first_sending` |
 //! | 3 | a window lasts until another is named | `a_window_is_kept_until_another_is_named` |
 //! | 3 | then used is base | `the_base_is_used` |
 //! | 3 | a repeated answer has the base too | `a_repeated_answer_has_the_base` |
-//! | 3 | no time-out ends an in-flight mark | `a_mark_does_not_time_out` |
+//! | 3 | no timeout ends an in-flight mark | `a_mark_does_not_time_out` |
 //! | 4 | a node with a lease is not evicted | `a_node_with_a_lease_stays` |
 //! | 4 | nor until the ledger's window is over | `a_node_with_a_lease_stays_until_the_turn` |
 //! | 4 | nor a node with a mark | `a_node_with_a_mark_stays` |
 //! | 4 | a lost node does not ask with floor 0 | `a_lost_node_says_so` |
 //! | 5 | another directory is another incarnation | `an_old_directory_is_another_host` |
-//! | 5b | so is an older copy in the same files | `an_older_copy_in_place_is_another_host` |
-//! | 5a | what a lost node has heard counts as used | `only_what_was_not_heard_is_unused` |
-//! | 5a | what no answer has told does not | `what_was_not_heard_is_unused` |
+//! | 5 | so is an older copy in the same files | `an_older_copy_in_place_is_another_host` |
+//! | 5 | grants that a lost node received count as used | `only_what_was_not_heard_is_unused` |
+//! | 5 | grants that it never received do not | `what_was_not_heard_is_unused` |
 //! | 6 | uses beyond a lease are reported | `what_is_used_beyond_is_reported` |
-//! | 6 | what is given back is told once | `what_is_given_back_is_told_once` |
+//! | 6 | returned uses are reported once | `what_is_given_back_is_told_once` |
 //! | 6 | the least max decides | `the_least_max_decides` |
 //! | 7 | recalls are answered | `recalls_are_answered` |
 //! | 8 | leases are claimed after a failover | `leases_are_claimed` |
 //! | 8 | ended ones too, until the turn | `ended_leases_are_claimed_until_the_turn` |
 //! | 8 | marks are claimed too | `marks_are_claimed` |
 //! | 8 | under a new seq | `claims_have_a_new_seq` |
-//! | 8 | so is what the window before had | `the_window_before_is_claimed` |
+//! | 8 | so are the uses of the window before | `the_window_before_is_claimed` |
 //! | 8 | a new master learns before it grants | `a_new_master_learns` |
-//! | 8 | so does one that was emptied | `a_master_that_was_emptied_learns` |
+//! | 8 | so does an emptied master | `a_master_that_was_emptied_learns` |
 //! | 8 | it learns until all hosts have claimed | `a_master_learns_until_all_is_claimed` |
-//! | table | a dead host's share comes back after lease and interval | `a_dead_hosts_share_rests` |
-//! | table | a share beyond the max is not renewed | `a_share_beyond_the_max_is_not_renewed` |
-//! | table | tokens flow back up to what is unspent | `tokens_flow_back_up_to_what_is_unspent` |
-//! | table | not before a lease ends | `no_token_flows_back_in_place_of_an_unspent_one` |
+//! | ledger | a dead host's share is free after lease and interval | `a_dead_hosts_share_rests` |
+//! | ledger | a share beyond the max is not renewed | `a_share_beyond_the_max_is_not_renewed` |
+//! | ledger | tokens flow back up to the unspent ones | `tokens_flow_back_up_to_what_is_unspent` |
+//! | ledger | not before a lease ends | `no_token_flows_back_in_place_of_an_unspent_one` |
 //! | 9 | a use is kept only with all lower keys in hand | `no_order_of_keys_is_a_deadlock` |
 //! | 9 | such a use is kept | `no_use_kept_is_a_livelock` |
 //!
-//! 5a is the fifth amendment, 5b the second. Rule 10 is in the ledger's name: leases of another
-//! epoch are in another ledger.
+//! A reset is no rule: the epoch is part of the ledger's name, so leases of another epoch are in
+//! another ledger.
 //!
-//! `just model-lease 5000000` looks at so many states of each larger world, and walks.
+//! `just model-lease STATES` searches that many states of each larger world, and walks.
 
 mod kept;
 mod progress;
 mod search;
 mod world;
 
-use frs_limit::lease::{Appetite, Kind};
+use frs_cluster::lease::{Appetite, Kind};
 
 use super::ledger::Rule as LedgerRule;
 use progress::{Graph, Keeping, NewRequests, Scene};
 use search::{search, walk};
 use world::{Bounds, Rule, World};
 
-/// Two hosts and one use: small enough to be looked at whole.
+/// Two hosts and one use: small enough to be searched whole.
 const SMALL: Bounds = Bounds { max: 1, binds: 2, doubles: 0, ..Bounds::PLAIN };
 
-/// One that can fail over, to what a replica has had at any time.
+/// Can fail over to any earlier state of its replica.
 const FAILING: Bounds = Bounds { failovers: 1, replications: 1, ..SMALL };
 
-/// A window, and a tick more.
+/// A window and one tick more.
 const TURN: Bounds = Bounds { ticks: 4, ..SMALL };
 
-/// All that can happen, several times: for walks.
+/// Everything can happen, several times: for walks.
 const ALL: Bounds = Bounds {
     max: 2,
     ticks: 8,
@@ -99,7 +102,7 @@ const TOTAL: Bounds = Bounds { kind: Kind::Total, ..ALL };
 
 const DAY: Kind = Kind::Calendar { start_ms: 0, end_ms: 300, next_end_ms: 600 };
 
-/// One use in any two ticks.
+/// Max uses in any two ticks.
 const SLIDING: Bounds = Bounds {
     kind: Kind::Sliding { interval_ms: 2000 },
     tick_ms: 1000,
@@ -114,10 +117,10 @@ const TOKEN: Bounds = Bounds { kind: Kind::Token { rate: 1, period_ms: 2000 }, .
 
 const COUNTER: Bounds = Bounds { kind: Kind::SlidingCounter { interval_ms: 3000 }, ..SLIDING };
 
-/// The first window is over when the ledger fails over, or is emptied.
+/// The first window is over before the failover, or before the ledger is emptied.
 const COUNTER_FAILING: Bounds = Bounds { failovers: 1, replications: 1, ..COUNTER };
 
-/// Worlds in which nothing may be found, each with something else that goes wrong.
+/// Worlds without a fault. Each allows something else to go wrong.
 const WORLDS: [(&str, Bounds); 31] = [
     ("late, doubled and lost messages", Bounds { doubles: 1, ..TURN }),
     ("messages sent once more", Bounds { repeats: 2, ..TURN }),
@@ -161,13 +164,13 @@ const WORLDS: [(&str, Bounds); 31] = [
     ("two counters, recalls and losses", Bounds { max: 2, losses: 1, recalls: 1, ..COUNTER }),
 ];
 
-/// How many states of each world `just model-lease` looks at; none in `cargo test`.
+/// The states of each larger world under `just model-lease`. `None` under `cargo test`.
 fn more() -> Option<usize> {
     let states = std::env::var("FRS_MODEL_LEASE").ok()?;
     Some(states.parse().expect("FRS_MODEL_LEASE is a number of states"))
 }
 
-/// The fault that is found where a rule is left out; none is found where it is kept.
+/// Asserts that the search finds a fault without the rule, and none with it.
 fn broken_without(rule: Rule, bounds: Bounds) {
     const MOST: usize = 400_000;
     let found = search(World::new(Bounds { without: Some(rule), ..bounds }), MOST);
@@ -342,9 +345,9 @@ fn the_least_max_decides() {
     broken_without(Rule::Ledger(LedgerRule::LeastMax), bounds);
 }
 
-/// The fault that walks find where a rule is left out; none where it is kept. The walks begin at a
-/// number that is near the first one to find the fault. This only saves time: walks from any other
-/// number on find it too.
+/// Asserts that walks find a fault without the rule, and none with it. The walks begin at a number
+/// near the first walk that finds the fault. This only saves time: walks from any other number on
+/// find it too.
 fn walks_find(rule: Rule, bounds: Bounds, from: u64) {
     let without = Bounds { without: Some(rule), ..bounds };
     let fault = walk(&World::new(without), from..from + 50_000, 80);
@@ -431,11 +434,11 @@ const SCENES: [Scene<'static>; 4] = [
     Scene::of(&[1, 1], &[&[1, 1], &[1, 1]], &[]),
     Scene::of(&[3, 3], &[&[2, 2], &[2, 2]], &[[0, 0], [1, 1]]),
     Scene::of(&[8], &[&[5], &[5]], &[[0, 0], [1, 0]]),
-    // One that holds uses and wants none.
+    // A host that holds uses and needs none.
     Scene::of(&[2], &[&[], &[1]], &[[0, 0], [0, 0]]),
 ];
 
-/// Requests in a circle: a and b, b and c, a and c.
+/// Requests in a cycle: a and b, b and c, a and c.
 const CIRCLE: Scene<'static> =
     Scene::of(&[2, 2, 2], &[&[2, 2, 0], &[0, 2, 2], &[2, 0, 2]], &[[2, 0], [0, 1], [1, 2]]);
 

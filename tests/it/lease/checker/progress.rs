@@ -1,17 +1,18 @@
-//! Requests that wait for several keys: nobody waits for ever.
+//! Requests that need several keys: none waits forever.
 //!
-//! Invariant: the whole graph of states is looked at. Messages are answered at once here and time
-//! stands still; what matters is who holds what while others ask.
+//! Invariant: the whole graph of states is searched. Messages are answered at once and time stands
+//! still, because only the order of grants and recalls matters here.
 //!
-//! A *deadlock* is a state from which no request is served or refused any more. A *livelock* is a
-//! circle of states in which that does not happen, although no host stops: each thing that one of
-//! them could do all along is done.
+//! A *deadlock* is a state from which no request is ever served or refused. A *livelock* is a cycle
+//! of states without such progress, although no host stops: each action that is possible throughout
+//! the cycle is taken in it.
 //!
-//! Where there are new requests, they have no end, and a window that is used up turns.
+//! New requests, where a scene has them, never end, and a window that is used up is followed by
+//! another.
 
 use std::collections::HashMap;
 
-use frs_limit::lease::{
+use frs_cluster::lease::{
     Appetite, Binding, Heard, Holding, Keep, Kind, Next, Parked, Part, Settings,
 };
 
@@ -21,57 +22,57 @@ use super::kept::kept;
 const NOW_MS: u64 = 1_000_000;
 const DEADLINE_MS: u64 = NOW_MS + 1;
 
-/// What a recalled host keeps.
+/// The uses that a recalled host keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Keeping {
-    /// What the rules say.
+    /// As the rules say.
     ByTheRules,
-    /// All that a parked request waits with, whatever it lacks.
+    /// All uses of a parked request, even if it lacks others.
     WhatAnyRequestHas,
-    /// Nothing for parked requests.
+    /// None for parked requests.
     NoUseOfRequests,
-    /// All: recalls are not answered.
+    /// All uses: recalls are not answered.
     All,
 }
 
-/// Requests that spend what their host has in hand, one use each, and do not wait.
+/// New requests. Each spends one use that its host has in hand, and does not wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NewRequests {
-    /// There are none.
+    /// No new requests.
     None,
-    /// They are served after those that wait, as the rules say.
+    /// Served after parked requests, as the rules say.
     AfterParked,
-    /// They are served as they come.
+    /// Served at once.
     AsTheyCome,
 }
 
-/// Hosts, each with a request, and the leases that they hold before.
+/// Hosts, each with a request, and the leases that they hold at the start.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
     /// The max of each key.
     pub max: &'a [u64],
-    /// How many uses of each key the request of each host needs; none: the host only holds leases.
+    /// The uses of each key that each host's request needs. Empty: the host only holds leases.
     pub needs: &'a [&'a [u64]],
-    /// Which host has taken a lease of which key before, by index.
+    /// Each lease at the start, as the indices of its host and its key.
     pub leased: &'a [[usize; 2]],
     pub keeping: Keeping,
     pub new_requests: NewRequests,
 }
 
-/// What a graph comes to.
+/// The result of a search.
 #[derive(Debug)]
 pub struct Graph {
     pub states: usize,
     pub deadlocks: usize,
     pub livelocks: usize,
-    /// The actions to the first state of a deadlock or livelock.
+    /// The actions that lead to the first deadlock or livelock.
     pub way: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct State {
     ledgers: Vec<Ledger>,
-    /// By host and key.
+    /// By host, then by key.
     nodes: Vec<Vec<Holding>>,
     recalled: Vec<Vec<bool>>,
     requests: Vec<Option<Parked<usize>>>,
@@ -98,7 +99,7 @@ impl<'a> Scene<'a> {
         Scene { max, needs, leased, keeping, new_requests }
     }
 
-    /// Looks at all that can happen.
+    /// Searches all states.
     pub fn explore(&self) -> Graph {
         let start = self.start();
         let mut known = HashMap::from([(start.clone(), 0)]);
@@ -172,7 +173,7 @@ impl<'a> Scene<'a> {
         actions
     }
 
-    /// Has a host a use of a key for a new request?
+    /// Whether a host may spend a use of a key for a new request.
     fn is_for_new(&self, state: &State, [host, key]: [usize; 2]) -> bool {
         let in_hand = |key: &usize| hand(state, host, *key);
         let parked = match self.new_requests {
@@ -183,7 +184,7 @@ impl<'a> Scene<'a> {
         in_hand(&key) > kept(parked, &key, in_hand, NOW_MS)
     }
 
-    /// Is a request served or refused by it?
+    /// Does the action. Returns whether a request is served or refused by it.
     fn act(&self, state: &mut State, action: Action) -> bool {
         match action {
             Action::Serve { host } => {
@@ -245,7 +246,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// A message and its answer.
+    /// Sends a message, and applies its answer.
     fn bind(&self, state: &mut State, at: [usize; 2], keep: Keep, need: u64) -> Next {
         let [host, key] = at;
         let kind = Kind::Interval { interval_ms: 60_000 };
@@ -257,7 +258,7 @@ impl<'a> Scene<'a> {
         let ledger = &mut state.ledgers[key];
         let taken = ledger.take(NOW_MS, &settings, &take);
         let next = node.hear(&settings, &Heard { take, taken, learning_ms: 0, now_ms: NOW_MS });
-        // Numbers and pauses that only ever grow make no other state.
+        // Counters and pauses that only grow must not make new states.
         ledger.forget_seqs();
         let lease = &mut node.lease;
         (lease.seq, lease.tries, lease.again_ms, lease.is_exhausted) = (1, 0, 0, false);
@@ -280,7 +281,7 @@ fn hand(state: &State, host: usize, key: usize) -> u64 {
     state.nodes[host][key].unspent(NOW_MS)
 }
 
-/// From which states a request can be served or refused.
+/// For each state, whether a request can be served or refused from there.
 fn can_progress(edges: &[Vec<Edge>]) -> Vec<bool> {
     let mut can: Vec<bool> =
         edges.iter().map(|out| out.iter().any(|edge| edge.is_progress)).collect();
@@ -295,7 +296,8 @@ fn can_progress(edges: &[Vec<Edge>]) -> Vec<bool> {
     }
 }
 
-/// The strongly connected parts without progress in which nothing is put off for ever.
+/// The strongly connected parts without progress whose cycles are fair: no action that stays
+/// possible is put off forever.
 fn fair_circles(edges: &[Vec<Edge>]) -> Vec<Vec<usize>> {
     let parts = connected(edges);
     let is_fair = |part: &&Vec<usize>| {
@@ -333,7 +335,7 @@ fn connected(edges: &[Vec<Edge>]) -> Vec<Vec<usize>> {
     parts
 }
 
-/// Adds what is reachable and not seen, each after those behind it.
+/// Adds the reachable states that are not seen yet, each after its successors.
 fn visit(to: &[Vec<usize>], from: usize, seen: &mut [bool], into: &mut Vec<usize>) {
     if std::mem::replace(&mut seen[from], true) {
         return;

@@ -1,7 +1,7 @@
-//! Breadth-first search over the states of a world, with the shortest way to a fault.
+//! Breadth-first search over the states of a world, with the shortest path to a fault.
 //!
-//! Invariant: every state that the bounds allow is looked at once. States are told apart by 128
-//! bits of hash.
+//! Invariant: every state within the bounds is visited once. Two states are the same if 128 bits of
+//! hash are.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -9,33 +9,33 @@ use std::ops::Range;
 
 /// A state machine whose states can be compared by their hashes.
 pub trait World: Clone + Hash {
-    /// What happens.
+    /// A step from one state to the next.
     type Event: Copy;
 
-    /// All that can happen next.
+    /// Adds all events that are possible next.
     fn events(&self, into: &mut Vec<Self::Event>);
 
-    /// The world after it.
+    /// Returns the world after the event.
     fn after(&self, event: Self::Event) -> Self;
 
-    /// What is wrong with the world.
+    /// Returns the fault of this state.
     fn fault(&self) -> Option<String>;
 
-    /// The event in words, as it happens to this world.
+    /// Describes the event as it happens to this world.
     fn tell(&self, event: Self::Event) -> String;
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Debug)]
 pub struct Found {
     pub states: usize,
-    /// Has every state within the world's own bounds been looked at?
+    /// Whether all states within the world's own bounds were visited.
     pub is_whole: bool,
-    /// The shortest way to a fault, an event a line, and the fault.
+    /// The shortest path to a fault, one event on each line, then the fault.
     pub fault: Option<String>,
 }
 
-/// Looks at the states reachable from a world, at most so many.
+/// Visits the states reachable from a world, at most `most`.
 pub fn search<W: World>(start: W, most: usize) -> Found {
     let mut seen: HashSet<u128, BuildHasherDefault<Taken>> = HashSet::default();
     let mut ways: Vec<(u32, Option<W::Event>)> = vec![(0, None)];
@@ -69,7 +69,8 @@ pub fn search<W: World>(start: W, most: usize) -> Found {
     Found { states: ways.len(), is_whole: true, fault: None }
 }
 
-/// Walks at random from a world, one of so many events for each seed: deeper than a search looks.
+/// Takes a random walk from a world for each seed, each of at most `steps` events: deeper than a
+/// search reaches. Returns the path to a fault.
 pub fn walk<W: World>(start: &W, seeds: Range<u64>, steps: usize) -> Option<String> {
     let mut choices = Vec::new();
     for seed in seeds {
@@ -168,7 +169,7 @@ impl Hasher for Mixer {
     }
 }
 
-/// A fingerprint is a hash already.
+/// Hasher for fingerprints, which are hashes already.
 #[derive(Default)]
 struct Taken(u64);
 

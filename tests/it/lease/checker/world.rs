@@ -1,12 +1,12 @@
-//! Some hosts, a network and a ledger, and all that can happen to them.
+//! Some hosts, a network and a ledger, and everything that can happen to them.
 //!
-//! Invariant: hosts do what the functions of `frs_limit::lease` do, and nothing else, but for the
+//! Invariant: hosts do what the functions of `frs_cluster::lease` do, and nothing else, but for the
 //! one rule that a world may be made without.
 //!
-//! A message that was sent stays in the network: it may be delivered at any time, several times, in
+//! A message that was sent stays in the network. It may be delivered at any time, several times, in
 //! any order or never, and so may each answer. A process that dies between a binding and the
-//! sending is a message that is never delivered. The clock of each host is shifted by another hour,
-//! as CLOCK_BOOTTIME has no common zero.
+//! sending is a message that is never delivered. The clocks of the hosts differ by whole hours,
+//! because CLOCK_BOOTTIME has no common zero.
 
 mod bounds;
 mod events;
@@ -14,7 +14,7 @@ mod invariants;
 
 use std::rc::Rc;
 
-use frs_limit::lease::{Binding, Heard, Holding, Keep, Kind, Settings, Take, Taken};
+use frs_cluster::lease::{Binding, Heard, Holding, Keep, Kind, Settings, Take, Taken};
 
 use super::super::ledger::Ledger;
 use super::search;
@@ -24,12 +24,12 @@ pub use bounds::{Bounds, Rule};
 /// The most hosts.
 const HOSTS: usize = 3;
 
-/// Ticks that a world can have.
+/// The most ticks of a world.
 const TICKS: usize = 12;
 
 const START_MS: u64 = 86_400_000;
 
-/// Has the host claimed what it holds from the new master?
+/// Whether the host has claimed its holdings from the new master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Claiming {
     Done,
@@ -40,14 +40,14 @@ enum Claiming {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Host {
     incarnation: u64,
-    /// The last number given, in runtime.mmap.
+    /// The last seq that was given, in runtime.mmap.
     seq: u64,
     node: Option<Holding>,
-    /// Of a sliding limit: uses of each tick.
+    /// For sliding limits: the uses of each tick.
     log: [u8; TICKS],
     saved: Option<Directory>,
     claiming: Claiming,
-    /// Marks that have timed out, where they may.
+    /// A timeout has ended the node's in-flight mark, in a world without that rule.
     timed_out: bool,
 }
 
@@ -75,7 +75,7 @@ struct Answered {
     learning_ms: u64,
 }
 
-/// What has happened of what is bounded.
+/// How often each bounded event may still happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Left {
     binds: u8,
@@ -91,37 +91,37 @@ struct Left {
     failovers: u8,
 }
 
-/// The world. The bounds are the same in all states of a search.
+/// A world. All states of a search share the bounds.
 #[derive(Debug, Clone, Hash)]
 pub struct World {
     bounds: Rc<Bounds>,
     left: Left,
     tick: u8,
     ledger: Ledger,
-    /// When the ledger's master has become one.
+    /// The tick in which the ledger's master became one.
     born: u8,
-    /// What a replica has, which may become the master.
+    /// The replica's state. It may become the master's.
     replica: Ledger,
     hosts: [Host; HOSTS],
     sent: Vec<Sent>,
     answers: Vec<Answered>,
-    /// Uses admitted in each tick, those by force too, less those given back.
+    /// The uses admitted in each tick, with forced uses and without returned ones.
     admitted: [i8; TICKS],
-    /// Of them by force.
+    /// The forced uses among them.
     forced: [u8; TICKS],
-    /// Of a sliding limit: uses given back that are in the logs of other hosts.
+    /// For sliding limits: returned uses that other hosts still have in their logs.
     given_back: u8,
-    /// In which ticks windows have begun that something was admitted in.
+    /// A bit for each tick in which a window began that admitted something.
     windows: u16,
-    /// Uses whose nodes are lost.
+    /// Uses of lost nodes.
     lost: u8,
-    /// Uses by force that it may not have heard of, as their node is lost.
+    /// Forced uses that the ledger may never learn of, because their node is lost.
     unheard: u8,
     fault: Option<&'static str>,
 }
 
 impl World {
-    /// Where nothing has happened yet.
+    /// A world in which nothing has happened yet.
     pub fn new(bounds: Bounds) -> World {
         let ledger_rule = match bounds.without {
             Some(Rule::Ledger(rule)) => Some(rule),
@@ -183,7 +183,7 @@ impl World {
         START_MS + u64::from(self.tick) * self.bounds.tick_ms
     }
 
-    /// CLOCK_BOOTTIME of a host.
+    /// The host's CLOCK_BOOTTIME.
     fn boot_ms(&self, host: usize) -> u64 {
         self.now_ms() + 3_600_000 * (1 + host as u64)
     }
@@ -192,7 +192,7 @@ impl World {
         let Bounds { kind, max, other_max, hosts, .. } = *self.bounds;
         let own = other_max.filter(|_| host + 1 == hosts);
         let kind = match kind {
-            // By the wall clock, which is a tick late on the second host.
+            // Follows the wall clock, which is one tick late on the second host.
             Kind::Calendar { start_ms, end_ms, .. } => {
                 let length_ms = end_ms - start_ms;
                 let late_ms = if host == 1 { self.bounds.tick_ms } else { 0 };
@@ -219,14 +219,14 @@ impl World {
         matches!(self.bounds.kind, Kind::Sliding { .. })
     }
 
-    /// Uses in the log of a sliding limit that count now.
+    /// The uses in the log of a sliding limit that count now.
     fn logged(&self, host: usize) -> u64 {
         let tick = usize::from(self.tick);
         let since = (tick + 1).saturating_sub(self.length());
         self.hosts[host].log[since..=tick].iter().map(|n| u64::from(*n)).sum()
     }
 
-    /// The last use that a log would hold is given back.
+    /// Returns the last use that a log would hold.
     fn take_out_the_last_use(&mut self) {
         let tick = usize::from(self.tick);
         let since = (tick + 1).saturating_sub(self.length());
@@ -234,8 +234,8 @@ impl World {
         last.into_iter().for_each(|at| self.admitted[at] -= 1);
     }
 
-    /// Stores a node. What a sliding limit has counted more is logged as used now, and what it has
-    /// counted less is taken out of the log, the newest first.
+    /// Stores a node. For a sliding limit, uses above the log's are logged as used now, and uses
+    /// below it are removed from the log, the newest first.
     fn put(&mut self, host: usize, mut node: Holding) {
         if self.is_sliding() {
             let incarnation = |node: Holding| node.lease.incarnation;
@@ -384,7 +384,7 @@ impl World {
         }
     }
 
-    /// The least max that was sent decides what is granted.
+    /// Checks that the least max sent decides what is granted.
     fn check_grant(&mut self, take: &Take, allowance: u64, base: Option<u64>) {
         let floor = base.unwrap_or(take.claim.floor + take.claim.extra.max(0) as u64);
         let [granted, unspent] = self.ledger.granted();
@@ -473,7 +473,8 @@ impl World {
         let Some(saved) = self.hosts[host].saved else { return };
         let incarnation = self.hosts[host].incarnation;
         self.lose(host);
-        // By the files that it is in, or by what the ledger knows of later starts.
+        // An older copy in the same files is found by later starts that the ledger knows of,
+        // another directory by its files.
         let rule = match self.bounds.in_place {
             true => Rule::NewestDirectory,
             false => Rule::NewIncarnation,
@@ -498,7 +499,7 @@ impl World {
         self.has_other_ledger();
     }
 
-    /// The server has lost all that it knew, and what it knew of itself with that.
+    /// The server loses all data, with its own state.
     fn flush(&mut self) {
         if self.bounds.without != Some(Rule::LearnEmptied) {
             self.ledger.fail_over();
@@ -508,7 +509,7 @@ impl World {
     }
 
     fn has_other_ledger(&mut self) {
-        // A courier's empty call has come at once.
+        // A courier's heartbeat has come at once.
         self.ledger.learning_ms(self.now_ms());
         self.born = self.tick;
         for host in self.hosts.iter_mut().filter(|host| host.node.is_some()) {
@@ -517,7 +518,7 @@ impl World {
         self.left.failovers -= 1;
     }
 
-    /// May time go on? A new master learns until it has heard all claims.
+    /// Whether time may go on. A new master learns until it has received all claims.
     fn may_tick(&self) -> bool {
         if self.bounds.without == Some(Rule::LearnUntilClaimed) {
             return true;

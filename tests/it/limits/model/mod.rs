@@ -93,10 +93,10 @@ proptest! {
         }
     }
 
-    /// What a quick look at the last use calls expired, a full look also calls expired. If the
-    /// clock may be set back, this covers only charged uses and limits without bans. A refusal far
-    /// back leaves states that the clock meets again, though they were fresh when the last use was
-    /// stamped.
+    /// A node that a quick look at its last use calls expired is also expired by a full look. If
+    /// the clock may be set back, this holds only for charged uses and limits without bans: a
+    /// refusal far back leaves states that count again later, though they were fresh at the time of
+    /// the last use.
     #[test]
     fn no_node_outlives_its_longest_life(
         case in any_case(), steps in vec(any_step(), 1..60), back in any::<bool>(),

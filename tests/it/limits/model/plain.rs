@@ -1,4 +1,5 @@
-//! All limits of a biz in words: which refuse, which decides, what is charged and what is banned.
+//! All limits of a biz in plain terms: which refuse, which decides, what is charged and what is
+//! banned.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +43,7 @@ pub struct Answer {
     pub window_ms: Option<i128>,
 }
 
-/// Times beyond this count as for ever: what does not fit 64 bits saturates.
+/// Times beyond this count as infinite, because values beyond 64 bits saturate.
 pub fn far(ms: i128) -> i128 {
     ms.min(1 << 62)
 }
@@ -213,7 +214,7 @@ impl Model {
         let longest = refusing.iter().filter_map(|&index| self.limit(index).ban_ms).max()?;
         let bans = |&&index: &&usize| self.limit(index).ban_ms == Some(longest);
         self.banning.insert(key, *refusing.iter().find(bans)?);
-        // No ban ends later: its record has 44 bits for that.
+        // A ban's record has 44 bits, so no ban ends later.
         self.bans.insert(key, (now + i128::from(longest)).min((1 << 44) - 1));
         Some(longest.into())
     }

@@ -9,9 +9,9 @@ use super::windows::window;
 
 /// The most uses a state counts.
 pub const MOST_USED: i128 = (1 << 53) - 1;
-/// Parts of a token.
+/// The parts of one token.
 const TOKEN: i128 = 86_400_000;
-/// Nanoseconds of a millisecond, which come back in it.
+/// Nanoseconds in a millisecond: the parts that flow back in that time.
 const MS: i128 = 1_000_000;
 
 /// A state with uses. An absent state is fresh.
@@ -19,8 +19,8 @@ const MS: i128 = 1_000_000;
 pub enum State {
     /// The state of an interval or a calendar.
     Window { start: i128, used: i128 },
-    /// The state of a calendar with a history: `own` is what was used in the window itself,
-    /// `before` what was used in each window before it, newest first.
+    /// The state of a calendar with a history: `own` are the uses of the window itself, `before`
+    /// the uses of each earlier window, newest first.
     Dated { start: i128, used: i128, own: i128, before: Vec<i128> },
     /// The state of a sliding-counter.
     Counters { start: i128, cur: i128, prev: i128 },
@@ -37,13 +37,13 @@ pub struct View {
     pub state: Option<State>,
     /// For a sliding limit: the uses that it counts, oldest first.
     pub uses: Vec<i128>,
-    /// Everything in its ring.
+    /// All uses in its ring.
     ring: Vec<i128>,
-    /// The windows that it remembers.
+    /// The number of windows that it remembers.
     history: usize,
 }
 
-/// The state at `now`, by the rules for the clock, of a limit that remembers so many windows.
+/// The state at `now`, by the rules for the clock, of a limit that remembers `history` windows.
 pub fn view(
     policy: &Policy,
     history: usize,
@@ -151,7 +151,7 @@ fn roll(policy: &Policy, history: usize, state: State, now: i128) -> Option<Stat
     }
 }
 
-/// Steps through the calendar windows, and writes down what was used in each.
+/// Steps through the calendar windows, and records the uses of each.
 fn end_windows(policy: &Policy, history: usize, state: State, now: i128) -> Option<State> {
     let State::Dated { mut start, mut used, mut own, mut before } = state else { return None };
     let turns = turns(policy)?;
@@ -334,7 +334,7 @@ impl View {
         }
     }
 
-    /// None: never.
+    /// Milliseconds until the limit resets. `None`: never.
     pub fn reset(&self, policy: &Policy) -> Option<i128> {
         if let Policy::Sliding(limit) = policy {
             let newest = self.uses.last().map(|time| time + i128::from(limit.interval_ms));
@@ -365,7 +365,7 @@ impl View {
         }
     }
 
-    /// Milliseconds until a refused count is admitted. None: never.
+    /// Milliseconds until a refused count is admitted. `None`: never.
     pub fn retry(&self, policy: &Policy, count: i128) -> Option<i128> {
         if count > most(policy) {
             return None;
@@ -413,7 +413,7 @@ impl View {
         first(1, latest, |ms| then(ms).admits(policy, count))
     }
 
-    /// The state after `count` more uses, or after giving them back.
+    /// The state after `count` more uses. A negative count returns uses.
     pub fn charged(&self, policy: &Policy, count: i128) -> Option<State> {
         let more = |used: i128| (used + count).clamp(0, MOST_USED);
         match (policy, self.state.clone()) {
@@ -456,8 +456,8 @@ impl View {
         }
     }
 
-    /// The same of a limit that remembers windows. What is given back comes from the window's own
-    /// uses before it comes from debt.
+    /// As `charged`, for a limit with a history. Returned uses come from the window's own uses
+    /// before they come from debt.
     fn charged_and_dated(&self, policy: &Policy, count: i128) -> Option<State> {
         let fresh = || (window(turns(policy).unwrap(), self.now).0, 0, 0, Vec::new());
         let (start, used, own, before) = match self.state.clone() {
@@ -472,7 +472,7 @@ impl View {
         (!nothing).then_some(State::Dated { start, used, own: own_then, before })
     }
 
-    /// What is remembered of the windows before, newest first. None: no history is kept.
+    /// The uses of the earlier windows, newest first. `None`: no history is kept.
     pub fn before(&self) -> Option<Vec<u32>> {
         let before = match &self.state {
             Some(State::Dated { before, .. }) => before.as_slice(),

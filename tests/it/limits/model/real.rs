@@ -3,8 +3,7 @@
 use frs_conf::{Biz, Mode, Scope};
 use frs_limit::Worth;
 use frs_limit::{
-    Demand, Details, Figures, Judgement, LimitFigures, Rules, Span, Spending, States, Terms,
-    Verdict,
+    Demand, Details, Figures, Judgement, LimitFigures, Rules, Span, States, Terms, Verdict,
 };
 
 use super::plain::{Answer, Detail, Shown, far};
@@ -39,7 +38,7 @@ impl Real {
 
     fn on_states<T>(&mut self, key: usize, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
         let key = &mut self.keys[key];
-        work(&self.rules, &mut States { key, biz: &mut self.biz, terms: &Terms::of(Spending::New) })
+        work(&self.rules, &mut States { key, biz: &mut self.biz, terms: &Terms::NEW })
     }
 
     fn judge(&mut self, step: &Step, now: u64) -> (Judgement, Details) {
@@ -83,11 +82,12 @@ impl Real {
         (verdict, refuses, details)
     }
 
-    /// The single-step path gives the same as the step-by-step one: `copy` and `verdict`.
+    /// The single-step path must give the same result as the step-by-step path: `copy` and
+    /// `verdict`.
     fn check_pass(&self, step: &Step, now: u64, copy: &Real, verdict: Verdict) {
         let (mut words, mut told) = (self.keys[step.key].clone(), None);
         let charges = step.command != Command::Query;
-        let demand = Demand { count: step.count, charges, terms: &Terms::of(Spending::New) };
+        let demand = Demand { count: step.count, charges, terms: &Terms::NEW };
         if self.rules.pass(&mut words, now, demand, |verdict| told = Some(verdict)) {
             assert_eq!((told, &words), (Some(verdict), &copy.keys[step.key]));
         } else {

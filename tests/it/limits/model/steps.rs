@@ -17,9 +17,9 @@ use super::windows::window;
 
 /// The keys of one biz, which share its wide limits.
 pub const KEYS: usize = 2;
-/// The clock starts here, so that no window began before the epoch,
+/// The clock starts here, so that no window begins before the epoch.
 const FIRST_MS: i64 = 400 * DAY_MS;
-/// and ends here, so that no window ends beyond the last year of a date.
+/// The clock ends here, so that no window ends after the last year of a date.
 pub const LAST_MS: i64 = 1 << 47;
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 86_400_000;

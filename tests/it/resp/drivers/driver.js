@@ -1,7 +1,7 @@
-// What the drivers of Node have in common.
+// The common part of the Node drivers.
 //
-// A driver obeys the test: each line of its input is an order in JSON, each line of its output the
-// answer. An answer is {"ok": VALUE} or {"error": [CLASS, TEXT]}, as the client gave it.
+// A driver obeys the test: each line of its input is an order in JSON, each line of its output is
+// the answer, {"ok": VALUE} or {"error": [CLASS, TEXT]}, as the client returned it.
 
 const readline = require('node:readline');
 
@@ -23,8 +23,8 @@ async function next() {
   return waiting.shift();
 }
 
-// Asks the same until the next order comes. What a lost connection leaves unanswered is asked
-// again, and only answers are counted.
+// Sends the same command until the next order comes. A command that a lost connection leaves
+// unanswered is repeated, and only answers are counted.
 async function keep(client, args) {
   let answered = 0;
   while (waiting.length === 0) {
@@ -32,7 +32,7 @@ async function keep(client, args) {
       await client.ask(args);
     } catch (error) {
       if (!client.isLost(error)) throw error;
-      // Whoever is not connected is told so at once: let the connection come.
+      // A client without a connection fails at once: gives it time to connect.
       await new Promise((resolve) => setTimeout(resolve, 1));
       continue;
     }
@@ -61,9 +61,9 @@ async function obeyOne(client, order) {
   }
 }
 
-// Serves the test. `load` gives the client, or throws if it is not installed. The client has
-// `connect(port, protocol, password)`, `ask(args)`, `many(asks, transaction)`, which gives errors
-// among the replies, `own()`, and `isLost(error)`: the connection was lost.
+// Serves the test. `load` returns the client, or throws if it is not installed. The client has
+// `connect(port, protocol, password)`, `ask(args)`, `many(asks, transaction)`, which returns errors
+// among the replies, `own()`, and `isLost(error)`, which is true if the connection was lost.
 exports.obey = async (load) => {
   let client;
   try {

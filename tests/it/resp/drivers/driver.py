@@ -1,7 +1,7 @@
-"""What the drivers of Python have in common.
+"""The common part of the Python drivers.
 
-A driver obeys the test: each line of its input is an order in JSON, each line of its output the
-answer. An answer is {"ok": VALUE} or {"error": [CLASS, TEXT]}, as the client gave it.
+A driver obeys the test: each line of its input is an order in JSON, each line of its output is the
+answer, {"ok": VALUE} or {"error": [CLASS, TEXT]}, as the client returned it.
 """
 
 import json
@@ -10,7 +10,7 @@ import sys
 
 
 def value(found):
-    """A reply as JSON has it."""
+    """A reply as a value of JSON."""
     if isinstance(found, bytes):
         return found.decode()
     if isinstance(found, dict):
@@ -21,7 +21,7 @@ def value(found):
 
 
 def told(found):
-    """The answer that says what a client gave."""
+    """The answer with a result or an exception of the client."""
     if isinstance(found, Exception):
         return {"error": [type(found).__name__, str(found)]}
     return {"ok": value(found)}
@@ -32,8 +32,8 @@ def say(answer):
 
 
 def keep(client, args, stdin):
-    """Asks the same until the next order comes. What a lost connection leaves unanswered is asked
-    again, and only answers are counted."""
+    """Sends the same command until the next order comes. A command that a lost connection leaves
+    unanswered is repeated, and only answers are counted."""
     answered = 0
     while not select.select([stdin], [], [], 0)[0]:
         try:
@@ -49,10 +49,10 @@ def keep(client, args, stdin):
 
 def obey(client):
     """Serves the test. The client has `connect(port, protocol, password)`, which closes the former
-    connection, `ask(args)`, `many(asks, transaction)`, which gives exceptions among the replies,
+    connection, `ask(args)`, `many(asks, transaction)`, which returns exceptions among the replies,
     `own()`, and `lost`, the exceptions of a lost connection."""
     say({"ok": client.version})
-    # Not buffered: what waits there is seen by `select`.
+    # Unbuffered, so that `select` sees all waiting input.
     stdin = open(0, "rb", buffering=0)
     for line in iter(stdin.readline, b""):
         order = json.loads(line)
@@ -77,6 +77,6 @@ def obey(client):
 
 
 def missing(error):
-    """The client is not installed."""
+    """Reports that the client is not installed, and ends."""
     say({"missing": str(error)})
     sys.exit()

@@ -15,7 +15,7 @@ require('./driver').obey(() => {
         port, protocol, password, lazyConnect: true,
         retryStrategy: (times) => (refusal ? null : Math.min(times * 10, 200)),
       });
-      // The reason of a refused handshake comes as an event.
+      // An event holds the reason of a refused handshake.
       redis.on('error', (error) => { if (/AUTH|PASS/.test(error.message)) refusal = error; });
       try {
         await redis.connect();

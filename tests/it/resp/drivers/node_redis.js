@@ -14,7 +14,7 @@ require('./driver').obey(() => {
       redis = createClient({ url: `redis://127.0.0.1:${port}`, RESP: protocol, password });
       let refuse;
       const refused = new Promise((_, reject) => { refuse = reject; });
-      // Otherwise it would try again, for ever.
+      // Without this the client would retry forever.
       redis.on('error', (error) => { if (/AUTH|PASS/.test(error.message)) refuse(error); });
       try {
         await Promise.race([redis.connect(), refused]);
@@ -29,7 +29,7 @@ require('./driver').obey(() => {
 
     async many(asks, transaction) {
       if (!transaction) {
-        // Commands of one turn go out together.
+        // Commands of one turn of the event loop go out together.
         const replies = await Promise.allSettled(asks.map((args) => redis.sendCommand(args)));
         return replies.map((reply) => reply.reason ?? reply.value);
       }
@@ -44,7 +44,7 @@ require('./driver').obey(() => {
     own: async () => ({
       ping: await redis.ping(),
       echo: await redis.echo('said'),
-      // It gives nothing.
+      // The client returns nothing for SELECT.
       select: await redis.select(0) ?? true,
       version: /redis_version:(\S+)/.exec(await redis.info())[1],
       commands: await redis.commandCount(),

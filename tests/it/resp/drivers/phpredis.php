@@ -1,8 +1,8 @@
 <?php
 // phpredis, a client of PHP. It speaks RESP2 only.
 //
-// A driver obeys the test: each line of its input is an order in JSON, each line of its output the
-// answer. An answer is {"ok": VALUE} or {"error": [CLASS, TEXT]}, as the client gave it.
+// A driver obeys the test: each line of its input is an order in JSON, each line of its output is
+// the answer, {"ok": VALUE} or {"error": [CLASS, TEXT]}, as the client returned it.
 
 function say(array $answer): void
 {
@@ -14,7 +14,7 @@ function told(Throwable $error): array
     return ['error' => [get_class($error), $error->getMessage()]];
 }
 
-// A reply. An error that begins with ERR is false, and its text is kept.
+// A reply. An error that begins with ERR is `false`, and the client keeps its text.
 function reply(Redis $redis, mixed $found): array
 {
     $error = $redis->getLastError();
@@ -33,12 +33,12 @@ function connected(array $order): Redis
     return $redis;
 }
 
-// Replies in order. Of errors among them only the last one has its text.
+// Replies in order. If several are errors, only the last one has its text.
 function many(Redis $redis, array $order): array
 {
     $pipeline = $order['transaction'] ? $redis->multi() : $redis->pipeline();
     foreach ($order['asks'] as $args) {
-        // False: it cannot be kept. An EXEC would then wait in vain, whatever the server.
+        // `false`: the command cannot be queued. An EXEC would then wait forever with any server.
         if ($pipeline->rawCommand(...$args) === false) {
             $error = reply($redis, false);
             $redis->discard();
@@ -62,7 +62,7 @@ function own(Redis $redis): array
         'echo' => $redis->echo('said'),
         'select' => $redis->select(0),
         'version' => $redis->info()['redis_version'],
-        // Its own function gives false, of Redis too.
+        // The client's own function returns `false`, with Redis too.
         'commands' => $redis->rawCommand('COMMAND', 'COUNT'),
         'described' => in_array('frs.update', array_column($redis->command(), 0)),
         'name' => $redis->client('setname', 'a-test') ? $redis->client('getname') : null,
@@ -76,8 +76,8 @@ function has_order(): bool
     return stream_select($read, $write, $except, 0) > 0;
 }
 
-// Asks the same until the next order comes. What a lost connection leaves unanswered is asked
-// again, and only answers are counted.
+// Sends the same command until the next order comes. A command that a lost connection leaves
+// unanswered is repeated, and only answers are counted.
 function keep(Redis $redis, array $args): array
 {
     $answered = 0;

@@ -1,11 +1,11 @@
-// Valkey GLIDE of Node, whose connection is a library of Rust.
+// Valkey GLIDE for Node, whose core is a Rust library.
 
 require('./driver').obey(() => {
   const glide = require('@valkey/valkey-glide');
-  // It logs on the standard error what the test reads as an answer.
+  // GLIDE logs to the standard error, which the test reads as an answer.
   glide.Logger.setLoggerConfig('off');
   const lost = [glide.ConnectionError, glide.TimeoutError, glide.ClosingError];
-  // It gives a map as a list of pairs.
+  // GLIDE returns a map as a list of pairs.
   const plain = (reply) => {
     if (!Array.isArray(reply)) return reply;
     const isMap = reply.length > 0 && reply.every((pair) => pair && 'key' in Object(pair));

@@ -1,4 +1,4 @@
-"""Valkey GLIDE of Python, whose connection is a library of Rust."""
+"""Valkey GLIDE for Python, whose core is a Rust library."""
 
 import asyncio
 import importlib.metadata
@@ -11,7 +11,7 @@ except ImportError as error:
     driver.missing(error)
 
 loop = asyncio.new_event_loop()
-# It logs on the standard error what the test reads as an answer.
+# GLIDE logs to the standard error, which the test reads as an answer.
 glide.Logger.set_logger_config(glide.LogLevel.OFF)
 
 

@@ -11,13 +11,13 @@ use crate::grpc;
 use crate::health::{Health, LIMITS};
 use crate::messages::{DescriptorStatus, HealthCheckRequest, RateLimitResponse, ServingStatus};
 
-/// Answers by the path: the status of a service, much, nothing ever, or the health.
+/// Answers by the path: with the status of a service, with much, never, or with the health.
 #[derive(Debug, Default)]
 struct Desk {
     health: Health,
 }
 
-impl Answers for Desk {
+impl CallHandler for Desk {
     fn allows(&self, _peer: IpAddr) -> bool {
         true
     }
@@ -50,7 +50,7 @@ fn much() -> RateLimitResponse {
 
 /// A service, and places for its connections.
 struct Room {
-    places: Arc<Places>,
+    places: Arc<ConnectionPlaces>,
     desk: Arc<Desk>,
 }
 
@@ -63,11 +63,11 @@ struct Caller {
 }
 
 impl Room {
-    fn new(bounds: Bounds) -> Room {
-        Room { places: Places::new(bounds), desk: Arc::default() }
+    fn new(bounds: ConnectionBounds) -> Room {
+        Room { places: ConnectionPlaces::new(bounds), desk: Arc::default() }
     }
 
-    /// Serves one end of a connection.
+    /// Serves one end of a connection. Returns the other end.
     async fn serve(&self) -> (DuplexStream, JoinHandle<()>) {
         let (near, far) = tokio::io::duplex(64 << 10);
         let taken = self.places.take().await;
@@ -96,15 +96,15 @@ impl Caller {
         sender.send_request(head, false).expect("sent")
     }
 
-    /// The status of gRPC that a call ends with.
+    /// The gRPC status with which a call ends.
     async fn call(&mut self, path: &str, service: &str) -> Result<u16, h2::Error> {
         let (response, mut stream) = self.begin(path).await;
         stream.send_data(message(service), true)?;
         ended_with(response).await
     }
 
-    /// Why the server has closed the connection.
-    async fn farewell(self) -> Option<Reason> {
+    /// The reason for which the server closed the connection.
+    async fn goaway_reason(self) -> Option<Reason> {
         self.served.await.expect("no panic");
         match self.driver.await.expect("no panic") {
             Ok(()) => Some(Reason::NO_ERROR),
@@ -130,7 +130,7 @@ fn message(service: &str) -> Bytes {
 // Shows: envoy-hostile-clients.
 #[tokio::test(start_paused = true)]
 async fn who_says_nothing_is_asked_to_go_and_who_pings_stays() {
-    let room = Room::new(Bounds::default());
+    let room = Room::new(ConnectionBounds::default());
     let (silent, mut pinging) = (room.connect().await, room.connect().await);
     let (_unshaken, served) = room.serve().await;
     served.await.expect("ended in the time of the handshake");
@@ -139,14 +139,14 @@ async fn who_says_nothing_is_asked_to_go_and_who_pings_stays() {
         tokio::time::sleep(idle / 2).await;
         pinging.pings.ping(h2::Ping::opaque()).await.expect("answered");
     }
-    assert_eq!(silent.farewell().await, Some(Reason::NO_ERROR));
+    assert_eq!(silent.goaway_reason().await, Some(Reason::NO_ERROR));
     assert_eq!(pinging.call("/", "").await.expect("answered"), 0);
-    assert_eq!(pinging.farewell().await, Some(Reason::NO_ERROR));
+    assert_eq!(pinging.goaway_reason().await, Some(Reason::NO_ERROR));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_keeps_its_connection_however_long() {
-    let room = Room::new(Bounds::default());
+    let room = Room::new(ConnectionBounds::default());
     let mut waiting = room.connect().await;
     let (response, mut stream) = waiting.begin("/watch").await;
     stream.send_data(message(""), true).expect("sent");
@@ -160,31 +160,31 @@ async fn a_call_that_waits_keeps_its_connection_however_long() {
 // Shows: envoy-hostile-clients.
 #[tokio::test(start_paused = true)]
 async fn a_new_connection_takes_the_place_of_the_least_recently_used() {
-    let room = Room::new(Bounds { connections: 3, ..Bounds::default() });
+    let room = Room::new(ConnectionBounds { connections: 3, ..ConnectionBounds::default() });
     let (_unshaken, served) = room.serve().await;
     let (mut first, second) = (room.connect().await, room.connect().await);
     assert_eq!(first.call("/", "").await.expect("answered"), 0);
     let mut fourth = room.connect().await;
     served.await.expect("what has said nothing goes first");
     let mut fifth = room.connect().await;
-    assert_eq!(second.farewell().await, Some(Reason::NO_ERROR));
+    assert_eq!(second.goaway_reason().await, Some(Reason::NO_ERROR));
     for caller in [&mut first, &mut fourth, &mut fifth] {
         assert_eq!(caller.call("/", "").await.expect("answered"), 0);
     }
-    // Calls that are never finished keep no place either.
+    // Calls that never finish do not keep a place, either.
     let _never = first.begin("/never").await;
     let _more = room.connect().await;
-    assert_eq!(first.farewell().await, Some(Reason::NO_ERROR));
+    assert_eq!(first.goaway_reason().await, Some(Reason::NO_ERROR));
 }
 
 // Shows: envoy-hostile-clients.
 #[tokio::test(start_paused = true)]
 async fn half_a_message_is_given_up_and_the_other_calls_are_answered() {
-    let room = Room::new(Bounds::default());
+    let room = Room::new(ConnectionBounds::default());
     let mut caller = room.connect().await;
     let (response, mut stream) = caller.begin("/").await;
     let slow = tokio::spawn(async move {
-        // A byte a second.
+        // One byte a second.
         for byte in message("much longer than ten seconds") {
             tokio::time::sleep(Duration::from_secs(1)).await;
             if stream.send_data(Bytes::copy_from_slice(&[byte]), false).is_err() {
@@ -204,7 +204,7 @@ async fn half_a_message_is_given_up_and_the_other_calls_are_answered() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_may_come_in_any_pieces_and_its_window_comes_back() {
-    let room = Room::new(Bounds { calls: 2, ..Bounds::default() });
+    let room = Room::new(ConnectionBounds { calls: 2, ..ConnectionBounds::default() });
     let mut caller = room.connect().await;
     let whole = message(&"s".repeat(MESSAGE_BYTES_MAX - 100));
     for piece in [1, 17, 1 << 10, MESSAGE_BYTES_MAX] {
@@ -214,7 +214,7 @@ async fn a_message_may_come_in_any_pieces_and_its_window_comes_back() {
                 stream.send_data(whole.slice_ref(part), false).expect("sent");
             }
             stream.send_data(Bytes::new(), true).expect("sent");
-            // Such a service is not known: the message has been read.
+            // The service is unknown, which shows that the message was read.
             assert_eq!(ended_with(response).await.expect("answered"), 5, "pieces of {piece}");
         }
     }
@@ -224,7 +224,7 @@ async fn a_message_may_come_in_any_pieces_and_its_window_comes_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_is_too_long_is_refused_by_its_head() {
-    let room = Room::new(Bounds::default());
+    let room = Room::new(ConnectionBounds::default());
     let mut caller = room.connect().await;
     for (begun, code) in [(&b"\0\0\x01\0\x01"[..], 8), (b"\0\0\0\0\0more", 3)] {
         let (response, mut stream) = caller.begin("/").await;
@@ -236,7 +236,7 @@ async fn a_message_that_is_too_long_is_refused_by_its_head() {
 // Shows: envoy-hostile-clients.
 #[tokio::test(start_paused = true)]
 async fn no_window_is_given_back_before_its_call_is_over() {
-    let room = Room::new(Bounds { calls: 1, ..Bounds::default() });
+    let room = Room::new(ConnectionBounds { calls: 1, ..ConnectionBounds::default() });
     let mut caller = room.connect().await;
     let (_never, mut stream) = caller.begin("/never").await;
     stream.send_data(message(&"s".repeat(MESSAGE_BYTES_MAX - 100)), false).expect("sent");
@@ -251,7 +251,7 @@ async fn no_window_is_given_back_before_its_call_is_over() {
 // Shows: envoy-hostile-clients.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_has_no_window_is_given_up() {
-    let room = Room::new(Bounds::default());
+    let room = Room::new(ConnectionBounds::default());
     let mut small = h2::client::Builder::new();
     small.initial_window_size(1 << 10);
     let (mut deaf, mut other) = (room.connect_by(&small).await, room.connect().await);
@@ -282,7 +282,7 @@ async fn an_answer_that_has_no_window_is_given_up() {
 // Shows: envoy-hostile-clients.
 #[tokio::test(start_paused = true)]
 async fn who_does_not_read_its_socket_loses_its_connection() {
-    let room = Room::new(Bounds::default());
+    let room = Room::new(ConnectionBounds::default());
     let (near, served) = room.serve().await;
     let mut wide = h2::client::Builder::new();
     wide.initial_window_size(WINDOW_MAX).initial_connection_window_size(WINDOW_MAX);
@@ -299,7 +299,7 @@ async fn who_does_not_read_its_socket_loses_its_connection() {
         stream.send_data(message(""), true).expect("sent");
         tokio::spawn(response);
     }
-    // It is sent, and then nothing more is done for the connection.
+    // The requests are sent, and then nothing more is done for the connection.
     tokio::select! {
         biased;
         _ = &mut connection => panic!("closed"),
@@ -313,7 +313,7 @@ async fn who_does_not_read_its_socket_loses_its_connection() {
 // Shows: envoy-hostile-clients.
 #[tokio::test(start_paused = true)]
 async fn who_holds_most_goes_when_memory_lacks() {
-    let room = Room::new(Bounds { held_bytes: 1 << 20, ..Bounds::default() });
+    let room = Room::new(ConnectionBounds { held_bytes: 1 << 20, ..ConnectionBounds::default() });
     let (mut greedy, mut other) = (room.connect().await, room.connect().await);
     let (response, mut stream) = other.begin("/").await;
     let mut kept = Vec::new();
@@ -323,8 +323,8 @@ async fn who_holds_most_goes_when_memory_lacks() {
         stream.send_data(most.slice(..most.len() - 1), false).expect("sent");
         kept.push((response, stream));
     }
-    // It may still be writing, and then it does not read why.
-    assert_ne!(greedy.farewell().await, Some(Reason::NO_ERROR));
+    // The client may still be writing. Then it does not read the reason.
+    assert_ne!(greedy.goaway_reason().await, Some(Reason::NO_ERROR));
     stream.send_data(message(""), true).expect("sent");
     assert_eq!(ended_with(response).await.expect("answered"), 0);
     tokio::task::yield_now().await;
@@ -334,9 +334,9 @@ async fn who_holds_most_goes_when_memory_lacks() {
 // Shows: envoy-hostile-clients.
 #[tokio::test(start_paused = true)]
 async fn calls_that_are_given_up_at_once_are_bounded_and_the_others_are_answered() {
-    let room = Room::new(Bounds { calls: 100, ..Bounds::default() });
+    let room = Room::new(ConnectionBounds { calls: 100, ..ConnectionBounds::default() });
     let (hasty, mut other) = (room.connect().await, room.connect().await);
-    // Whoever is reset while it waits for something goes on holding its place.
+    // A call that is reset while it waits keeps its place.
     let reset = tokio::spawn(async move {
         for _ in 0..10_000 {
             let head = Request::post("http://frs/never").body(()).expect("a request");
@@ -346,11 +346,11 @@ async fn calls_that_are_given_up_at_once_are_bounded_and_the_others_are_answered
             tokio::task::yield_now().await;
             stream.send_reset(Reason::CANCEL);
         }
-        hasty.farewell().await
+        hasty.goaway_reason().await
     });
     while !reset.is_finished() {
         assert_eq!(other.call("/", "").await.expect("answered"), 0);
-        assert!(room.places.held() < 210 * 2 * crate::places::CALL_BYTES);
+        assert!(room.places.held() < 210 * 2 * crate::connection_places::CALL_BYTES);
         tokio::task::yield_now().await;
     }
     assert_eq!(reset.await.expect("no panic"), Some(Reason::ENHANCE_YOUR_CALM));
@@ -359,7 +359,7 @@ async fn calls_that_are_given_up_at_once_are_bounded_and_the_others_are_answered
 // Shows: envoy-health.
 #[tokio::test(start_paused = true)]
 async fn a_watcher_is_told_the_status_each_change_and_the_end() {
-    let room = Room::new(Bounds::default());
+    let room = Room::new(ConnectionBounds::default());
     let mut caller = room.connect().await;
     let mut watches = Vec::new();
     for service in ["", LIMITS, "other"] {
@@ -370,7 +370,7 @@ async fn a_watcher_is_told_the_status_each_change_and_the_end() {
     let serving = [ServingStatus::Serving, ServingStatus::NotServing];
     for (turn, status) in serving.iter().cycle().take(5).enumerate() {
         room.desk.health.set_attached(*status == ServingStatus::Serving);
-        // What is no change is not told.
+        // A status that does not change is not sent.
         room.desk.health.set_attached(*status == ServingStatus::Serving);
         for (nth, watch) in watches.iter_mut().enumerate() {
             let expected = if nth == 2 { ServingStatus::ServiceUnknown } else { *status };

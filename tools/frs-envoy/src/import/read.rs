@@ -1,14 +1,14 @@
-//! Reads envoyproxy/ratelimit's YAML.
+//! Reads the YAML of envoyproxy/ratelimit.
 //!
-//! Invariant: a setting that is not known is a fault, and so is a value that is not understood.
+//! Invariant: an unknown setting is a fault, and so is a malformed value.
 
 use std::collections::HashSet;
 
 use saphyr::{LoadableYamlNode, MarkedYaml, YamlData};
 
-use super::{Fault, Limit, Node, Place, Root};
+use super::{DescriptorNode, DomainFile, ImportFault, ImportedLimit, SourcePlace};
 
-/// Nested descriptors, at most: as many as a descriptor of srv.xml has entries.
+/// The most levels of nested descriptors: as many as a descriptor of srv.xml may have entries.
 const DEPTH_MAX: usize = 16;
 
 const ROOT: [&str; 2] = ["domain", "descriptors"];
@@ -25,7 +25,7 @@ const DESCRIPTOR: [&str; 10] = [
     "metadata",
 ];
 const LIMIT: [&str; 5] = ["unit", "requests_per_unit", "unlimited", "name", "replaces"];
-/// Units, with the intervals that envoyproxy/ratelimit takes them for.
+/// Units, with the intervals that envoyproxy/ratelimit uses for them.
 const UNITS: [(&str, &str); 7] = [
     ("second", "1s"),
     ("minute", "1m"),
@@ -36,25 +36,25 @@ const UNITS: [(&str, &str); 7] = [
     ("year", "365d"),
 ];
 
-type Read<T> = Result<T, Fault>;
+type Read<T> = Result<T, ImportFault>;
 type Yaml<'y> = MarkedYaml<'y>;
 
 /// Reads a file.
 ///
 /// # Errors
-/// The first fault.
-pub fn read(text: &str) -> Read<Root> {
-    let documents = Yaml::load_from_str(text).map_err(|error| Fault {
-        place: Place { line: error.marker().line(), column: error.marker().col() + 1 },
+/// The first fault of the file.
+pub fn read(text: &str) -> Read<DomainFile> {
+    let documents = Yaml::load_from_str(text).map_err(|error| ImportFault {
+        place: SourcePlace { line: error.marker().line(), column: error.marker().col() + 1 },
         found: format!("no YAML ({})", error.info()),
         expected: "a file of envoyproxy/ratelimit".to_owned(),
     })?;
-    let start = Place { line: 1, column: 1 };
+    let start = SourcePlace { line: 1, column: 1 };
     let [document] = &documents[..] else {
         let found = format!("{} documents", documents.len());
-        return Err(Fault { place: start, found, expected: "one".to_owned() });
+        return Err(ImportFault { place: start, found, expected: "one".to_owned() });
     };
-    let reader = Reader { text };
+    let reader = YamlReader { text };
     let fields = reader.fields(document, &ROOT)?;
     let domain = match fields.get("domain") {
         Some(domain) => reader.text(domain)?,
@@ -65,36 +65,36 @@ pub fn read(text: &str) -> Read<Root> {
         return Err(fault(place, "no domain", "domain: and its name"));
     }
     let descriptors = reader.descriptors(fields.get("descriptors"), 1)?;
-    Ok(Root { domain, descriptors })
+    Ok(DomainFile { domain, descriptors })
 }
 
-struct Reader<'t> {
+struct YamlReader<'t> {
     text: &'t str,
 }
 
 /// The settings of a mapping.
-struct Fields<'y>(Vec<(String, &'y Yaml<'y>)>);
+struct YamlFields<'y>(Vec<(String, &'y Yaml<'y>)>);
 
-impl<'y> Fields<'y> {
+impl<'y> YamlFields<'y> {
     fn get(&self, name: &str) -> Option<&'y Yaml<'y>> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 }
 
-fn place(node: &Yaml<'_>) -> Place {
-    Place { line: node.span.start.line(), column: node.span.start.col() + 1 }
+fn place(node: &Yaml<'_>) -> SourcePlace {
+    SourcePlace { line: node.span.start.line(), column: node.span.start.col() + 1 }
 }
 
-fn fault(place: Place, found: impl Into<String>, expected: impl Into<String>) -> Fault {
-    Fault { place, found: found.into(), expected: expected.into() }
+fn fault(place: SourcePlace, found: impl Into<String>, expected: impl Into<String>) -> ImportFault {
+    ImportFault { place, found: found.into(), expected: expected.into() }
 }
 
 fn is_null(node: &Yaml<'_>) -> bool {
     node.data.is_null()
 }
 
-impl Reader<'_> {
-    fn fields<'y>(&self, node: &'y Yaml<'y>, known: &[&str]) -> Read<Fields<'y>> {
+impl YamlReader<'_> {
+    fn fields<'y>(&self, node: &'y Yaml<'y>, known: &[&str]) -> Read<YamlFields<'y>> {
         let YamlData::Mapping(mapping) = &node.data else {
             let expected = format!("settings: {}", known.join(", "));
             return Err(fault(place(node), self.shown(node), expected));
@@ -110,10 +110,10 @@ impl Reader<'_> {
             }
             fields.push((name.to_owned(), value));
         }
-        Ok(Fields(fields))
+        Ok(YamlFields(fields))
     }
 
-    /// A scalar as the file has it: `value: 1.0` is no number here.
+    /// A scalar as the file writes it: `value: 1.0` is not a number here.
     fn text(&self, node: &Yaml<'_>) -> Read<String> {
         match &node.data {
             data if data.is_null() => Ok(String::new()),
@@ -156,7 +156,7 @@ impl Reader<'_> {
         }
     }
 
-    fn descriptors(&self, node: Option<&Yaml<'_>>, depth: usize) -> Read<Vec<Node>> {
+    fn descriptors(&self, node: Option<&Yaml<'_>>, depth: usize) -> Read<Vec<DescriptorNode>> {
         let mut seen = HashSet::new();
         let mut nodes = Vec::new();
         for node in self.list(node)? {
@@ -165,7 +165,7 @@ impl Reader<'_> {
                 return Err(fault(place(node), "another level of descriptors", expected));
             }
             let node = self.descriptor(node, depth)?;
-            // There, a descriptor is known by its key and value joined so.
+            // envoyproxy/ratelimit identifies a descriptor by its key and value joined in this way.
             let value = node.value.as_ref().map_or(String::new(), |value| format!("_{value}"));
             if !seen.insert(format!("{}{value}", node.key)) {
                 let value = node.value.map_or(String::new(), |value| format!(" {value:?}"));
@@ -177,7 +177,7 @@ impl Reader<'_> {
         Ok(nodes)
     }
 
-    fn descriptor(&self, node: &Yaml<'_>, depth: usize) -> Read<Node> {
+    fn descriptor(&self, node: &Yaml<'_>, depth: usize) -> Read<DescriptorNode> {
         let fields = self.fields(node, &DESCRIPTOR)?;
         let key = fields.get("key").map(|key| self.text(key)).transpose()?.unwrap_or_default();
         if key.is_empty() {
@@ -200,7 +200,7 @@ impl Reader<'_> {
             let expected = "a value with a wildcard (*)";
             return Err(fault(place(node), "share_threshold without a wildcard", expected));
         }
-        Ok(Node {
+        Ok(DescriptorNode {
             place: place(node),
             key,
             value,
@@ -213,7 +213,11 @@ impl Reader<'_> {
         })
     }
 
-    fn limit(&self, node: &Yaml<'_>, others: &mut Vec<(&'static str, Place)>) -> Read<Limit> {
+    fn limit(
+        &self,
+        node: &Yaml<'_>,
+        others: &mut Vec<(&'static str, SourcePlace)>,
+    ) -> Read<ImportedLimit> {
         let fields = self.fields(node, &LIMIT)?;
         let name = fields.get("name").map(|name| self.text(name)).transpose()?;
         let name = name.filter(|name| !name.is_empty());
@@ -236,7 +240,7 @@ impl Reader<'_> {
         let unit = unit.filter(|unit| !unit.is_empty());
         if self.flag(fields.get("unlimited"))? {
             return match unit {
-                None => Ok(Limit::Unlimited),
+                None => Ok(ImportedLimit::Unlimited),
                 Some(unit) => {
                     let found = format!("unit {unit:?} of what is unlimited");
                     Err(fault(place(node), found, "none"))
@@ -260,6 +264,6 @@ impl Reader<'_> {
                 })?
             }
         };
-        Ok(Limit::Limited { requests, interval, name })
+        Ok(ImportedLimit::Limited { requests, interval, name })
     }
 }

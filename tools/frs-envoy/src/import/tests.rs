@@ -1,8 +1,8 @@
-//! The import, by files as envoyproxy/ratelimit takes and refuses them. What they say of matching
-//! is what its own tests hold.
+//! The import, by files that envoyproxy/ratelimit accepts and refuses. The cases of matching are
+//! those of its own tests.
 
 use super::*;
-use crate::domains::{Domains, Found};
+use crate::domains::{DomainMatch, Domains};
 use crate::messages::Entry;
 use frs_conf::{Conf, Mode, Policy};
 
@@ -37,10 +37,10 @@ descriptors:
     rate_limit: {unlimited: true}
 ";
 
-/// The entries of a call, and what it finds.
+/// The entries of a call, and the target that it finds.
 type Case<'c> = (&'c [(&'c str, &'c str)], &'c str);
 
-/// The import, with the configuration that it is.
+/// The import of a file, and the configuration that frs reads from it.
 fn imported(text: &str) -> (Imported, Conf) {
     let imported = import(&[read(text).expect("understood")]);
     let srv = format!("<srv>{}</srv>", imported.rls);
@@ -49,14 +49,14 @@ fn imported(text: &str) -> (Imported, Conf) {
     (imported, conf)
 }
 
-/// What a call finds: the name of the biz and the key.
+/// The target of a call: the name of the biz, and the key.
 fn found(conf: &Conf, domain: &str, entries: &[(&str, &str)]) -> String {
     let entry = |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
     let entries: Vec<Entry> = entries.iter().map(entry).collect();
     match Domains::of(1, conf).find(domain, &entries) {
-        Found::None => "none".to_owned(),
-        Found::Unlimited => "unlimited".to_owned(),
-        Found::Target(target) => {
+        DomainMatch::None => "none".to_owned(),
+        DomainMatch::Unlimited => "unlimited".to_owned(),
+        DomainMatch::Target(target) => {
             let biz = conf.map.bizs.iter().find(|biz| biz.id == target.biz).expect("there");
             let Policy::Interval(interval) = &biz.limits[0].policy else { panic!("{biz:?}") };
             let (max, ms) = (interval.max, interval.interval_ms);
@@ -187,7 +187,7 @@ fn what_is_refused_there_is_refused_with_its_place() {
         ("domain: ''".to_owned(), "1:9: found no domain"),
         ("domain: d\n  x: [".to_owned(), "found no YAML"),
         (String::new(), "found 0 documents"),
-        // There, both are known as a_b.
+        // envoyproxy/ratelimit knows both as a_b.
         (
             "domain: d\ndescriptors:\n  - key: a_b\n  - {key: a, value: b}".to_owned(),
             "4:5: found the descriptor",
@@ -232,7 +232,7 @@ descriptors:
     let forces = |name: &str| {
         let entries = [Entry { key: name.into(), value: "x".into() }];
         match domains.find("llm", &entries) {
-            Found::Target(target) => target.force,
+            DomainMatch::Target(target) => target.force,
             other => panic!("{other:?}"),
         }
     };
@@ -313,7 +313,7 @@ descriptors:
     let key = |a, b| found(&conf, "d", &[("a", a), ("b", b)]);
     assert_eq!(key("x", "y"), "1 in 60000 by x|y");
     assert_eq!(key("x|y", "%z"), "1 in 60000 by x%7Cy|%25z");
-    // All short rows of the bytes that matter.
+    // All short combinations of the bytes that matter.
     let mut values = vec![String::new()];
     for _ in 0..3 {
         let longer = |value: &String| ["|", "%", "7", "C", "a"].map(|end| format!("{value}{end}"));
@@ -326,7 +326,7 @@ descriptors:
     for (a, b) in values.iter().flat_map(|a| values.iter().map(move |b| (a, b))) {
         let entry = |key: &str, value: &str| Entry { key: key.into(), value: value.into() };
         let entries = [entry("a", a), entry("b", b)];
-        let Found::Target(target) = domains.find("d", &entries) else { panic!("{a} {b}") };
+        let DomainMatch::Target(target) = domains.find("d", &entries) else { panic!("{a} {b}") };
         assert!(keys.insert(target.key(&entries).key), "{a:?} {b:?}");
     }
 }

@@ -1,32 +1,32 @@
 //! Writes map.xml and `<rls>`.
 //!
 //! Invariant: a descriptor is written for each limit, and for each descriptor without a limit that
-//! hides a plainer one.
+//! hides a more general one.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::{Limit, Node, Place, Root};
+use super::{DescriptorNode, DomainFile, ImportedLimit, SourcePlace};
 
 /// The most bytes of the name of a biz.
 const NAME_BYTES: usize = 64;
-/// Between the values of a key.
+/// The text between the values of a key.
 const BETWEEN: &str = "|";
 
-/// What files become.
+/// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
-    /// map.xml.
+    /// The text of map.xml.
     pub map: String,
-    /// The element of srv.xml.
+    /// The element `<rls>` of srv.xml.
     pub rls: String,
-    /// What has no counterpart, and what differs, one line each, by place.
-    pub notes: Vec<(Place, String)>,
+    /// Settings without a counterpart, and differences, one line each, by place.
+    pub notes: Vec<(SourcePlace, String)>,
 }
 
-/// Turns the file of a domain into the configuration of frs.
-pub fn import(roots: &[Root]) -> Imported {
-    let mut writer = Writer::default();
+/// Turns the files of some domains into a configuration of frs.
+pub fn import(roots: &[DomainFile]) -> Imported {
+    let mut writer = ConfWriter::default();
     for root in roots {
         let name = attribute(&root.domain);
         let _ = writeln!(writer.domains, "  <domain name=\"{name}\">");
@@ -35,7 +35,7 @@ pub fn import(roots: &[Root]) -> Imported {
         writer.note_charges_afterwards();
     }
     writer.notes.sort();
-    let Writer { bizs, domains, notes, .. } = writer;
+    let ConfWriter { bizs, domains, notes, .. } = writer;
     Imported {
         map: format!(
             "<map>\n  <group name=\"default\" files=\"2\" key-nodes=\"4096\" chain=\"56\" \
@@ -47,33 +47,33 @@ pub fn import(roots: &[Root]) -> Imported {
 }
 
 #[derive(Default)]
-struct Writer {
+struct ConfWriter {
     bizs: String,
     domains: String,
-    notes: Vec<(Place, String)>,
+    notes: Vec<(SourcePlace, String)>,
     names: HashSet<String>,
-    /// Limits of the domain that do not count what they refuse.
-    refusing: Vec<Place>,
+    /// Limits of the domain that do not count refused uses.
+    refusing: Vec<SourcePlace>,
 }
 
-impl Writer {
-    /// Writes the descriptors of a level, behind these.
-    fn level(&mut self, domain: &str, path: &[&Node], nodes: &[Node]) {
-        let mut kept: Vec<&Node> = Vec::new();
+impl ConfWriter {
+    /// Writes the descriptors of a level, which follow `path`.
+    fn level(&mut self, domain: &str, path: &[&DescriptorNode], nodes: &[DescriptorNode]) {
+        let mut kept: Vec<&DescriptorNode> = Vec::new();
         for node in nodes {
-            match left_out(node, &kept) {
+            match omission_reason(node, &kept) {
                 Some(why) => self.notes.push((node.place, why)),
                 None => kept.push(node),
             }
         }
         for &node in &kept {
             let plainer = kept.iter().copied().filter(|other| is_plainer(other, node));
-            let plainer: Vec<&Node> = plainer.collect();
+            let plainer: Vec<&DescriptorNode> = plainer.collect();
             self.node(domain, &[path, &[node]].concat(), &plainer);
         }
     }
 
-    /// Names the limits that would never refuse if calls ask them first and charge them afterwards.
+    /// Notes the limits that would never refuse if calls ask them first and charge them afterwards.
     fn note_charges_afterwards(&mut self) {
         self.refusing.sort();
         let Some(&first) = self.refusing.first() else { return };
@@ -87,18 +87,19 @@ impl Writer {
         self.notes.push((first, note));
     }
 
-    fn node(&mut self, domain: &str, path: &[&Node], plainer: &[&Node]) {
+    fn node(&mut self, domain: &str, path: &[&DescriptorNode], plainer: &[&DescriptorNode]) {
         let Some(&node) = path.last() else { return };
         for &(name, place) in &node.others {
-            self.notes.push((place, format!("{name} has no counterpart: {}", without(name))));
+            self.notes
+                .push((place, format!("{name} has no counterpart: {}", effect_of_omission(name))));
         }
         let entries = path.iter().map(|node| entry(node)).collect::<Vec<_>>().join(" ");
         let entries = attribute(&entries);
         match &node.limit {
-            Some(Limit::Limited { requests, interval, name }) => {
+            Some(ImportedLimit::Limited { requests, interval, name }) => {
                 self.limit(domain, path, &entries, (*requests, interval, name.as_deref()));
             }
-            Some(Limit::Unlimited) => self.unlimited(&entries),
+            Some(ImportedLimit::Unlimited) => self.unlimited(&entries),
             None if node.descriptors.is_empty() || !plainer.is_empty() => {
                 self.unlimited(&entries);
             }
@@ -120,7 +121,7 @@ impl Writer {
     fn limit(
         &mut self,
         domain: &str,
-        path: &[&Node],
+        path: &[&DescriptorNode],
         entries: &str,
         (requests, interval, name): (u32, &str, Option<&str>),
     ) {
@@ -166,8 +167,9 @@ impl Writer {
         );
     }
 
-    /// A name that no other biz has: that of the limit, or one made of domain and entries.
-    fn biz_name(&mut self, domain: &str, path: &[&Node], name: Option<&str>) -> String {
+    /// A name that no other biz has: the name of the limit, or one made of the domain and the
+    /// entries.
+    fn biz_name(&mut self, domain: &str, path: &[&DescriptorNode], name: Option<&str>) -> String {
         let made = || {
             let words = path.iter().map(|node| match &node.value {
                 Some(value) => format!("{}_{value}", node.key),
@@ -194,16 +196,17 @@ impl Writer {
     }
 }
 
-/// What is lost without a setting.
-fn without(name: &str) -> &'static str {
+/// The effect of leaving out a setting.
+fn effect_of_omission(name: &str) -> &'static str {
     match name {
         "replaces" => "a call is charged to the limit that it replaces, too",
         _ => "it changes no limit; frs counts each biz in its own metrics",
     }
 }
 
-/// Why a descriptor is left out, with what is in it. `earlier` are those before it that are not.
-fn left_out(node: &Node, earlier: &[&Node]) -> Option<String> {
+/// The reason for leaving out a descriptor with everything nested in it. `None` if it is kept.
+/// `earlier` are the kept descriptors before it.
+fn omission_reason(node: &DescriptorNode, earlier: &[&DescriptorNode]) -> Option<String> {
     let tail = "the descriptor and what is in it are left out";
     if node.key.contains('*') {
         let key = &node.key;
@@ -211,7 +214,8 @@ fn left_out(node: &Node, earlier: &[&Node]) -> Option<String> {
     }
     let value = node.value.as_deref()?;
     let (beginning, end) = value.split_once('*')?;
-    // There, the first wildcard of the file that matches counts; here, the longest.
+    // In envoyproxy/ratelimit, the first wildcard of the file that matches counts. In frs, the
+    // longest.
     let first = earlier.iter().find(|other| {
         let prefix = other.value.as_deref().and_then(|value| value.strip_suffix('*'));
         other.key == node.key && prefix.is_some_and(|prefix| beginning.starts_with(prefix))
@@ -229,13 +233,13 @@ fn left_out(node: &Node, earlier: &[&Node]) -> Option<String> {
 }
 
 /// Whether each of its values is counted on its own.
-fn is_open(node: &Node) -> bool {
+fn is_open(node: &DescriptorNode) -> bool {
     let is_wildcard = node.value.as_ref().is_some_and(|value| value.ends_with('*'));
     node.value.is_none() || is_wildcard && !node.share_threshold
 }
 
-/// Whether `plain` matches all that `special` does, of one key.
-fn is_plainer(plain: &Node, special: &Node) -> bool {
+/// Whether `plain` matches all values that `special` matches, under the same key.
+fn is_plainer(plain: &DescriptorNode, special: &DescriptorNode) -> bool {
     let prefix = plain.value.as_ref().map(|value| value.strip_suffix('*'));
     let is_plainer = match (prefix, &special.value) {
         (None, value) => value.is_some(),
@@ -245,8 +249,8 @@ fn is_plainer(plain: &Node, special: &Node) -> bool {
     plain.key == special.key && is_plainer
 }
 
-/// A word of entries.
-fn entry(node: &Node) -> String {
+/// A descriptor as a word of `entries`.
+fn entry(node: &DescriptorNode) -> String {
     let key = escaped(&node.key);
     match node.value.as_deref().map(|value| (value, value.strip_suffix('*'))) {
         None => key,
@@ -268,7 +272,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// A name of `entries` as a key has it.
+/// A name of `entries` as a key refers to it.
 fn in_braces(name: &str) -> String {
     escaped(name).replace('{', "%7B").replace('}', "%7D")
 }

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
 use super::*;
-use crate::ready::Judged;
+use crate::lease_queue;
+use crate::ready_call::CallVerdicts;
 use crate::status::StatusCode;
-use crate::waiting;
 use frs::Verdict;
 use frs_engine::testing::World;
 
@@ -33,7 +33,7 @@ fn charges(biz: u32, keys: &[&str]) -> Vec<Charge> {
     keys.iter().map(charge).collect()
 }
 
-/// A judge that runs.
+/// A running judge.
 fn started(world: &World) -> Arc<Judge> {
     let judge = Arc::new(Judge::attach(&world.dir).expect("attached"));
     let running = Arc::clone(&judge);
@@ -41,12 +41,12 @@ fn started(world: &World) -> Arc<Judge> {
     judge
 }
 
-fn used(judged: &Judged) -> Vec<Option<u64>> {
+fn used(judged: &CallVerdicts) -> Vec<Option<u64>> {
     judged.as_ref().expect("judged").iter().map(Verdict::used).collect()
 }
 
-/// Has a call begin, and not end.
-async fn begin(mut call: Pin<&mut impl Future<Output = Judged>>) {
+/// Begins a call, which must not end yet.
+async fn begin(mut call: Pin<&mut impl Future<Output = CallVerdicts>>) {
     std::future::poll_fn(|context| {
         assert!(call.as_mut().poll(context).is_pending());
         Poll::Ready(())
@@ -57,7 +57,7 @@ async fn begin(mut call: Pin<&mut impl Future<Output = Judged>>) {
 // Shows: envoy-waits.
 #[test]
 fn calls_that_wait_hold_up_no_other() {
-    let world = World::shared(MAP);
+    let world = frs_cluster::testing::shared(MAP);
     runtime().block_on(async {
         let judge = started(&world);
         let mut calls = Vec::new();
@@ -68,7 +68,7 @@ fn calls_that_wait_hold_up_no_other() {
                 let both = [charges(2, &[&key]), charges(1, &[&key])].concat();
                 judge.judge(both, nth % 2 == 0).await
             }));
-            // One turn each, so that all threads wait.
+            // One turn for each call, so that all threads wait.
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let begun = Instant::now();
@@ -80,7 +80,7 @@ fn calls_that_wait_hold_up_no_other() {
         for call in calls {
             assert_eq!(used(&call.await.expect("no panic")), [Some(1); 2]);
         }
-        // Those behind the first ones wait for these, and not each on its own.
+        // Later calls wait for the first ones, and then together, not one by one.
         let took = begun.elapsed();
         assert!(took < 4 * WAIT, "{took:?}");
     });
@@ -89,7 +89,7 @@ fn calls_that_wait_hold_up_no_other() {
 // Shows: envoy-waits.
 #[test]
 fn a_call_whose_client_has_gone_is_not_charged() {
-    let world = World::shared(MAP);
+    let world = frs_cluster::testing::shared(MAP);
     runtime().block_on(async {
         let judge = started(&world);
         for is_atomic in [false, true] {
@@ -99,9 +99,9 @@ fn a_call_whose_client_has_gone_is_not_charged() {
             }
             assert_eq!(used(&judge.judge(charges(1, &["here"]), false).await).len(), 1);
         }
-        // All threads wait for others when these go.
+        // All threads wait for other calls when these calls are given up.
         let mut waiting = Vec::new();
-        for nth in 0..waiting::THREADS {
+        for nth in 0..lease_queue::THREADS {
             let judge = Arc::clone(&judge);
             waiting.push(tokio::spawn(async move {
                 judge.judge(charges(2, &[&format!("k{nth}")]), false).await
@@ -124,10 +124,10 @@ fn a_call_whose_client_has_gone_is_not_charged() {
 // Shows: envoy-waits.
 #[test]
 fn no_more_calls_wait_than_there_is_room_for() {
-    let world = World::shared(MAP);
+    let world = frs_cluster::testing::shared(MAP);
     runtime().block_on(async {
         let judge = started(&world);
-        let calls: Vec<_> = (0..waiting::CALLS_MAX + 20)
+        let calls: Vec<_> = (0..lease_queue::CALLS_MAX + 20)
             .map(|nth| {
                 let judge = Arc::clone(&judge);
                 let key = format!("k{nth}");

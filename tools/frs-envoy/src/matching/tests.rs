@@ -1,5 +1,5 @@
-//! Matching, by cases. Those of envoyproxy/ratelimit's own configuration are in the tests of the
-//! import.
+//! Matching, by cases. The cases of envoyproxy/ratelimit's own configuration are in the tests of
+//! the import.
 
 use super::*;
 use frs_conf::{Conf, Descriptor};
@@ -7,7 +7,7 @@ use frs_conf::{Conf, Descriptor};
 const MAP: &str =
     "<map><group name=\"g\" files=\"1\" key-nodes=\"64\" chain=\"8\" node-size=\"128\"/></map>";
 
-/// The entries of descriptors as srv.xml has them, read by its reader.
+/// Descriptors with these entries, read as srv.xml has them, and their matcher.
 fn matcher(descriptors: &[&str]) -> (Matcher, Vec<Descriptor>) {
     let lines = descriptors
         .iter()
@@ -29,7 +29,7 @@ fn entries(text: &str) -> Vec<Entry> {
     text.split(' ').map(entry).collect()
 }
 
-/// Checks which descriptor each call finds, whatever the order of the descriptors.
+/// Checks the descriptor that each call finds, for both orders of the descriptors.
 fn check(descriptors: &[&str], calls: &[(&str, Option<&str>)]) {
     let reversed: Vec<&str> = descriptors.iter().rev().copied().collect();
     for order in [descriptors, &reversed] {
@@ -118,7 +118,8 @@ fn it_finds_what_a_comparison_of_all_finds() {
     });
 }
 
-/// How special each entry of a descriptor that matches is, from left to right.
+/// The rank of each entry of a matching descriptor, from left to right. The most specific values
+/// have the highest rank.
 fn ranks(descriptor: &Descriptor, call: &[Entry]) -> Option<Vec<usize>> {
     if descriptor.entries.len() != call.len() {
         return None;

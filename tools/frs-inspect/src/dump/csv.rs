@@ -7,7 +7,7 @@ use frs_conf::Scope;
 use frs_engine::inspect::NodeRecord;
 use frs_server::protocol::visible;
 
-use crate::output::Out;
+use crate::output::Output;
 use crate::show;
 
 pub struct Csv;
@@ -16,11 +16,11 @@ const HEADER: &str = "biz,biz-id,key,scope,group,file,key-node,place,last-use,ra
                       used,limits\r\n";
 
 impl super::Write for Csv {
-    fn begin(&mut self, out: &mut Out) -> io::Result<()> {
+    fn begin(&mut self, out: &mut Output) -> io::Result<()> {
         out.write_all(HEADER.as_bytes())
     }
 
-    fn record(&mut self, out: &mut Out, record: &NodeRecord) -> io::Result<()> {
+    fn record(&mut self, out: &mut Output, record: &NodeRecord) -> io::Result<()> {
         let (biz, key) = (record.biz.as_deref().unwrap_or_default(), quoted(&record.key));
         let scope = if record.scope == Scope::Biz { "biz" } else { "key" };
         let (group, place) = (&record.group, &record.place);
@@ -31,7 +31,7 @@ impl super::Write for Csv {
         write!(out, "{},{}\r\n", record.used(), quoted(&super::limits(record)))
     }
 
-    fn end(&mut self, _: &mut Out) -> io::Result<()> {
+    fn end(&mut self, _: &mut Output) -> io::Result<()> {
         Ok(())
     }
 }

@@ -4,12 +4,12 @@
 use std::io::{self, Write as _};
 
 use frs_conf::Scope;
-use frs_engine::inspect::{LeaseRecord, NodeRecord};
+use frs_engine::inspect::{NodeRecord, SharedRecord};
 use frs_limit::LimitFigures;
 use frs_server::protocol::visible;
 use serde_json::{Map, Value, json};
 
-use crate::output::Out;
+use crate::output::Output;
 use crate::show;
 
 #[derive(Default)]
@@ -18,17 +18,17 @@ pub struct Json {
 }
 
 impl super::Write for Json {
-    fn begin(&mut self, out: &mut Out) -> io::Result<()> {
+    fn begin(&mut self, out: &mut Output) -> io::Result<()> {
         out.write_all(b"[")
     }
 
-    fn record(&mut self, out: &mut Out, record: &NodeRecord) -> io::Result<()> {
+    fn record(&mut self, out: &mut Output, record: &NodeRecord) -> io::Result<()> {
         out.write_all(if self.any { b",\n" } else { b"\n" })?;
         self.any = true;
         out.write_all(visible::in_json(&object(record).to_string()).as_bytes())
     }
 
-    fn end(&mut self, out: &mut Out) -> io::Result<()> {
+    fn end(&mut self, out: &mut Output) -> io::Result<()> {
         out.write_all(b"\n]\n")
     }
 }
@@ -75,13 +75,13 @@ fn limit(limit: &LimitFigures, record: &NodeRecord) -> Value {
     if let Some(totals) = record.history(limit) {
         put("history", json!(totals));
     }
-    if let Some(lease) = record.lease(limit.index) {
+    if let Some(lease) = record.shared(limit.index) {
         put("lease", self::lease(lease));
     }
     value
 }
 
-fn lease(lease: &LeaseRecord) -> Value {
+fn lease(lease: &SharedRecord) -> Value {
     let mut value = json!({
         "allowance": lease.allowance,
         "used": lease.used,

@@ -4,17 +4,17 @@ use std::io::{self, Write as _};
 
 use frs_engine::inspect::NodeRecord;
 
-use crate::output::Out;
+use crate::output::Output;
 use crate::show;
 
 pub struct Text;
 
 impl super::Write for Text {
-    fn begin(&mut self, _: &mut Out) -> io::Result<()> {
+    fn begin(&mut self, _: &mut Output) -> io::Result<()> {
         Ok(())
     }
 
-    fn record(&mut self, out: &mut Out, record: &NodeRecord) -> io::Result<()> {
+    fn record(&mut self, out: &mut Output, record: &NodeRecord) -> io::Result<()> {
         let number = record.biz_id.to_string();
         let (biz, key) = (record.biz.as_deref().unwrap_or(&number), show::key(&record.key));
         write!(out, "{biz} {key} {}", show::rank(record.rank))?;
@@ -28,7 +28,7 @@ impl super::Write for Text {
         writeln!(out, "; last used {last}; {} {place}", record.group)
     }
 
-    fn end(&mut self, _: &mut Out) -> io::Result<()> {
+    fn end(&mut self, _: &mut Output) -> io::Result<()> {
         Ok(())
     }
 }

@@ -1,24 +1,24 @@
-//! A `<nodes>` document, with the names that answers have. Invisible characters are references such
+//! A `<nodes>` document, with the names that answers use. Invisible characters are references such
 //! as `&#x9b;`.
 
 use std::io::{self, Write as _};
 
 use frs_conf::Scope;
-use frs_engine::inspect::{LeaseRecord, NodeRecord};
+use frs_engine::inspect::{NodeRecord, SharedRecord};
 use frs_server::protocol::visible;
 use frs_server::protocol::xml::write_escaped;
 
-use crate::output::Out;
+use crate::output::Output;
 use crate::show;
 
 pub struct Xml;
 
 impl super::Write for Xml {
-    fn begin(&mut self, out: &mut Out) -> io::Result<()> {
+    fn begin(&mut self, out: &mut Output) -> io::Result<()> {
         out.write_all(b"<nodes>\n")
     }
 
-    fn record(&mut self, out: &mut Out, record: &NodeRecord) -> io::Result<()> {
+    fn record(&mut self, out: &mut Output, record: &NodeRecord) -> io::Result<()> {
         let mut key = Vec::new();
         write_escaped(&mut key, &record.key);
         let key = String::from_utf8_lossy(&key);
@@ -53,7 +53,7 @@ impl super::Write for Xml {
                 let totals: Vec<String> = totals.iter().map(u32::to_string).collect();
                 write!(out, " history=\"{}\"", totals.join(" "))?;
             }
-            match record.lease(limit.index) {
+            match record.shared(limit.index) {
                 None => out.write_all(b"/>")?,
                 Some(lease) => {
                     out.write_all(b">")?;
@@ -65,12 +65,12 @@ impl super::Write for Xml {
         out.write_all(b"</node>\n")
     }
 
-    fn end(&mut self, out: &mut Out) -> io::Result<()> {
+    fn end(&mut self, out: &mut Output) -> io::Result<()> {
         out.write_all(b"</nodes>\n")
     }
 }
 
-fn write_lease(out: &mut Out, lease: &LeaseRecord) -> io::Result<()> {
+fn write_lease(out: &mut Out, lease: &SharedRecord) -> io::Result<()> {
     write!(out, "<lease allowance=\"{}\" used=\"{}\"", lease.allowance, lease.used)?;
     let numbers = [
         ("window", lease.window_ms),
@@ -84,6 +84,6 @@ fn write_lease(out: &mut Out, lease: &LeaseRecord) -> io::Result<()> {
             write!(out, " {name}=\"{number}\"")?;
         }
     }
-    let LeaseRecord { in_flight, is_void, .. } = lease;
+    let SharedRecord { in_flight, is_void, .. } = lease;
     write!(out, " in-flight=\"{in_flight}\" void=\"{is_void}\"/>")
 }

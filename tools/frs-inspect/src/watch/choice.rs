@@ -1,7 +1,7 @@
-//! What the user has chosen: the order of the businesses, which of them are listed, and the one
-//! whose keys are shown.
+//! The user's choices: the order of the businesses, the filter on them, and the business whose keys
+//! are shown.
 //!
-//! Invariant: whatever is pressed, one of the listed businesses is chosen, if there is any.
+//! Invariant: whatever key is pressed, one of the listed businesses is chosen, if any is listed.
 
 use std::cmp::Reverse;
 
@@ -12,9 +12,9 @@ use super::figures::BizLine;
 /// The most characters of a filter.
 const FILTER: usize = 64;
 
-/// What orders the businesses.
+/// The order of the businesses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum SortOrder {
     #[default]
     Traffic,
     Refusals,
@@ -22,64 +22,64 @@ pub enum Order {
     Map,
 }
 
-/// What the user has chosen.
+/// The user's choices.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
-    pub order: Order,
-    /// Only businesses whose name has this are listed.
+    pub order: SortOrder,
+    /// Only businesses with this text in their names are listed.
     pub filter: String,
-    /// Keys are letters of the filter.
+    /// Whether typed letters belong to the filter.
     pub is_typing: bool,
-    /// The business by name. None: the first one that is listed.
+    /// The name of the chosen business. `None` for the first one listed.
     biz: Option<String>,
 }
 
-/// What a key asks of the program.
+/// The effect of a key on the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pressed {
     Stay,
     Quit,
 }
 
-impl Order {
+impl SortOrder {
     pub fn word(self) -> &'static str {
         match self {
-            Order::Traffic => "traffic",
-            Order::Refusals => "refusals",
-            Order::Map => "map.xml",
+            SortOrder::Traffic => "traffic",
+            SortOrder::Refusals => "refusals",
+            SortOrder::Map => "map.xml",
         }
     }
 
-    fn next(self) -> Order {
+    fn next(self) -> SortOrder {
         match self {
-            Order::Traffic => Order::Refusals,
-            Order::Refusals => Order::Map,
-            Order::Map => Order::Traffic,
+            SortOrder::Traffic => SortOrder::Refusals,
+            SortOrder::Refusals => SortOrder::Map,
+            SortOrder::Map => SortOrder::Traffic,
         }
     }
 }
 
 impl Choice {
-    /// The businesses to list, in order. Equals are in the order of map.xml.
+    /// The businesses to list, in order. Equal ones keep the order of map.xml.
     pub fn listed<'b>(&self, bizs: &'b [BizLine]) -> Vec<&'b BizLine> {
         let filter = self.filter.to_lowercase();
         let is_meant = |biz: &&BizLine| biz.name.to_lowercase().contains(&filter);
         let mut listed: Vec<&BizLine> = bizs.iter().filter(is_meant).collect();
         match self.order {
-            Order::Traffic => listed.sort_by_key(|biz| Reverse(biz.items.all)),
-            Order::Refusals => listed.sort_by_key(|biz| Reverse(biz.items.refused)),
-            Order::Map => {}
+            SortOrder::Traffic => listed.sort_by_key(|biz| Reverse(biz.items.all)),
+            SortOrder::Refusals => listed.sort_by_key(|biz| Reverse(biz.items.refused)),
+            SortOrder::Map => {}
         }
         listed
     }
 
-    /// The place of the chosen business among those listed.
+    /// The position of the chosen business among the listed ones.
     pub fn place(&self, listed: &[&BizLine]) -> usize {
         let is_it = |biz: &&BizLine| Some(&biz.name) == self.biz.as_ref();
         listed.iter().position(is_it).unwrap_or(0)
     }
 
-    /// Takes a key. `page` is the number of businesses on a page.
+    /// Handles a key. `page` is the number of businesses on a page.
     pub fn press(&mut self, key: KeyEvent, bizs: &[BizLine], page: usize) -> Pressed {
         if key.kind == KeyEventKind::Release {
             return Pressed::Stay;
@@ -120,7 +120,7 @@ impl Choice {
         Pressed::Stay
     }
 
-    /// Chooses another business. Single steps go round.
+    /// Chooses another business. Single steps wrap around.
     fn step(&mut self, key: KeyCode, bizs: &[BizLine], page: usize) {
         let listed = self.listed(bizs);
         let Some(last) = listed.len().checked_sub(1) else { return };
@@ -142,12 +142,12 @@ impl Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::Items;
+    use crate::counters::ItemCounts;
 
     fn bizs() -> Vec<BizLine> {
         let biz = |(name, all, refused): (&str, u64, u64)| BizLine {
             name: name.to_owned(),
-            items: Items { all, refused, ..Items::default() },
+            items: ItemCounts { all, refused, ..ItemCounts::default() },
             ..BizLine::default()
         };
         [("api", 5, 0), ("Login", 9, 1), ("sms", 9, 4), ("pay", 0, 0)].map(biz).to_vec()
@@ -180,13 +180,13 @@ mod tests {
         assert_eq!(names(&choice), ["api", "Login", "sms", "pay"]);
         assert_eq!(chosen(&choice), "Login");
         press(&mut choice, &[KeyCode::Char('s')]);
-        assert_eq!(choice.order, Order::Traffic);
+        assert_eq!(choice.order, SortOrder::Traffic);
     }
 
     #[test]
     fn keys_go_through_all_businesses() {
         use KeyCode::{BackTab, Down, End, Home, PageDown, PageUp, Tab, Up};
-        let mut choice = Choice { order: Order::Map, ..Choice::default() };
+        let mut choice = Choice { order: SortOrder::Map, ..Choice::default() };
         for (key, expected) in [
             (Down, "Login"),
             (Tab, "sms"),
@@ -213,7 +213,7 @@ mod tests {
         press(&mut choice, &[KeyCode::Backspace, KeyCode::Char('O')]);
         assert_eq!(names(&choice), ["Login"]);
         press(&mut choice, &[KeyCode::Enter, KeyCode::Char('s')]);
-        assert_eq!((choice.order, &*choice.filter), (Order::Refusals, "lO"));
+        assert_eq!((choice.order, &*choice.filter), (SortOrder::Refusals, "lO"));
         assert_eq!(press(&mut choice, &[KeyCode::Esc]), Pressed::Stay);
         assert_eq!(names(&choice).len(), 4);
         press(&mut choice, &[KeyCode::Char('/')]);

@@ -1,7 +1,7 @@
-//! Whether the server is healthy: the facts, and the remarks on them.
+//! The health of the server: the facts, and remarks on them.
 //!
-//! Pure: all facts come in as values. It is stricter than `/health` about processes and files that
-//! cannot be read, and does not see a flush that hangs.
+//! Pure: all facts come in as values. It is stricter than `/health` about processes and unreadable
+//! files. It does not see a flush that hangs.
 
 use frs_base::clock::Millis;
 use frs_base::figures::grouped;
@@ -11,10 +11,10 @@ use frs_server::stats::snapshot::Stats;
 
 use crate::show;
 
-/// Who holds the data directory.
+/// The holder of the data directory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Master {
-    /// This process.
+pub enum MasterState {
+    /// The process with this id.
     Runs(i32),
     #[default]
     Ended,
@@ -24,16 +24,16 @@ pub enum Master {
 
 /// The facts about a server's health.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Health {
-    pub master: Master,
+pub struct ServerHealth {
+    pub master: MasterState,
     pub workers: u64,
-    /// The number of workers in the configuration.
+    /// Number of workers in the configuration.
     pub workers_wanted: u64,
-    /// Workers that have not taken the generation in force.
+    /// Number of workers that have not taken the generation in force.
     pub workers_behind: u64,
-    /// Roles other than workers that a process should have, and none has.
+    /// Roles other than workers that a process should have and none has.
     pub missing: Vec<&'static str>,
-    /// Processes that died and were replaced.
+    /// Number of processes that died and were replaced.
     pub restarts: u64,
     pub connections: u64,
     pub degraded: bool,
@@ -41,11 +41,11 @@ pub struct Health {
     pub checkpoints_failing_since_ms: Option<Millis>,
     /// Groups that are not served.
     pub not_served: Vec<String>,
-    /// When the last reload was refused, if none was taken since.
+    /// The time at which the last reload was refused. `None` if a later reload was taken.
     pub reload_refused_ms: Option<Millis>,
-    /// Nodes that could not be read: torn, or in a transaction all the time.
+    /// Number of nodes that could not be read: torn, or in a transaction at each try.
     pub unreadable_nodes: u64,
-    /// Parts of the directory that cannot be read.
+    /// Parts of the data directory that cannot be read.
     pub faults: Vec<String>,
 }
 
@@ -53,25 +53,25 @@ pub struct Health {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
     pub text: String,
-    /// It has to be mended. Otherwise it is worth a look.
+    /// Whether it must be mended. Otherwise it only deserves attention.
     pub is_problem: bool,
 }
 
-impl Health {
-    /// The facts of a server, by its counts and its configuration in force.
-    pub fn of(stats: &Stats, conf: &Conf) -> Health {
+impl ServerHealth {
+    /// The facts of a server, from its counts and its configuration in force.
+    pub fn of(stats: &Stats, conf: &Conf) -> ServerHealth {
         let is_worker = |role: &str| role == role_word(Role::Worker);
         let workers = || stats.processes.iter().filter(|process| is_worker(process.role));
         let wanted = [
             (Role::Keeper, true),
-            (Role::Courier, stats.has_cluster),
+            (Role::Cluster, stats.has_cluster),
             (Role::Envoy, conf.srv.rls.is_some()),
         ];
         let roles = wanted.iter().filter(|(_, is_wanted)| *is_wanted);
         let roles = roles.map(|&(role, _)| role_word(role));
         let [taken_ms, refused_ms] = stats.master.reloaded_ms;
         let groups = stats.groups.iter().filter(|group| group.geometry.is_some() && !group.served);
-        Health {
+        ServerHealth {
             workers: workers().count() as u64,
             workers_wanted: conf.srv.workers.into(),
             workers_behind: workers().filter(|worker| worker.generation < stats.generation).count()
@@ -87,12 +87,12 @@ impl Health {
                 .and_then(|counts| counts.failing_since_ms),
             not_served: groups.map(|group| group.name().to_owned()).collect(),
             reload_refused_ms: (refused_ms > taken_ms).then_some(refused_ms),
-            ..Health::default()
+            ..ServerHealth::default()
         }
     }
 
-    /// What is to be said about it, the worst first. Each text begins with what matters, because
-    /// its end is cut where the screen is narrow.
+    /// The remarks on these facts, the worst first. Each text begins with its main point, because a
+    /// narrow screen cuts its end.
     pub fn remarks(&self, now_ms: Millis) -> Vec<Remark> {
         let mut remarks: Vec<Remark> = self.problems(now_ms).into_iter().map(problem).collect();
         let mut note = |text: String| remarks.push(Remark { text, is_problem: false });
@@ -113,15 +113,17 @@ impl Health {
     }
 
     fn is_running(&self) -> bool {
-        matches!(self.master, Master::Runs(_))
+        matches!(self.master, MasterState::Runs(_))
     }
 
     fn problems(&self, now_ms: Millis) -> Vec<String> {
         let mut problems = Vec::new();
         match self.master {
-            Master::Runs(_) => {}
-            Master::Ended => problems.push("server: not running".to_owned()),
-            Master::Unknown => problems.push("server: unknown: its lock is not read".to_owned()),
+            MasterState::Runs(_) => {}
+            MasterState::Ended => problems.push("server: not running".to_owned()),
+            MasterState::Unknown => {
+                problems.push("server: unknown: its lock is not read".to_owned())
+            }
         }
         if self.is_running() && self.workers < self.workers_wanted {
             let [workers, wanted] = [self.workers, self.workers_wanted].map(grouped);
@@ -155,13 +157,18 @@ fn role_word(role: Role) -> &'static str {
 mod tests {
     use super::*;
 
-    fn healthy() -> Health {
-        Health { master: Master::Runs(17), workers: 2, workers_wanted: 2, ..Health::default() }
+    fn healthy() -> ServerHealth {
+        ServerHealth {
+            master: MasterState::Runs(17),
+            workers: 2,
+            workers_wanted: 2,
+            ..ServerHealth::default()
+        }
     }
 
-    fn texts(health: &Health) -> Vec<String> {
+    fn texts(health: &ServerHealth) -> Vec<String> {
         let remarks = health.remarks(10_000);
-        // Problems come first.
+        // Problems are first.
         assert!(remarks.is_sorted_by_key(|remark| !remark.is_problem), "{remarks:?}");
         remarks.into_iter().map(|remark| remark.text).collect()
     }
@@ -170,23 +177,29 @@ mod tests {
     fn each_fact_that_is_not_well_has_its_remark() {
         assert_eq!(texts(&healthy()), [""; 0]);
         for (health, expected) in [
-            (Health { workers: 1, ..healthy() }, "workers: 1 of 2 are there"),
-            (Health { missing: vec!["keeper"], ..healthy() }, "keeper: not there"),
-            (Health { master: Master::Unknown, ..healthy() }, "server: unknown"),
-            (Health { flush_failed: true, ..healthy() }, "flush failed: files are not written"),
+            (ServerHealth { workers: 1, ..healthy() }, "workers: 1 of 2 are there"),
+            (ServerHealth { missing: vec!["keeper"], ..healthy() }, "keeper: not there"),
+            (ServerHealth { master: MasterState::Unknown, ..healthy() }, "server: unknown"),
             (
-                Health { checkpoints_failing_since_ms: Some(4_500), ..healthy() },
+                ServerHealth { flush_failed: true, ..healthy() },
+                "flush failed: files are not written",
+            ),
+            (
+                ServerHealth { checkpoints_failing_since_ms: Some(4_500), ..healthy() },
                 "checkpoints fail: none was completed for 5.5 s",
             ),
-            (Health { not_served: vec!["g".to_owned()], ..healthy() }, "group not served: g"),
-            (Health { faults: vec!["a fault".to_owned()], ..healthy() }, "a fault"),
-            (Health { degraded: true, ..healthy() }, "degraded: nothing is limited"),
-            (Health { reload_refused_ms: Some(9_000), ..healthy() }, "reload refused 1.0 s ago"),
+            (ServerHealth { not_served: vec!["g".to_owned()], ..healthy() }, "group not served: g"),
+            (ServerHealth { faults: vec!["a fault".to_owned()], ..healthy() }, "a fault"),
+            (ServerHealth { degraded: true, ..healthy() }, "degraded: nothing is limited"),
             (
-                Health { workers_behind: 1, ..healthy() },
+                ServerHealth { reload_refused_ms: Some(9_000), ..healthy() },
+                "reload refused 1.0 s ago",
+            ),
+            (
+                ServerHealth { workers_behind: 1, ..healthy() },
                 "workers behind the generation in force: 1",
             ),
-            (Health { unreadable_nodes: 3, ..healthy() }, "nodes torn or in transaction: 3"),
+            (ServerHealth { unreadable_nodes: 3, ..healthy() }, "nodes torn or in transaction: 3"),
         ] {
             let found = texts(&health);
             assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}: {expected}");
@@ -196,8 +209,13 @@ mod tests {
     #[test]
     fn without_a_server_no_process_is_missed() {
         let missing = vec!["keeper"];
-        let health =
-            Health { master: Master::Ended, workers: 0, missing, degraded: true, ..healthy() };
+        let health = ServerHealth {
+            master: MasterState::Ended,
+            workers: 0,
+            missing,
+            degraded: true,
+            ..healthy()
+        };
         assert_eq!(texts(&health), ["server: not running", "degraded: nothing is limited"]);
     }
 }

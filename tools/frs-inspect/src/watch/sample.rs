@@ -1,8 +1,8 @@
-//! Samples the files twice and computes the difference.
+//! Samples the files repeatedly and computes the differences.
 //!
 //! Items and requests come from the server's counters. The uses of keys come from nodes: the use
-//! now against the use at the previous look. A node that comes and goes between two looks is not
-//! seen.
+//! now, less the use at the previous look. A node that appears and disappears between two looks is
+//! not seen.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -15,14 +15,14 @@ use frs_server::stats::snapshot::{self, Stats};
 use frs_store::Sums;
 use frs_store::counter::{BizKey, GroupCounter, GroupKey};
 
-use super::figures::{BizLine, Count, Figures, GroupLine, Growth, Hot};
-use super::health::{Health, Master};
-use crate::counters::{self, Items};
+use super::figures::{BizLine, CounterGrowth, CounterLine, GroupLine, HotLine, WatchFigures};
+use super::health::{MasterState, ServerHealth};
+use crate::counters::{self, ItemCounts};
 
-/// The number of hottest keys kept for a business.
+/// The most hottest keys kept for a business.
 const HOTTEST: usize = 50;
 
-/// The place and key of a node. A place given to another key is another node.
+/// The identity of a node: its place and key. If the place gets another key, it is another node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct NodeIdentity {
     group: String,
@@ -34,20 +34,20 @@ struct NodeIdentity {
 /// Looks at the files, and remembers the previous look.
 pub struct Sampler {
     reader: Reader,
-    before: Option<Before>,
+    before: Option<PreviousSample>,
 }
 
-struct Before {
+struct PreviousSample {
     at: Instant,
     now_ms: u64,
-    /// The use of nodes that were in use lately.
+    /// The uses of the nodes that were in use recently.
     used: HashMap<NodeIdentity, u64>,
     sums: Sums,
 }
 
 /// The result of one walk over all nodes.
 #[derive(Default)]
-struct Found {
+struct WalkTotals {
     groups: BTreeMap<String, GroupLine>,
     bizs: BTreeMap<u32, BizLine>,
     used: HashMap<NodeIdentity, u64>,
@@ -58,64 +58,65 @@ impl Sampler {
         Sampler { reader, before: None }
     }
 
-    pub fn sample(&mut self, now: u64, at: Instant) -> Result<Figures, Error> {
+    pub fn sample(&mut self, now: u64, at: Instant) -> Result<WatchFigures, Error> {
         if self.reader.refresh()? {
             self.before = None;
         }
         let before = self.before.take();
-        // Before the walk, which takes time: the counters are those of `at`.
+        // Taken before the walk, which takes time: the counters are those of `at`.
         let stats = self.stats(now);
         let since = before.as_ref().map_or(u64::MAX, |before| before.now_ms);
-        let mut found = Found::default();
+        let mut found = WalkTotals::default();
         let walked = self.reader.for_each_node(now, |record| {
             found.add(record, since, before.as_ref().map(|before| &before.used));
             ControlFlow::Continue(())
         });
         let sums = &stats.sums;
         let earlier = before.as_ref().map_or(sums, |before| &before.sums);
-        let seconds = |before: &Before| at.saturating_duration_since(before.at).as_secs_f64();
-        let figures = Figures {
+        let seconds =
+            |before: &PreviousSample| at.saturating_duration_since(before.at).as_secs_f64();
+        let figures = WatchFigures {
             now_ms: now,
             generation: self.reader.generation(),
             seconds: before.as_ref().map(|before| seconds(before).max(0.001)),
             health: self.health(&stats, walked.skipped.len() as u64),
-            requests: Growth::since(counters::requests(earlier), counters::requests(sums)),
-            items: Items::of_all(sums).since(Items::of_all(earlier)),
+            requests: CounterGrowth::since(counters::requests(earlier), counters::requests(sums)),
+            items: ItemCounts::of_all(sums).since(ItemCounts::of_all(earlier)),
             groups: self.group_lines(&mut found, earlier, sums),
             bizs: found.biz_lines(&self.reader, earlier, sums),
             counted: counts(earlier, sums),
             refused: self.refused(now),
         };
-        self.before = Some(Before { at, now_ms: now, used: found.used, sums: stats.sums });
+        self.before = Some(PreviousSample { at, now_ms: now, used: found.used, sums: stats.sums });
         Ok(figures)
     }
 
-    /// The server's counts; none if runtime.mmap cannot be read, which is one of the faults.
+    /// The server's counts. Empty if runtime.mmap cannot be read, which is one of the faults.
     fn stats(&self, now: u64) -> Stats {
         let runtime = self.reader.runtime();
         runtime.map(|runtime| snapshot::of(runtime, self.reader.conf(), now)).unwrap_or_default()
     }
 
-    /// None if runtime.mmap cannot be read.
+    /// The most refused keys. Empty if runtime.mmap cannot be read.
     fn refused(&mut self, now: u64) -> Vec<RefusedNode> {
         let found = self.reader.refused(None, Window::Minute, HOTTEST, now);
         found.map(|found| found.nodes).unwrap_or_default()
     }
 
-    fn health(&self, stats: &Stats, unreadable_nodes: u64) -> Health {
-        Health {
+    fn health(&self, stats: &Stats, unreadable_nodes: u64) -> ServerHealth {
+        ServerHealth {
             master: match data_lock::holder(self.reader.data_dir()) {
-                Ok(pid) => Master::Runs(pid.as_raw()),
-                Err(LockError::Free { .. }) => Master::Ended,
-                Err(_) => Master::Unknown,
+                Ok(pid) => MasterState::Runs(pid.as_raw()),
+                Err(LockError::Free { .. }) => MasterState::Ended,
+                Err(_) => MasterState::Unknown,
             },
             faults: self.reader.faults().map(ToString::to_string).collect(),
             unreadable_nodes,
-            ..Health::of(stats, self.reader.conf())
+            ..ServerHealth::of(stats, self.reader.conf())
         }
     }
 
-    fn group_lines(&self, found: &mut Found, earlier: &Sums, sums: &Sums) -> Vec<GroupLine> {
+    fn group_lines(&self, found: &mut WalkTotals, earlier: &Sums, sums: &Sums) -> Vec<GroupLine> {
         let mut lines: Vec<GroupLine> = Vec::new();
         for (name, group) in self.reader.groups() {
             let Ok(group) = group else { continue };
@@ -126,14 +127,14 @@ impl Sampler {
             let line = found.groups.remove(name).unwrap_or_default();
             let places = group.geometry().nodes();
             let evicted = [earlier, sums].map(|sums| evicted_limiting(sums, name));
-            let evicted_limiting = Growth::since(evicted[0], evicted[1]);
+            let evicted_limiting = CounterGrowth::since(evicted[0], evicted[1]);
             lines.push(GroupLine { name: name.to_owned(), places, evicted_limiting, ..line });
         }
         lines
     }
 }
 
-impl Found {
+impl WalkTotals {
     fn add(&mut self, record: NodeRecord, since: u64, before: Option<&HashMap<NodeIdentity, u64>>) {
         let group = self.groups.entry(record.group.clone()).or_default();
         if record.is_expired() {
@@ -152,7 +153,7 @@ impl Found {
         let NodeRecord { group, place, biz_id, key, .. } = record;
         let node = NodeIdentity { group, place, biz_id, key };
         let earlier = before.and_then(|before| before.get(&node)).copied();
-        // The use since the previous look; all of it if that look did not see the node.
+        // The use since the previous look. If that look did not see the node, its whole use.
         let more = match (before, earlier) {
             (None, _) => 0,
             (Some(_), Some(earlier)) => used.saturating_sub(earlier),
@@ -162,7 +163,14 @@ impl Found {
         biz.uses += more;
         let (rank, last_use_ms) = (record.rank, record.last_use_ms);
         let is_fresh = before.is_some() && last_use_ms >= since;
-        biz.hottest.push(Hot { key: node.key.clone(), used, more, is_fresh, rank, last_use_ms });
+        biz.hottest.push(HotLine {
+            key: node.key.clone(),
+            used,
+            more,
+            is_fresh,
+            rank,
+            last_use_ms,
+        });
         if biz.hottest.len() > 4 * HOTTEST {
             keep_hottest(&mut biz.hottest);
         }
@@ -182,15 +190,17 @@ impl Found {
     }
 }
 
-/// Keys requested since the previous look come first, the most used of them at the top. A key that
-/// is always refused uses nothing more, and is just what the user is looking for.
-fn keep_hottest(hottest: &mut Vec<Hot>) {
+/// Keeps the hottest keys. Keys requested since the previous look come first, and of these the most
+/// used. A key that is always refused gains no use, and is the very key that the user looks for.
+fn keep_hottest(hottest: &mut Vec<HotLine>) {
     hottest.sort_by_key(|hot| std::cmp::Reverse((hot.is_fresh, hot.used, hot.last_use_ms)));
     hottest.truncate(HOTTEST);
 }
 
-fn items_of(sums: &Sums, id: u32) -> Items {
-    sums.bizs.get(&BizKey::Id(id)).map_or_else(Items::default, |sums| Items::of(&sums.items))
+fn items_of(sums: &Sums, id: u32) -> ItemCounts {
+    sums.bizs
+        .get(&BizKey::Id(id))
+        .map_or_else(ItemCounts::default, |sums| ItemCounts::of(&sums.items))
 }
 
 fn evicted_limiting(sums: &Sums, group: &str) -> u64 {
@@ -199,12 +209,12 @@ fn evicted_limiting(sums: &Sums, group: &str) -> u64 {
 }
 
 /// All counters.
-fn counts(earlier: &Sums, sums: &Sums) -> Vec<Count> {
+fn counts(earlier: &Sums, sums: &Sums) -> Vec<CounterLine> {
     let pairs = counters::read(sums).into_iter().zip(counters::read(earlier));
     pairs
-        .map(|(now, earlier)| Count {
+        .map(|(now, earlier)| CounterLine {
             name: now.name,
-            growth: Growth::since(earlier.count, now.count),
+            growth: CounterGrowth::since(earlier.count, now.count),
         })
         .collect()
 }
@@ -215,7 +225,7 @@ mod tests {
 
     #[test]
     fn who_is_refused_all_the_time_is_among_the_hottest() {
-        let hot = |key: &str, used, is_fresh| Hot {
+        let hot = |key: &str, used, is_fresh| HotLine {
             key: key.to_owned(),
             used,
             more: 0,

@@ -1,7 +1,7 @@
 //! The screen: figures in, lines out.
 //!
-//! Invariant: pure, and no line is wider, nor are there more lines, than the screen has. What
-//! matters most is at the top, and is left out last.
+//! Invariant: pure. The lines are neither wider nor more than those of the screen. The most
+//! important lines are at the top and are left out last.
 
 use frs_base::figures::grouped;
 use frs_engine::inspect::RefusedNode;
@@ -9,10 +9,10 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 
 use super::choice::Choice;
-use super::figures::{BizLine, Count, Figures, GroupLine, Hot};
-use super::health::{Master, Remark};
-use super::section::{Row, Section, heights};
-use super::text::{cut, joined};
+use super::columns::{cut, joined};
+use super::figures::{BizLine, CounterLine, GroupLine, HotLine, WatchFigures};
+use super::health::{MasterState, Remark};
+use super::section::{Section, SectionRow, heights};
 use crate::show;
 
 /// The width and height of the terminal.
@@ -22,17 +22,17 @@ pub struct Size {
     pub lines: usize,
 }
 
-/// A group that is fuller than this has begun to forget.
+/// A group that is fuller than this has begun to evict.
 const FULL_PERCENT: u64 = 70;
-/// The lines of the screen for which there is one remark more.
+/// The number of lines of the screen for each remark.
 const LINES_OF_A_REMARK: usize = 4;
-/// The lines that are not of sections and not remarks: two at the top, the keys at the bottom.
+/// The lines besides sections and remarks: two at the top, and the keys at the bottom.
 const OTHER_LINES: usize = 3;
 
-/// Draws what was chosen of the figures. `title` names the data directory.
+/// Draws the chosen part of the figures. `title` names the data directory.
 pub fn screen(
     title: &str,
-    figures: Option<&Figures>,
+    figures: Option<&WatchFigures>,
     choice: &Choice,
     size: Size,
 ) -> Vec<Line<'static>> {
@@ -50,13 +50,13 @@ pub fn screen(
 }
 
 /// The number of businesses that are shown at once.
-pub fn page(figures: &Figures, choice: &Choice, size: Size) -> usize {
+pub fn page(figures: &WatchFigures, choice: &Choice, size: Size) -> usize {
     let sections = sections(figures, choice);
     let remarks = figures.health.remarks(figures.now_ms);
     sections[0].page(heights(&sections, room(&remarks, size))[0])
 }
 
-fn body(title: &str, figures: &Figures, choice: &Choice, size: Size) -> Vec<Line<'static>> {
+fn body(title: &str, figures: &WatchFigures, choice: &Choice, size: Size) -> Vec<Line<'static>> {
     let remarks = figures.health.remarks(figures.now_ms);
     let mut lines =
         vec![state(title, figures, &remarks, size.columns), totals(figures, size.columns)];
@@ -68,19 +68,19 @@ fn body(title: &str, figures: &Figures, choice: &Choice, size: Size) -> Vec<Line
     lines
 }
 
-/// The lines that sections share.
+/// The number of lines for all sections.
 fn room(remarks: &[Remark], size: Size) -> usize {
     size.lines.saturating_sub(OTHER_LINES + remarks.len().min(most_remarks(size)))
 }
 
-/// The most lines of remarks.
+/// The most lines with remarks.
 fn most_remarks(size: Size) -> usize {
     (size.lines / LINES_OF_A_REMARK).max(1)
 }
 
-/// Every list of the screen, the most important first. Another list is a line here, and a function
+/// Every list of the screen, the most important first. A new list is a line here and a function
 /// below that makes its rows.
-fn sections(figures: &Figures, choice: &Choice) -> Vec<Section> {
+fn sections(figures: &WatchFigures, choice: &Choice) -> Vec<Section> {
     let listed = choice.listed(&figures.bizs);
     let place = choice.place(&listed);
     let mut sections = vec![businesses(figures, choice, &listed, place)];
@@ -93,7 +93,7 @@ fn sections(figures: &Figures, choice: &Choice) -> Vec<Section> {
     sections
 }
 
-fn state(title: &str, figures: &Figures, remarks: &[Remark], columns: usize) -> Line<'static> {
+fn state(title: &str, figures: &WatchFigures, remarks: &[Remark], columns: usize) -> Line<'static> {
     let health = &figures.health;
     let problems = remarks.iter().filter(|it| it.is_problem).count();
     let (word, color) = match (problems, health.degraded) {
@@ -104,7 +104,7 @@ fn state(title: &str, figures: &Figures, remarks: &[Remark], columns: usize) -> 
     };
     let [workers, wanted] = [health.workers, health.workers_wanted].map(grouped);
     let mut parts = vec![word, format!("generation {}", grouped(figures.generation))];
-    if let Master::Runs(pid) = health.master {
+    if let MasterState::Runs(pid) = health.master {
         parts.push(format!("{workers} of {wanted} workers"));
         parts.push(format!("restarts {}", grouped(health.restarts)));
         parts.push(format!("process {pid}"));
@@ -114,7 +114,7 @@ fn state(title: &str, figures: &Figures, remarks: &[Remark], columns: usize) -> 
     Line::styled(joined(&parts, columns), Style::new().fg(color).add_modifier(Modifier::BOLD))
 }
 
-fn totals(figures: &Figures, columns: usize) -> Line<'static> {
+fn totals(figures: &WatchFigures, columns: usize) -> Line<'static> {
     let items = &figures.items;
     let parts = [
         format!("requests {}/s", rate(figures, figures.requests.more)),
@@ -127,13 +127,13 @@ fn totals(figures: &Figures, columns: usize) -> Line<'static> {
     Line::raw(joined(&parts, columns))
 }
 
-/// The remarks for which there is room. The last line says how many there are besides.
+/// The remarks for which there is room. The last line has the number of further remarks.
 fn remark_lines(all: &[Remark], size: Size) -> Vec<Line<'static>> {
     let most = most_remarks(size);
     let shown = if all.len() > most { most - 1 } else { all.len() };
     let line = |remark: &Remark| {
         let color = if remark.is_problem { Color::Red } else { Color::Yellow };
-        // A path in it may have any characters.
+        // A path in the text may have any characters.
         let text = frs_server::protocol::visible::in_text(&remark.text).replace(['\n', '\t'], " ");
         Line::styled(cut(&text, size.columns), color)
     };
@@ -145,12 +145,17 @@ fn remark_lines(all: &[Remark], size: Size) -> Vec<Line<'static>> {
     lines
 }
 
-fn businesses(figures: &Figures, choice: &Choice, listed: &[&BizLine], place: usize) -> Section {
+fn businesses(
+    figures: &WatchFigures,
+    choice: &Choice,
+    listed: &[&BizLine],
+    place: usize,
+) -> Section {
     let mut title = format!("business by {}", choice.order.word());
     if !choice.filter.is_empty() {
         title = format!("business with {}", choice.filter.escape_debug());
     }
-    let row = |biz: &&BizLine| Row {
+    let row = |biz: &&BizLine| SectionRow {
         cells: vec![
             biz.name.escape_debug().to_string(),
             rate(figures, biz.items.passed),
@@ -181,8 +186,8 @@ fn businesses(figures: &Figures, choice: &Choice, listed: &[&BizLine], place: us
     }
 }
 
-fn refused(figures: &Figures) -> Section {
-    let row = |node: &RefusedNode| Row {
+fn refused(figures: &WatchFigures) -> Section {
+    let row = |node: &RefusedNode| SectionRow {
         cells: vec![
             show::refused_key(node),
             node.biz.escape_debug().to_string(),
@@ -201,7 +206,7 @@ fn refused(figures: &Figures) -> Section {
     }
 }
 
-fn groups(figures: &Figures) -> Section {
+fn groups(figures: &WatchFigures) -> Section {
     let row = |group: &GroupLine| {
         let taken = group.live + group.expired;
         let is_full = taken.saturating_mul(100) > group.places.saturating_mul(FULL_PERCENT);
@@ -212,7 +217,7 @@ fn groups(figures: &Figures) -> Section {
             (false, false) => Style::new(),
         };
         let moving = if group.is_moving { " (moving)" } else { "" };
-        Row {
+        SectionRow {
             cells: vec![
                 format!("{}{moving}", group.name.escape_debug()),
                 show::share(taken, group.places),
@@ -244,9 +249,9 @@ fn groups(figures: &Figures) -> Section {
     }
 }
 
-fn hottest(figures: &Figures, biz: Option<&BizLine>) -> Section {
+fn hottest(figures: &WatchFigures, biz: Option<&BizLine>) -> Section {
     let name = biz.map_or("no business", |biz| &biz.name);
-    let row = |hot: &Hot| Row {
+    let row = |hot: &HotLine| SectionRow {
         cells: vec![
             show::key(&hot.key),
             grouped(hot.used),
@@ -266,8 +271,8 @@ fn hottest(figures: &Figures, biz: Option<&BizLine>) -> Section {
     }
 }
 
-fn counted(figures: &Figures) -> Section {
-    let row = |count: &Count| Row {
+fn counted(figures: &WatchFigures) -> Section {
+    let row = |count: &CounterLine| SectionRow {
         cells: vec![
             count.name.to_owned(),
             rate(figures, count.growth.more),
@@ -300,8 +305,8 @@ fn headings<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
-/// A rate per second: a dash before there is one, one decimal below a thousand.
-fn rate(figures: &Figures, more: u64) -> String {
+/// A rate per second: a dash without an earlier look, and one decimal below a thousand.
+fn rate(figures: &WatchFigures, more: u64) -> String {
     let Some(seconds) = figures.seconds else { return "–".to_owned() };
     let tenths = (more as f64 * 10.0 / seconds).round() as u64;
     match tenths {
@@ -310,7 +315,7 @@ fn rate(figures: &Figures, more: u64) -> String {
     }
 }
 
-/// A share; a dash if there is nothing to have a share of.
+/// A share. A dash if the whole is 0.
 fn share_or_dash(part: u64, whole: u64) -> String {
     if whole == 0 { "–".to_owned() } else { show::share(part, whole) }
 }

@@ -1,50 +1,51 @@
-//! A section of the screen: a list with headings, in a number of lines and columns.
+//! A section of the screen: a list with headings, drawn in a number of lines and columns.
 //!
-//! Invariant: it takes no more lines and columns than it is given, and no figure is cut. Where the
-//! screen is narrow, the last columns are left out, and the texts of the first one are shortened.
+//! Invariant: a section takes no more lines and columns than it is given, and no figure is cut. On
+//! a narrow screen the last columns are left out, and the texts of the first column are shortened.
 
 use frs_base::figures::grouped;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 
-use super::text::{cut, left, right, width};
+use super::columns::{cut, left, right, width};
 
-/// The first column is not made narrower than this to show another one.
+/// The first column is not made narrower than this to show another column.
 const FIRST_COLUMN: usize = 24;
-/// The columns between two columns.
+/// The width of the gap between two columns.
 const GAP: usize = 2;
-/// The heading, a row, and how many more there are.
+/// The heading, one row, and the number of further rows.
 const LEAST_LINES: usize = 3;
 
 /// A list with headings.
 pub struct Section {
-    /// Of the columns, the most important first. The first one has texts, the others figures.
+    /// The headings of the columns, the most important first. The first column has texts, the
+    /// others have figures.
     pub headings: Vec<String>,
-    pub rows: Vec<Row>,
-    /// The row that is marked, and always shown.
+    pub rows: Vec<SectionRow>,
+    /// The row that is marked and always shown.
     pub chosen: Option<usize>,
-    /// Shown if there are no rows.
+    /// The text that is shown if there are no rows.
     pub nothing: &'static str,
-    /// How many lines it gets in each round, as long as there are lines. 0: only those that all
-    /// others leave.
+    /// The number of lines that the section gets in each round while lines are left. A section of
+    /// weight 0 gets only lines that all others leave.
     pub weight: usize,
 }
 
 /// A row of a section: a cell for each heading.
-pub struct Row {
+pub struct SectionRow {
     pub cells: Vec<String>,
     pub style: Style,
 }
 
 /// The rows that are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Shown {
+struct ShownRows {
     first: usize,
     count: usize,
 }
 
 impl Section {
-    /// The lines with which everything is shown.
+    /// The number of lines that show everything.
     fn full(&self) -> usize {
         1 + self.rows.len().max(1)
     }
@@ -53,25 +54,25 @@ impl Section {
         LEAST_LINES.min(self.full())
     }
 
-    /// The number of rows that a page has in this many lines.
+    /// The number of rows of a page in this many lines.
     pub fn page(&self, lines: usize) -> usize {
         self.shown(lines).count.max(1)
     }
 
-    /// The page that has the chosen row.
-    fn shown(&self, lines: usize) -> Shown {
+    /// The page with the chosen row.
+    fn shown(&self, lines: usize) -> ShownRows {
         let room = lines.saturating_sub(1);
         let all = self.rows.len();
         if all <= room {
-            return Shown { first: 0, count: all };
+            return ShownRows { first: 0, count: all };
         }
         let count = room.saturating_sub(1);
         let chosen = self.chosen.unwrap_or(0);
         let first = chosen.checked_div(count).unwrap_or(0) * count;
-        Shown { first: first.min(all - count), count }
+        ShownRows { first: first.min(all - count), count }
     }
 
-    /// Draws it.
+    /// Draws the section.
     pub fn draw(&self, columns: usize, lines: usize) -> Vec<Line<'static>> {
         let widths = self.widths(columns);
         let heading = Style::new().fg(Color::Cyan).add_modifier(Modifier::BOLD);
@@ -81,7 +82,7 @@ impl Section {
         }
         let shown = self.shown(lines);
         for nth in shown.first..shown.first + shown.count {
-            let Row { cells, style } = &self.rows[nth];
+            let SectionRow { cells, style } = &self.rows[nth];
             let text = row(cells, &widths);
             out.push(match self.chosen == Some(nth) {
                 true => Line::styled(left(&text, columns), style.add_modifier(Modifier::REVERSED)),
@@ -93,8 +94,8 @@ impl Section {
         out
     }
 
-    /// Says how many rows are not shown.
-    fn more(&self, shown: Shown, columns: usize) -> Option<Line<'static>> {
+    /// The line with the number of rows that are not shown.
+    fn more(&self, shown: ShownRows, columns: usize) -> Option<Line<'static>> {
         let all = self.rows.len();
         if shown.count == all {
             return None;
@@ -130,7 +131,7 @@ impl Section {
     }
 }
 
-/// Cells beside each other: the first one to the left, the others to the right.
+/// The cells side by side: the first aligned left, the others right.
 fn row(cells: &[String], widths: &[usize]) -> String {
     let mut cells = cells.iter().zip(widths);
     let first = cells.next().map_or_else(String::new, |(text, columns)| left(text, *columns));
@@ -140,8 +141,8 @@ fn row(cells: &[String], widths: &[usize]) -> String {
     cells.fold(first, add)
 }
 
-/// How many lines each section gets of those that there are: 0 if there are too few for its heading
-/// and a row.
+/// The number of lines of each section. It is 0 if the remaining lines do not hold its heading and
+/// a row.
 pub fn heights(sections: &[Section], lines: usize) -> Vec<usize> {
     let mut heights = vec![0; sections.len()];
     let rest = open(sections, &mut heights, lines, |section| section.weight > 0);
@@ -151,7 +152,7 @@ pub fn heights(sections: &[Section], lines: usize) -> Vec<usize> {
     heights
 }
 
-/// Gives sections their least lines. Returns the lines left over.
+/// Gives the selected sections their least lines. Returns the lines left over.
 fn open(
     sections: &[Section],
     heights: &mut [usize],
@@ -167,7 +168,7 @@ fn open(
     rest
 }
 
-/// Gives lines to the sections that are open, in rounds, by weight. Returns the lines left over.
+/// Gives lines to the open sections, in rounds and by weight. Returns the lines left over.
 fn grow(sections: &[Section], heights: &mut [usize], mut rest: usize) -> usize {
     loop {
         let before = rest;
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
 
     fn section(rows: usize, chosen: Option<usize>, weight: usize) -> Section {
-        let row = |nth: usize| Row {
+        let row = |nth: usize| SectionRow {
             cells: vec![format!("row-{nth}"), "1,234".to_owned(), "5".to_owned()],
             style: Style::new(),
         };
@@ -209,12 +210,12 @@ mod tests {
     #[test]
     fn the_page_of_the_chosen_row_is_shown() {
         let shown = |chosen| section(200, Some(chosen), 1).shown(10);
-        assert_eq!(shown(0), Shown { first: 0, count: 8 });
-        assert_eq!(shown(8), Shown { first: 8, count: 8 });
-        assert_eq!(shown(199), Shown { first: 192, count: 8 });
+        assert_eq!(shown(0), ShownRows { first: 0, count: 8 });
+        assert_eq!(shown(8), ShownRows { first: 8, count: 8 });
+        assert_eq!(shown(199), ShownRows { first: 192, count: 8 });
         for lines in 3..20 {
             for chosen in 0..200 {
-                let Shown { first, count } = section(200, Some(chosen), 1).shown(lines);
+                let ShownRows { first, count } = section(200, Some(chosen), 1).shown(lines);
                 assert!((first..first + count).contains(&chosen) && count == lines - 2);
             }
         }

@@ -14,10 +14,10 @@ fn who_looks_no_more_is_missed() {
     let (sender, receiver) = mpsc::sync_channel(1);
     let mut latest = None;
     assert!(take_all(&receiver, &mut latest).is_ok());
-    sender.send(Ok(Figures::default())).unwrap();
+    sender.send(Ok(WatchFigures::default())).unwrap();
     assert!(take_all(&receiver, &mut latest).is_ok());
-    assert_eq!(latest, Some(Figures::default()));
-    // As when the thread panics.
+    assert_eq!(latest, Some(WatchFigures::default()));
+    // The thread drops its sender when it panics.
     drop(sender);
     assert!(take_all(&receiver, &mut latest).is_err());
 }
@@ -46,7 +46,7 @@ fn a_panic_gives_the_terminal_back() {
     drop(command);
     assert_eq!(tcgetattr(&terminal.slave).unwrap(), before);
     let mut slave = File::from(terminal.slave);
-    // All that is written fits into the terminal's buffer. The mark is its end.
+    // All of the output fits into the terminal's buffer. A zero byte marks its end.
     slave.write_all(b"\0").unwrap();
     let (mut master, mut said) = (File::from(terminal.master), Vec::new());
     while said.last() != Some(&0) {

@@ -1,7 +1,7 @@
-//! The caption of a plot: what was run, and the figures, as lines of text.
+//! The caption of a plot: the description of the run and its figures, as lines of text.
 //!
-//! Invariant: no line has more columns than asked for, there is a bound on the lines, and no
-//! character is hidden or forbidden in XML. What is left out is an ellipsis.
+//! Invariant: no line has more columns than asked for, the number of lines is bounded, and no
+//! character is hidden or forbidden in XML. An ellipsis stands for omitted text.
 
 use crate::stamp::Stamp;
 use crate::summary::Summary;
@@ -23,7 +23,7 @@ pub fn lines(summary: &Summary<'_>, stamp: &Stamp, columns: usize) -> Vec<String
     parts.iter().flat_map(|part| wrap(&plain(part), columns, LINES)).collect()
 }
 
-/// The text with every character that nobody sees as its number.
+/// The text, with the number of each invisible character in its place.
 fn plain(text: &str) -> String {
     let shown = |c: char| match c {
         '\'' | '"' | '\\' => c.to_string(),
@@ -32,7 +32,7 @@ fn plain(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// The columns that a character may take: two, unless it is known to be narrow.
+/// The columns that a character may take up: two, unless it is known to be narrow.
 fn width(c: char) -> usize {
     if c.is_ascii() || c == '…' { 1 } else { 2 }
 }
@@ -41,7 +41,7 @@ fn columns_of(text: &str) -> usize {
     text.chars().map(width).sum()
 }
 
-/// Parts a text at spaces, and inside of words that are longer than a line. The last line ends with
+/// Breaks a text at spaces, and within words that are longer than a line. The last line ends with
 /// an ellipsis if more lines would be needed.
 fn wrap(text: &str, columns: usize, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];

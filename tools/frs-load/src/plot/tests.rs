@@ -30,7 +30,7 @@ fn number(tag: &BytesStart<'_>, name: &str) -> f64 {
     attribute(tag, name).and_then(|value| value.parse().ok()).expect(name)
 }
 
-/// A text of the drawing, and where it begins and ends.
+/// A text of the drawing, with the positions of its begin and end.
 #[derive(Debug)]
 struct Words {
     text: String,
@@ -39,7 +39,7 @@ struct Words {
     y: f64,
 }
 
-/// The texts, each with a width that no font exceeds. Fails if one has no colour of its own.
+/// The texts, each with a width that no font exceeds. Fails if a text has no colour of its own.
 fn texts(svg: &str) -> Vec<Words> {
     let (mut reader, mut texts, mut open) = (Reader::from_str(svg), Vec::new(), None);
     loop {
@@ -68,7 +68,7 @@ fn placed(tag: &BytesStart<'_>, text: &str) -> Words {
     let columns = text.chars().map(|c| if c.is_ascii() { 1.0 } else { 2.0 }).sum::<f64>();
     let mut width = columns * 0.62 * number(tag, "font-size");
     if attribute(tag, "transform").is_some() {
-        // It stands on its side.
+        // The text is rotated.
         width = number(tag, "font-size");
     }
     let x = number(tag, "x");
@@ -127,7 +127,7 @@ fn a_drawing_of_a_run() {
     let curves = curves(&drawing("http://a:1", &tally, 3_000_000_000));
     assert_eq!(curves.len(), 2);
     assert!(curves[0].windows(2).all(|two| two[0].y >= two[1].y), "percentiles rise");
-    // 10,000 in 3 s give a level line.
+    // 10,000 requests in 3 s give a level line.
     let heights: Vec<f64> = curves[1].iter().map(|point| point.y).collect();
     assert!(heights.len() > 50 && heights.iter().all(|y| (y - heights[0]).abs() < 5.0));
 }
@@ -168,7 +168,7 @@ fn the_caption_says_what_was_run_when_and_what_came_of_it() {
     }
 }
 
-/// As for a reader whose viewer is dark.
+/// For readers with a dark viewer.
 #[test]
 fn the_background_is_drawn_first_and_covers_everything() {
     let svg = drawing("http://a:1", &Tally::new(), 0);

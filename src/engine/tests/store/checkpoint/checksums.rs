@@ -1,6 +1,6 @@
-//! What the disk loses, keeps from former times or puts elsewhere is found by the checksums: each
-//! count is that of the newest pass, or its record is dropped and counted. And what was reset after
-//! a pass stays reset, however often.
+//! The checksums find pages that the disk has lost, kept from earlier or misplaced: each count is
+//! that of the newest pass, or its record is dropped and counted. Also, a reset after a pass holds
+//! after a restore, however often it was made.
 
 use std::cell::Cell;
 use std::fs::{self, OpenOptions};
@@ -25,8 +25,9 @@ impl Machine {
         [side, side.other()].map(|side| of(self, name, file, side))
     }
 
-    /// Starts from a damaged file, and puts it back. Each key has all its uses, or its record was
-    /// dropped and counted. Returns how many were. Records of another place are dropped, too.
+    /// Starts from a damaged file, and restores it afterwards. Each key has all its uses, or its
+    /// record was dropped and counted. Records of another place are dropped too. Returns the number
+    /// of dropped records.
     fn expect_named(&mut self, path: &Path, damaged: &[u8], uses: u64, what: &str) -> u64 {
         let sound = fs::read(path).unwrap();
         fs::write(path, damaged).unwrap();
@@ -43,7 +44,7 @@ impl Machine {
         lost
     }
 
-    /// Resets a business so often, as the master does.
+    /// Resets a business `times` times, as the master does.
     fn reset(&mut self, biz: u32, times: u64) {
         let mut overlay = Overlay::read(&self.data()).unwrap();
         for _ in 0..times {
@@ -165,7 +166,7 @@ fn checksums_that_are_damaged_beside_the_server_are_written_again() {
     }
 }
 
-/// Makes a file what an earlier build would have written.
+/// Makes a file as an earlier build would have written it.
 fn to_format_1(path: &Path, file_bytes: u64) {
     let mut words = words_of(&fs::read(path).unwrap()[..22 * 8]);
     words[14] = 1;
@@ -219,7 +220,7 @@ fn what_was_reset_after_a_pass_stays_reset_whatever_the_low_bits_of_its_epoch() 
         machine.put(&overlay);
         assert_eq!((prepared.restored.len(), prepared.dropped_nodes), (2, 0), "{times}");
         assert_eq!(machine.used(), [0, 0, 0, 2, 2, 2], "after {times} resets");
-        // From the next pass on it is as any other.
+        // From the next pass on it is like any other.
         machine.use_all(1);
         assert!(all_done(&machine.pass()));
         machine.go_down();
@@ -229,7 +230,7 @@ fn what_was_reset_after_a_pass_stays_reset_whatever_the_low_bits_of_its_epoch() 
     }
 }
 
-/// The void nodes of a business are cleared while a pass copies, once.
+/// Clears the void nodes of a business once, while a pass copies.
 struct Clearing {
     data: PathBuf,
     is_due: Cell<bool>,

@@ -1,5 +1,5 @@
-//! A real process is killed at each step of a pass, and of a restore: whatever it leaves, the next
-//! keeper and the next start go on, and each count is one that the key had.
+//! A real process is killed at each step of a pass, and of a restore. The next keeper and the next
+//! start always go on, and each count is one that the key had.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -16,22 +16,22 @@ use super::moving::{LARGE, begun, is_over};
 use super::{Machine, RATE, Unpaced, all_done, srv_in};
 use crate::MovePass;
 
-/// Where the group is when the process dies.
+/// The stage of the group's move at the death of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// It does not move.
+    /// The group does not move.
     Still,
     /// The pass is the first one of a move.
     Begun,
     /// Both checkpoints hold both geometries.
     Going,
-    /// The move is over, and no pass came since.
+    /// The move has ended, without a pass since.
     Ended,
 }
 
 const STAGES: [Stage; 4] = [Stage::Still, Stage::Begun, Stage::Going, Stage::Ended];
 
-/// The machine, and what its checkpoint holds.
+/// The machine, and the counts in its checkpoint.
 fn machine_at(stage: Stage) -> (Machine, Vec<u64>) {
     let (mut machine, mut counts) = begun();
     if stage != Stage::Still {
@@ -48,12 +48,12 @@ fn machine_at(stage: Stage) -> (Machine, Vec<u64>) {
     (machine, counts)
 }
 
-/// All steps in the long form; in the short one, some.
+/// All steps in the long form, every `few`th in the short one.
 fn every(few: usize) -> usize {
     if std::env::var_os("FRS_CHECKPOINT_CUTS").is_some() { 1 } else { few }
 }
 
-/// Runs a test below in a process of its own, which dies at this step. 0: it does not.
+/// Runs a test below in a process of its own, which dies at this step. 0: it does not die.
 fn run(victim: &str, machine: &Machine, kill_at: u64) -> ExitStatus {
     std::fs::write(machine.dir.path().join("map.xml"), &machine.map).unwrap();
     Command::new(std::env::current_exe().unwrap())
@@ -113,7 +113,7 @@ fn a_keeper_is_killed_at_each_step_of_a_pass() {
             kills += u64::from(is_killed);
             let goes_on = kills % 2 == 0;
             if goes_on {
-                // The keeper is replaced, and nothing that the dead one took is forgotten.
+                // A new keeper takes over, and all marks that the dead one took are kept.
                 machine.expect_whole_passes(1);
             }
             machine.go_down();

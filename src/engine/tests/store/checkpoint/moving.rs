@@ -1,4 +1,4 @@
-//! Checkpoints of a group that moves to another geometry: whatever moves while it is copied, and
+//! Checkpoints of a group that moves to another geometry. Whatever moves during the copy, and
 //! wherever the power is cut, each count is one that the key had.
 
 use std::cell::{Cell, RefCell};
@@ -23,7 +23,7 @@ fn map(geometry: &str) -> String {
     )
 }
 
-/// Long enough chains: in a million groups one would be full.
+/// Chains long enough to be full in one of a million groups only.
 const SMALL: &str = "files='2' key-nodes='40' chain='12' node-size='128'";
 pub(super) const LARGE: &str = "files='3' key-nodes='70' chain='16' node-size='192'";
 const THIRD: &str = "files='1' key-nodes='64' chain='28' node-size='128'";
@@ -47,7 +47,7 @@ impl Machine {
         self.dir.path().join("live")
     }
 
-    /// All nodes have moved: the master puts the new geometry in force.
+    /// Moves all nodes, and puts the new geometry in force as the master does.
     pub(super) fn end_move(&mut self) {
         let mut service = self.attach();
         while !is_over(&mut service, &mut MovePass::default(), usize::MAX) {}
@@ -111,7 +111,7 @@ fn a_checkpoint_of_both_geometries_is_read_as_it_was_made() {
     machine.use_keys(&mut counts[..10]);
     machine.expect_whole_passes(1);
     machine.use_keys(&mut counts.clone());
-    let mut reader = Reader::open_checkpoints(&machine.data()).unwrap();
+    let mut reader = Reader::open_checkpoints(&machine.data(), None).unwrap();
     assert_eq!(reader.groups().filter(|(_, group)| group.is_ok()).count(), 2);
     for (number, count) in (0..).zip(&counts) {
         let look = reader.node("b", &key(number), NOW).unwrap();
@@ -129,7 +129,7 @@ fn a_checkpoint_of_both_geometries_is_read_as_it_was_made() {
     }
 }
 
-/// A server whose keys have these counts, in both checkpoints.
+/// A server and its counts, which both checkpoints hold.
 pub(super) fn begun() -> (Machine, Vec<u64>) {
     let mut machine = Machine::of(&map(SMALL));
     machine.start(false);
@@ -197,7 +197,7 @@ fn what_was_erased_after_it_moved_is_not_restored() {
     let (mut machine, mut counts) = begun();
     machine.begin_move(LARGE);
     let mut service = machine.attach();
-    // On a disk all of them stay in the former files: nothing is flushed.
+    // On a disk all nodes stay in the former files, because nothing is flushed.
     assert!(is_over(&mut service, &mut MovePass::default(), usize::MAX));
     for number in (0..KEYS).step_by(4) {
         let key = key(number);
@@ -238,7 +238,7 @@ fn what_moves_while_it_is_copied_is_in_one_of_the_copies() {
     for most in [3, 40] {
         let (mut machine, mut counts) = begun();
         machine.begin_move(LARGE);
-        // Some key-nodes are written, and others are not.
+        // Some key-nodes are written, others are not.
         let mut service = machine.attach();
         for number in (0..KEYS).step_by(3) {
             service.update("b", &key(number), NOW);
@@ -260,7 +260,7 @@ fn what_moves_while_it_is_copied_is_in_one_of_the_copies() {
     }
 }
 
-/// Begins the move at the first write, and moves all.
+/// Begins the move at the first write, and moves all nodes.
 struct Beginning<'a> {
     machine: RefCell<&'a mut Machine>,
     has_begun: Cell<bool>,
@@ -300,7 +300,7 @@ fn what_a_change_would_lose_of_a_group_that_is_restored_is_told_beforehand() {
     machine.go_down();
     let plan = |geometry| {
         let conf = Conf::parse("srv.xml", &machine.srv, "map.xml", &map(geometry)).unwrap();
-        plan_moves(&conf, NOW).unwrap()
+        plan_moves(&conf, NOW, None).unwrap()
     };
     assert_eq!(plan(SMALL), []);
     let [larger] = &plan(LARGE)[..] else { panic!("one group") };
@@ -319,7 +319,7 @@ fn a_restore_over_files_of_another_geometry_begins_again_wherever_it_breaks_off(
         let (mut machine, counts) = begun();
         machine.begin_move(LARGE);
         machine.end_move();
-        // The machine went down before the first pass after the move. Its files are on a disk.
+        // The machine went down before the first pass after the move. Its live files are on a disk.
         for file in 0..3 {
             let path = frs_store::group::path_of(&machine.live(), "g", file);
             let marks = Marks { boot: [1, 1], clean: false, quarantined: false };
@@ -346,7 +346,7 @@ fn a_restore_over_files_of_another_geometry_begins_again_wherever_it_breaks_off(
 #[test]
 fn wherever_a_pass_of_a_move_breaks_off_each_count_is_one_that_the_key_had() {
     let step = if std::env::var_os("FRS_CHECKPOINT_CUTS").is_some() { 1 } else { 7 };
-    // The pass that is broken off is the first of a move, a later one, or the first after it.
+    // The interrupted pass is the first of a move, a later one, or the first after it.
     for stage in 0..3 {
         for nth in (1 + u64::from(stage)..).step_by(step) {
             let (mut machine, mut counts) = begun();
@@ -366,7 +366,7 @@ fn wherever_a_pass_of_a_move_breaks_off_each_count_is_one_that_the_key_had() {
             fault::fail_at(0);
             let goes_on = nth % 2 == 0;
             if goes_on {
-                // The keeper is replaced, and the next pass is whole.
+                // A new keeper takes over, and the next pass is whole.
                 machine.expect_whole_passes(1);
             }
             machine.go_down();

@@ -26,13 +26,14 @@ fn remove(path: &Path) {
 
 type Damage = fn(&Path);
 
-/// The damages of a file that stays, and those of any file.
+/// The damages that leave the file, and all damages.
 const STAYING: [Damage; 2] = [scribble, cut];
 const DAMAGES: [Damage; 3] = [scribble, cut, remove];
-/// A file of a group with two, and the only one of the other.
+/// The files of a group with two, and the only file of the other group, each with the index of the
+/// first key.
 const FILES: [(&str, u32, usize); 3] = [("small", 0, 0), ("small", 1, 0), ("large", 0, 3)];
 
-/// All counts are 2, but for those of three keys.
+/// Counts of 2, with `used` for the three keys from `first` on.
 fn twos_but(first: usize, used: u64) -> Vec<u64> {
     let mut expected = vec![2; KEYS.len()];
     expected[first..first + 3].fill(used);
@@ -43,7 +44,7 @@ fn twos_but(first: usize, used: u64) -> Vec<u64> {
 #[test]
 fn a_damaged_newest_checkpoint_is_named_and_the_older_one_waits_for_consent() {
     for (name, file, first) in FILES {
-        // Who removes all files of a checkpoint wants the other one.
+        // An operator who removes all files of a checkpoint wants the other one.
         let damages = if name == "large" { &STAYING[..] } else { &DAMAGES };
         for damage in damages {
             let mut machine = after_two_passes();
@@ -126,7 +127,7 @@ fn a_pass_over_a_damaged_newest_checkpoint_that_is_broken_off_hides_no_damage() 
             machine.go_down();
             let prepared = machine.start(false);
             if prepared.unserved.is_empty() {
-                // All headers say that it is complete.
+                // All headers mark the checkpoint as complete.
                 assert_eq!(machine.used(), twos_but(first, 2), "call {nth}: {name} {file}");
             } else {
                 machine.start(true);

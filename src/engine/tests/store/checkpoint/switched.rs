@@ -1,5 +1,5 @@
-//! Live files on a disk that outlive their machine, and checkpoints that are older than they: of a
-//! time before the files were changed without checkpoints.
+//! Live files on a disk that survive a reboot, beside older checkpoints, made before the files
+//! changed without checkpoints.
 
 use frs_conf::{Conf, HashKind};
 use frs_store::group::{Marks, write_marks};
@@ -17,7 +17,7 @@ enum End {
 }
 
 impl Machine {
-    /// Ends this boot. The live files are as they were.
+    /// Ends this boot. The live files do not change.
     fn reboot(&self, end: End) {
         let live = self.dir.path().join("live");
         for path in std::fs::read_dir(live).unwrap().map(|entry| entry.unwrap().path()) {
@@ -63,7 +63,7 @@ fn a_checkpoint_of_a_time_before_others_without_is_not_restored_over_newer_files
         machine.switch(true);
         machine.use_all(1);
         let used = 3 + reboots.len() as u64;
-        // Also if the next one is no longer the first start with checkpoints.
+        // Also on a later start with checkpoints.
         for _ in 0..2 {
             machine.reboot(End::PowerCut);
             let prepared = machine.start(false);
@@ -121,7 +121,7 @@ fn files_that_went_on_without_a_restore_are_newer_than_the_checkpoint_before() {
         let (path, away) = (of(&machine, "small", 1, side), machine.dir.path().join("away"));
         std::fs::rename(&path, &away).unwrap();
         machine.reboot(End::PowerCut);
-        // The first start breaks off after its scan: it cannot make the marks.
+        // The first start fails after its scan, because it cannot make the marks.
         let draft = machine.dir.path().join("live/small.0.dirty.new");
         if is_disturbed {
             std::fs::create_dir(&draft).unwrap();
@@ -212,7 +212,7 @@ fn the_checkpoints_of_files_before_a_migration_are_not_restored_over_those_after
     machine.conf = Conf::parse("srv.xml", &machine.srv, "map.xml", &machine.map).unwrap();
     assert_eq!(machine.conf.map.groups[0].geometry.hash, HashKind::Bob);
     let mut go_on = |_: Step<'_>| true;
-    let migration = Migration::begin(&machine.conf, NOW, &mut go_on).unwrap();
+    let migration = Migration::begin(&machine.conf, NOW, None, &mut go_on).unwrap();
     let plans = migration.plan(&mut go_on).unwrap();
     migration.run(&plans, &mut go_on).unwrap();
     drop(migration);

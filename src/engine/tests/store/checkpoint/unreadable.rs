@@ -1,5 +1,5 @@
-//! A disk that does not give back what a checkpoint holds: the file is named, nothing half restored
-//! is served, and the other groups are. Where loss is accepted, the checkpoint before is taken.
+//! A disk that cannot read a checkpoint: the file is named, nothing half restored is served, and
+//! the other groups are served. If loss is accepted, the checkpoint before is used.
 
 use frs_store::insides::Side;
 use frs_store::insides::fault;
@@ -15,7 +15,7 @@ fn a_checkpoint_that_cannot_be_read_is_named_and_nothing_half_restored_is_served
     let path = of(&machine, "small", 1, newest(&machine, "small"));
     fault::make_unreadable(&path);
     machine.go_down();
-    // The second start finds no more than the first one.
+    // The second start finds the same as the first.
     for _ in 0..2 {
         let prepared = machine.start(false);
         assert!(!prepared.restored.contains(&"small".to_owned()), "{prepared:?}");

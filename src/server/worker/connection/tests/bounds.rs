@@ -1,9 +1,9 @@
-//! What /health answers, and the most that a tick answers.
+//! Tests of the answers of /health, and of the bounds of a tick.
 
 use super::*;
 
 impl Connection {
-    /// The bytes held of a body that arrives in pieces.
+    /// The bytes held for a body that arrives in pieces.
     pub(in crate::worker) fn held_bytes(&self) -> usize {
         self.gathered.capacity()
     }
@@ -40,10 +40,10 @@ fn answers_of_a_tick_are_bounded_in_bytes() {
     let progress = connection.advance(pipeline.as_bytes(), RULES, stub, scratch, out);
     let answered = progress.consumed / request.len();
     assert_eq!(out.len(), answered * answer, "all that was taken is answered");
-    // Requests that wait with the one that reaches the bound exceed it.
+    // Only requests that wait together with the one that reaches the bound exceed it.
     let beyond = (out.len() - TICK_ANSWER_BYTES).div_ceil(answer);
     assert!(progress.more && beyond <= QUEUE, "{beyond}");
-    // The buffer's earlier content does not count.
+    // Earlier content of the buffer does not count.
     let progress = connection.advance(request.as_bytes(), RULES, stub, scratch, out);
     assert!(!progress.more && progress.consumed == request.len());
 }

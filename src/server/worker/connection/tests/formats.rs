@@ -1,4 +1,4 @@
-//! Which format is read, and which is answered.
+//! Tests of the format of requests and answers.
 
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ fn a_post_in_json() {
     line.push(post("/query", TYPE_JSON, numbers).as_bytes());
     assert_eq!(line.serve.ran, ["Query 1 18446744073709551615 Some(-2) true"]);
     assert!(line.text().contains("[{\"biz\":1,\"key\":18446744073709551615,"), "{}", line.text());
-    // XML has text only.
+    // In XML every value is text.
     let (text, _) = talk(&post("/query", &format!("{TYPE_JSON}Accept: text/xml\r\n"), numbers));
     assert!(text.contains("<item biz=\"1\" key=\"18446744073709551615\" "), "{text}");
 }
@@ -81,7 +81,7 @@ fn the_format_of_the_answer_is_what_accept_wants_most() {
             (post("/query", &accept, XML), xml_as_json, 200),
             (post("/query", &format!("{accept}{TYPE_XML}"), XML), xml_as_json, 200),
             (post("/query", &format!("{TYPE_JSON}{accept}"), JSON), json_as_json, 200),
-            // Errors of the whole request use its own format.
+            // Errors of the whole request use the format of the request.
             (post("/query", &format!("{TYPE_JSON}{accept}"), "{"), true, 400),
             (post("/query", &accept, "{"), false, 400),
             (post("/nope", &format!("{TYPE_JSON}{accept}"), "{"), true, 404),
@@ -90,7 +90,7 @@ fn the_format_of_the_answer_is_what_accept_wants_most() {
             (get("/query?biz=login"), false, 400),
             (get("/nope"), false, 404),
             (get("/authz/login/x"), xml_as_json, 200),
-            // Body and content type belong to the gateway's client.
+            // The body and its content type belong to the client of the gateway.
             (post("/authz/login", &format!("{TYPE_JSON}{accept}"), JSON), xml_as_json, 200),
         ] {
             let (text, _) = talk(&request);
@@ -228,7 +228,7 @@ fn answers_that_wait_together_are_each_in_their_own_format() {
     let expected: Vec<bool> = requests.iter().map(|&(_, json)| json).collect();
     for cut in 0..=pipeline.len() {
         let mut line = Line::new();
-        // Twice: the second time its heads are in the cache.
+        // In the second round, the heads are in the cache.
         for _ in 0..2 {
             line.out.clear();
             line.push(&pipeline.as_bytes()[..cut]);

@@ -1,10 +1,10 @@
-//! The answer does not depend on what a connection and its neighbours asked before.
+//! Tests that an answer does not depend on earlier requests of the connection and its neighbours.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Requests that leave the connection open and differ only in what matters.
+/// Requests that leave the connection open. They differ only in properties that affect the answer.
 fn requests() -> Vec<String> {
     let with = |head: &str, body: &str| {
         format!("{head}Content-Length: {}\r\nX: y\r\n\r\n{body}", body.len())
@@ -52,7 +52,7 @@ proptest! {
             let mut fresh = Line::new();
             fresh.push(requests[request].as_bytes());
             let line = &mut lines[line];
-            // All connections share the worker's scratch.
+            // All connections share the scratch of the worker.
             std::mem::swap(&mut line.scratch, &mut scratch);
             line.out.clear();
             line.push(requests[request].as_bytes());
@@ -69,13 +69,13 @@ fn a_head_met_before_is_held_against_the_bounds_in_force() {
     line.push(post("/update", "", XML).as_bytes());
     let answer = line.text();
     let http = Http { max_body_bytes: 40, ..HTTP };
-    line.push_by(Rules { http: &http, ..RULES }, post("/update", "", XML).as_bytes());
+    line.push_by(ConnectionRules { http: &http, ..RULES }, post("/update", "", XML).as_bytes());
     assert!(line.text()[answer.len()..].starts_with("HTTP/1.1 413 "));
     assert!(line.closed);
 
     let mut line = Line::new();
     line.push(post("/update", "", XML).as_bytes());
     let http = Http { max_head_bytes: 20, ..HTTP };
-    line.push_by(Rules { http: &http, ..RULES }, post("/update", "", XML).as_bytes());
+    line.push_by(ConnectionRules { http: &http, ..RULES }, post("/update", "", XML).as_bytes());
     assert!(line.text()[answer.len()..].starts_with("HTTP/1.1 431 "));
 }

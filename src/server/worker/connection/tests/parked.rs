@@ -1,12 +1,12 @@
-//! Requests that wait for a lease: order, what is read meanwhile, how often each is run.
+//! Tests of requests that wait for a reply: order, reading meanwhile, and number of runs.
 
 use frs_engine::{Command, ItemOptions};
 
 use super::*;
 use crate::protocol::call::Call;
 use crate::protocol::response_head::ResponseOptions;
-use crate::worker::connection::parked::Parking;
-use crate::worker::connection::reply::Reply;
+use crate::worker::connection::parked_items::Parking;
+use crate::worker::connection::queued_reply::QueuedReply;
 
 fn get(key: &str) -> String {
     format!("GET /update?biz=login&key={key} HTTP/1.1\r\nHost: f\r\n\r\n")
@@ -18,7 +18,7 @@ fn post(key: &str) -> String {
     format!("POST /update HTTP/1.1\r\nHost: f\r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
-/// Keys of the answers that are out, in order; an answer without one is its status.
+/// The keys of the answers written, in order. For an answer without a key, its status.
 fn answered(line: &Line) -> Vec<String> {
     let text = line.text();
     let of = |answer: &str| match answer.split_once("key=\"") {
@@ -28,8 +28,8 @@ fn answered(line: &Line) -> Vec<String> {
     text.split("HTTP/1.1 ").skip(1).map(of).collect()
 }
 
-fn leased(line: &mut Line, key: &str) {
-    line.serve.leased.push(key.to_owned());
+fn arrive(line: &mut Line, key: &str) {
+    line.serve.arrived.push(key.to_owned());
     line.push(b"");
 }
 
@@ -38,56 +38,56 @@ fn runs(line: &Line) -> usize {
 }
 
 #[test]
-fn a_request_that_waits_is_answered_once_when_its_lease_has_come() {
+fn a_request_that_waits_is_answered_once_when_its_reply_has_come() {
     let mut line = Line::new();
-    line.push(post("lease-a").as_bytes());
+    line.push(post("await-a").as_bytes());
     assert_eq!((answered(&line).len(), runs(&line)), (0, 0));
     line.push(b"");
-    assert_eq!(runs(&line), 0, "looked at again without its lease");
-    leased(&mut line, "lease-a");
-    assert_eq!((answered(&line), runs(&line)), (vec!["lease-a".to_owned()], 1));
+    assert_eq!(runs(&line), 0, "looked at again without its reply");
+    arrive(&mut line, "await-a");
+    assert_eq!((answered(&line), runs(&line)), (vec!["await-a".to_owned()], 1));
     assert!(line.connection.parked().is_empty());
     line.push(post("b").as_bytes());
-    assert_eq!(answered(&line), ["lease-a", "b"]);
+    assert_eq!(answered(&line), ["await-a", "b"]);
 }
 
 #[test]
 fn nothing_behind_a_request_that_waits_is_run_before_it() {
     let mut line = Line::new();
-    let input = [post("a"), post("lease-b"), get("c"), post("lease-d"), get("e")].concat();
+    let input = [post("a"), post("await-b"), get("c"), post("await-d"), get("e")].concat();
     line.push(input.as_bytes());
     assert_eq!((answered(&line), runs(&line)), (vec!["a".to_owned()], 1));
-    leased(&mut line, "lease-d");
+    arrive(&mut line, "await-d");
     assert_eq!(runs(&line), 1, "b is the first");
-    leased(&mut line, "lease-b");
-    assert_eq!(answered(&line), ["a", "lease-b", "c", "lease-d", "e"]);
+    arrive(&mut line, "await-b");
+    assert_eq!(answered(&line), ["a", "await-b", "c", "await-d", "e"]);
     assert_eq!(runs(&line), 5, "each once");
 }
 
 #[test]
-fn answers_that_need_no_lease_keep_their_place_behind_one_that_waits() {
+fn answers_that_need_no_reply_keep_their_place_behind_one_that_waits() {
     let mut line = Line::new();
     let health = "GET /health HTTP/1.1\r\nHost: f\r\n\r\n".to_owned();
     let unknown = "GET /nothing HTTP/1.1\r\nHost: f\r\n\r\n".to_owned();
-    line.push([get("lease-a"), health, unknown, get("b")].concat().as_bytes());
+    line.push([get("await-a"), health, unknown, get("b")].concat().as_bytes());
     assert_eq!(line.out.len(), 0);
-    leased(&mut line, "lease-a");
-    assert_eq!(answered(&line), ["lease-a", "200", "404", "b"]);
+    arrive(&mut line, "await-a");
+    assert_eq!(answered(&line), ["await-a", "200", "404", "b"]);
 }
 
 #[test]
 fn more_requests_than_the_queue_holds_keep_their_order() {
     let mut line = Line::new();
     let keys: Vec<String> =
-        (0..60).map(|n| format!("{}{n}", if n % 7 == 3 { "lease" } else { "k" })).collect();
+        (0..60).map(|n| format!("{}{n}", if n % 7 == 3 { "await" } else { "k" })).collect();
     let input: String = keys.iter().map(|key| post(key)).collect();
     line.push(input.as_bytes());
     assert!(
         line.connection.parked().len() <= crate::worker::connection::QUEUE,
         "what is read ahead is bounded"
     );
-    for key in keys.iter().filter(|key| key.starts_with("lease")) {
-        leased(&mut line, key);
+    for key in keys.iter().filter(|key| key.starts_with("await")) {
+        arrive(&mut line, key);
     }
     assert_eq!((answered(&line), runs(&line)), (keys, 60));
 }
@@ -95,11 +95,11 @@ fn more_requests_than_the_queue_holds_keep_their_order() {
 #[test]
 fn a_connection_with_a_request_that_waits_is_not_read() {
     let mut line = Line::new();
-    line.push(post("lease-a").as_bytes());
+    line.push(post("await-a").as_bytes());
     let progress = line.push(&post("b").repeat(40).into_bytes());
-    assert_eq!(progress, Progress { consumed: 0, ..progress }.parked());
+    assert_eq!(progress, InputProgress { consumed: 0, ..progress }.parked());
     assert_eq!(line.unread.len(), post("b").len() * 40);
-    leased(&mut line, "lease-a");
+    arrive(&mut line, "await-a");
     assert_eq!(answered(&line).len(), 41);
     assert!(line.unread.is_empty());
 }
@@ -107,35 +107,35 @@ fn a_connection_with_a_request_that_waits_is_not_read() {
 #[test]
 fn a_connection_closes_behind_the_answer_that_waits_and_not_before() {
     let mut line = Line::new();
-    let closing = get("lease-a").replace("Host: f", "Host: f\r\nConnection: close");
+    let closing = get("await-a").replace("Host: f", "Host: f\r\nConnection: close");
     let progress = line.push(closing.as_bytes());
     assert!(!progress.close && !line.closed);
-    leased(&mut line, "lease-a");
+    arrive(&mut line, "await-a");
     assert!(line.closed && line.text().contains("Connection: close"));
-    assert_eq!(answered(&line), ["lease-a"]);
+    assert_eq!(answered(&line), ["await-a"]);
 }
 
 #[test]
 fn a_bad_request_behind_one_that_waits_closes_the_connection_after_both_answers() {
     let mut line = Line::new();
-    line.push([get("lease-a"), "NONSENSE\r\n\r\n".to_owned()].concat().as_bytes());
+    line.push([get("await-a"), "NONSENSE\r\n\r\n".to_owned()].concat().as_bytes());
     assert!(!line.closed && line.out.is_empty());
-    leased(&mut line, "lease-a");
-    assert_eq!(answered(&line), ["lease-a", "400"]);
+    arrive(&mut line, "await-a");
+    assert_eq!(answered(&line), ["await-a", "400"]);
     assert!(line.closed);
 }
 
 #[test]
 fn an_answer_does_not_depend_on_the_pieces_it_was_asked_in() {
-    let input = [post("a"), post("lease-b"), get("c"), post("lease-d"), get("e")].concat();
+    let input = [post("a"), post("await-b"), get("c"), post("await-d"), get("e")].concat();
     for at in 0..=input.len() {
         let mut line = Line::new();
         line.push(&input.as_bytes()[..at]);
         line.push(&input.as_bytes()[at..]);
-        for key in ["lease-b", "lease-d"] {
-            leased(&mut line, key);
+        for key in ["await-b", "await-d"] {
+            arrive(&mut line, key);
         }
-        assert_eq!(answered(&line), ["a", "lease-b", "c", "lease-d", "e"], "at {at}");
+        assert_eq!(answered(&line), ["a", "await-b", "c", "await-d", "e"], "at {at}");
         assert_eq!(runs(&line), 5, "at {at}");
     }
 }
@@ -146,7 +146,7 @@ fn connections_of_one_batch_do_not_wait_for_each_other() {
     let mut scratch = ConnectionBuffers::default();
     let mut out = Vec::new();
     let mut connections = [Connection::new(None), Connection::new(None), Connection::new(None)];
-    let inputs = [get("lease-a") + &get("b"), get("c"), get("d") + &get("lease-e") + &get("f")];
+    let inputs = [get("await-a") + &get("b"), get("c"), get("d") + &get("await-e") + &get("f")];
     scratch.begin_batch();
     for (connection, input) in connections.iter_mut().zip(&inputs) {
         scratch.begin_connection();
@@ -172,10 +172,12 @@ fn a_small_request_is_parked_without_the_room_of_a_large_one() {
     assert!(exchange.held_bytes() > 32 << 10);
     let mut parking = Parking::default();
     let options = ResponseOptions::CLOSE;
-    let manner = Manner::Http { call: Call::Update, refusal: None, options };
-    let reply = Reply { manner, batch_index: 0 };
+    let manner = ReplyForm::Http { call: Call::Update, refusal: None, options };
+    let reply = QueuedReply { manner, batch_index: 0 };
     parking.park(&mut exchange, reply);
-    let Some((0, Parked::Request(parked, _))) = parking.drain().next() else { panic!("parked") };
+    let Some((0, ParkedItem::Request(parked, _))) = parking.drain().next() else {
+        panic!("parked")
+    };
     assert_eq!(parked.request.items().len(), 1);
     assert!(parked.held_bytes() < 4 << 10, "{}", parked.held_bytes());
 }

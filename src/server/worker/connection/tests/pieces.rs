@@ -1,4 +1,4 @@
-//! The output does not depend on the pieces that the input comes in.
+//! Tests that the output does not depend on how the input is cut into pieces.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const JSON_TYPE: &str = "Content-Type: application/json\r\n";
 
-/// Requests of every framing in a row.
+/// A sequence of requests of every framing.
 fn pipeline() -> Vec<u8> {
     let chunked = format!(
         "{CHUNKED_HEAD}1a;x=y\r\n{}\r\n018\r\n{}\r\n0\r\nT: x\r\n\r\n",
@@ -67,7 +67,7 @@ fn the_pipeline_in_two_pieces_cut_anywhere() {
     assert_eq!(line.connection.gathered.capacity(), 0);
 }
 
-/// The output, whether the connection closed, and what ran, for pieces of input.
+/// The output, whether the connection closed, and the requests that ran, for pieces of input.
 fn outcome<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, bool, Vec<String>) {
     let mut line = Line::new();
     for piece in pieces {

@@ -1,4 +1,4 @@
-//! Which hosts and which pages are answered.
+//! Tests of the hosts and pages that are answered.
 
 use super::*;
 use frs_conf::Conf;
@@ -12,11 +12,11 @@ fn http(attributes: &str) -> Http {
 
 fn talk_by(http: &Http, input: &str) -> (String, bool) {
     let mut line = Line::new();
-    line.push_by(Rules { http, ..RULES }, input.as_bytes());
+    line.push_by(ConnectionRules { http, ..RULES }, input.as_bytes());
     (line.text(), line.closed)
 }
 
-/// The answer's status, whether it closes, and which origin it names.
+/// The status of the answer, whether it closes the connection, and the origin that it names.
 fn answer(http: &Http, input: &str) -> (u16, bool, Option<String>) {
     let (text, closed) = talk_by(http, input);
     let named = text.split("Access-Control-Allow-Origin: ").nth(1);
@@ -70,7 +70,7 @@ fn a_page_is_answered_if_it_is_named() {
             let (text, _) = talk_by(&named, &asked);
             assert!(text.contains("\"forbidden\""), "{text}");
             let mut line = Line::new();
-            line.push_by(Rules { http: &named, ..RULES }, asked.as_bytes());
+            line.push_by(ConnectionRules { http: &named, ..RULES }, asked.as_bytes());
             assert!(line.serve.ran.is_empty(), "{asked}");
         }
     }
@@ -101,7 +101,7 @@ fn every_answer_to_a_page_lets_it_read_it() {
         assert_eq!(answer(&named, &asked), (status, closes, Some(PAGE.into())), "{asked}");
     }
     let mut line = Line::new();
-    let rules = Rules { http: &named, ..RULES };
+    let rules = ConnectionRules { http: &named, ..RULES };
     line.push_by(rules, &post("/query", &page, XML).as_bytes()[..120]);
     line.connection.time_out(rules, &mut line.serve, &mut line.scratch, &mut line.out);
     assert!(line.text().starts_with("HTTP/1.1 408 "), "{}", line.text());
@@ -150,7 +150,7 @@ fn gateways_pass_on_what_browsers_say_to_the_site_behind_them() {
         ] {
             for method in ["GET", "POST", "OPTIONS"] {
                 let asked = format!("{method} /authz/login/ HTTP/1.1\r\nHost: x\r\n{fields}\r\n");
-                // The gateway decides what it answers to a page.
+                // The gateway decides on the answer to a page.
                 assert_eq!(answer(http, &asked), (200, false, None), "{asked}");
             }
         }
@@ -197,8 +197,8 @@ fn a_reload_while_a_page_sends_its_request_does_not_mix_the_pages_up() {
         let request = post("/update", &origin("http://b"), XML);
         let (first, second) = request.split_at(request.len() - 5);
         let mut line = Line::new();
-        line.push_by(Rules { http: &before, ..RULES }, first.as_bytes());
-        line.push_by(Rules { http: &after, ..RULES }, second.as_bytes());
+        line.push_by(ConnectionRules { http: &before, ..RULES }, first.as_bytes());
+        line.push_by(ConnectionRules { http: &after, ..RULES }, second.as_bytes());
         let text = line.text();
         assert_eq!(statuses(&text), [200]);
         let named = text.split("Allow-Origin: ").nth(1).map(|rest| rest.split("\r\n").next());
@@ -235,7 +235,7 @@ fn a_host_is_answered_if_it_is_named_or_none_is() {
             }
         }
     }
-    // An old client names no host, so it matches none of the allowed ones.
+    // A client of HTTP/1.0 names no host, so it matches no allowed host.
     let asked = ask("/health", "", "1.0");
     assert_eq!((answer(&any, &asked).0, answer(&named, &asked).0), (200, 403));
     for (target, host) in [
@@ -272,17 +272,17 @@ fn a_head_that_was_met_is_held_against_the_hosts_in_force() {
         for (at, requests) in heads.iter().enumerate() {
             for request in requests.iter().flat_map(|request| [request, request]) {
                 line.out.clear();
-                line.push_by(Rules { http, ..RULES }, request.as_bytes());
+                line.push_by(ConnectionRules { http, ..RULES }, request.as_bytes());
                 let status = if at == 0 && http == &named { 403 } else { 200 };
                 assert_eq!(statuses(&line.text()), [status], "{nth}: {request}");
             }
         }
     }
-    // An old client's head without a Host is cached, too.
+    // The head of an HTTP/1.0 client without a Host field is cached, too.
     let old = "POST /update HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 50\r\n\r\n";
     for (http, status) in [(&any, 200), (&any, 200), (&named, 403), (&any, 200)] {
         line.out.clear();
-        line.push_by(Rules { http, ..RULES }, (old.to_owned() + XML).as_bytes());
+        line.push_by(ConnectionRules { http, ..RULES }, (old.to_owned() + XML).as_bytes());
         assert_eq!(statuses(&line.text()), [status]);
     }
 }
@@ -310,7 +310,7 @@ fn later_minor_versions_are_served_as_1_1() {
             pieces.push(piece);
         }
         assert_eq!(pieces.text(), whole.text());
-        // A later minor version needs whatever 1.1 needs.
+        // A later minor version must meet all demands of 1.1.
         let (text, closed) = talk(&as_minor(get("/health").replace("Host: x\r\n", "")));
         assert_eq!((statuses(&text), closed), (vec![400], true));
     }

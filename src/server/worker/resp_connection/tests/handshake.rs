@@ -1,4 +1,4 @@
-//! What clients say before they ask, in both versions of the protocol.
+//! Tests of the handshake of clients, in both versions of the protocol.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn token() -> AccessToken {
     AccessToken::read(file.path()).expect("a token")
 }
 
-/// The reply of HELLO, with the number of the connection.
+/// The reply of HELLO, with the id of the connection.
 fn hello(version: i64, id: &str) -> String {
     let kind = if version == 3 { "%7" } else { "*14" };
     let own = env!("CARGO_PKG_VERSION");
@@ -19,7 +19,7 @@ fn hello(version: i64, id: &str) -> String {
     )
 }
 
-/// The number of the first connection of this process that asks for one.
+/// The id of the first connection of this process that asks for one.
 fn first_id() -> String {
     ((1_i64 << 22) | i64::from(std::process::id())).to_string()
 }
@@ -147,7 +147,7 @@ fn the_third_wrong_token_in_a_row_ends_the_connection_and_a_tick_takes_one() {
         let mut line = Line::new();
         line.own.token = Some(&token);
         let reset = if guess.contains("RESET") { "+RESET " } else { "" };
-        // Those that were right before count no more.
+        // Wrong tokens before a right one no longer count.
         for _ in 0..2 {
             let found = line.ask(&guess.repeat(2));
             assert_eq!(found, format!("{wrong}{reset}").repeat(2), "{guess}");
@@ -181,7 +181,7 @@ fn commands_are_described_as_they_are_served() {
     let sets = throttle.replace("*2 +write", "~2 +write").replace(":1 *0", ":1 ~0");
     assert_eq!(line.ask("COMMAND INFO cl.throttle|"), format!("*1 {sets}"));
     assert!(line.ask("COMMAND DOCS|").starts_with("%21 $10 frs.update %3 $7 summary "));
-    // Each name of the list is served with the fewest arguments that it takes.
+    // Each listed command is served with the fewest arguments that it takes.
     for command in crate::protocol::resp::COMMANDS {
         let arguments = command.redis_arity().unsigned_abs() as usize;
         let words = vec![command.word; 1].into_iter().chain(vec!["1"; arguments - 1]);
@@ -205,7 +205,7 @@ fn the_sections_of_info() {
     }
     let length: usize = all[1..].split(' ').next().unwrap().parse().unwrap();
     let head = format!("${length} ").len();
-    // A line end was two bytes.
+    // Each line end has two bytes in the reply and one in `all`.
     let lines = all[head..].matches(" ").count() - all[head..].matches("# ").count();
     assert_eq!(all.len() - head + lines, length + 2);
     let one = line.ask("INFO replication|");

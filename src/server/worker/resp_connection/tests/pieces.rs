@@ -1,10 +1,10 @@
-//! The output does not depend on the pieces that the input comes in.
+//! Tests that the output does not depend on how the input is cut into pieces.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Commands of every kind in a row.
+/// A sequence of commands of every kind.
 fn pipeline() -> Vec<u8> {
     [
         array(&["HELLO", "3"]),
@@ -36,7 +36,7 @@ fn pipeline() -> Vec<u8> {
     .into_bytes()
 }
 
-/// The output, whether the connection closed, and what ran.
+/// The output, whether the connection closed, and the requests that ran.
 fn outcome<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (String, bool, Vec<String>) {
     let mut line = Line::new();
     for piece in pieces {
@@ -62,9 +62,9 @@ fn what_waits_waits_wherever_the_input_is_cut() {
     let input = [
         array(&["FRS.UPDATE", "login", "a"]),
         array(&["MULTI"]),
-        array(&["FRS.UPDATE", "login", "lease-b"]),
+        array(&["FRS.UPDATE", "login", "await-b"]),
         array(&["PING"]),
-        array(&["FRS.UPDATE", "login", "lease-c"]),
+        array(&["FRS.UPDATE", "login", "await-c"]),
         array(&["EXEC"]),
         array(&["FRS.UPDATE", "login", "d"]),
     ]
@@ -75,8 +75,8 @@ fn what_waits_waits_wherever_the_input_is_cut() {
         line.push(&input.as_bytes()[..cut]);
         line.push(&input.as_bytes()[cut..]);
         assert_eq!(line.serve.ran.len(), 1, "cut at {cut}");
-        for key in ["lease-b", "lease-c"] {
-            line.serve.leased.push(key.to_owned());
+        for key in ["await-b", "await-c"] {
+            line.serve.arrived.push(key.to_owned());
             line.push(b"");
         }
         assert_eq!(line.serve.ran.len(), 4, "each once");
@@ -145,7 +145,7 @@ fn what_asks_for_no_item_parts_no_batch() {
         connection.take(Input::all(&input), own, &mut stub, &mut scratch, &mut out);
     }
     scratch.flush(RULES, &mut stub, &mut out);
-    // 24 updates of 8 connections: the queue holds 16.
+    // 8 connections send 24 updates, and the queue holds 16.
     assert_eq!(stub.batches, [16, 8]);
     let mut from = 0;
     for batch_index in 0..connections.len() {

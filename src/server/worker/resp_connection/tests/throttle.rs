@@ -1,4 +1,4 @@
-//! CL.THROTTLE on a real business, against its arithmetic written once more.
+//! CL.THROTTLE on a real business, compared with a second implementation of its arithmetic.
 
 use super::*;
 use frs_engine::testing::World;
@@ -79,14 +79,14 @@ fn random(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The state of a key: nanoseconds, and milliseconds of its last charge or look.
+/// The state of a key: the level in nanoseconds, and the time of its last charge in milliseconds.
 #[derive(Clone, Copy, Default)]
 struct State {
     level: u128,
     last: u128,
 }
 
-/// The five figures, or `None` for arguments out of bounds, as the design of the command says.
+/// The five figures by the formulas of the command, or `None` for arguments out of bounds.
 fn expected(state: &mut State, now: u128, args: [u128; 4]) -> Option<[i128; 5]> {
     let [max_burst, count, period, quantity] = args;
     let emission = period * 1_000_000_000 / count;
@@ -98,7 +98,7 @@ fn expected(state: &mut State, now: u128, args: [u128; 4]) -> Option<[i128; 5]> 
     let level = state.level.saturating_sub((now - state.last) * 1_000_000);
     let limited = level + cost > capacity;
     let after = if limited { level } else { level + cost };
-    // A refusal changes nothing: what has come back since is taken off again at the next call.
+    // A refusal changes no state. The next call computes the decay since `last` again.
     if !limited {
         *state = State { level: after, last: now };
     }
@@ -118,7 +118,7 @@ fn a_hundred_thousand_calls_are_answered_as_the_formulas_say() {
     let (mut limited, mut refused) = (0, 0);
     for call in 0..100_000 {
         let mut up_to = |most: u64| random(&mut seed) % most;
-        // Powers of two: every order of size occurs.
+        // The values spread over all orders of magnitude.
         let mut wide = |bits: u64| {
             let bits = up_to(bits);
             up_to(1 << bits)

@@ -1,4 +1,4 @@
-//! MULTI, EXEC and DISCARD.
+//! Tests of MULTI, EXEC and DISCARD.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn what_cannot_be_queued_spoils_the_transaction() {
         assert_eq!(line.ask("EXEC|"), "-ERR EXEC without MULTI ");
         assert_eq!(line.ask("MULTI|PING|EXEC|"), "+OK +QUEUED *1 +PONG ", "nothing is left of it");
     }
-    // An error of a command that runs is its own.
+    // An error of a command that runs does not affect the other commands.
     let mut line = Line::new();
     let found = line.ask("MULTI|FRS.UPDATE login a NX|PING|EXEC|");
     assert_eq!(found, "+OK +QUEUED +QUEUED *2 -ERR syntax error at 'NX' +PONG ");
@@ -57,7 +57,7 @@ fn a_transaction_has_at_most_max_body() {
     let command = "FRS.UPDATE login abcdefghij\r\n";
     let mut line = Line::new();
     line.push(b"MULTI\r\n");
-    // Arrays with their headers, as they are kept.
+    // Commands are kept as arrays with their headers.
     let kept = array(&["FRS.UPDATE", "login", "abcdefghij"]).len();
     let fits = HTTP.max_body_bytes as usize / kept;
     let mut queued = 0;
@@ -89,7 +89,7 @@ fn a_long_transaction_takes_several_ticks_and_leaves_nothing_behind() {
     assert_eq!(text, format!("*{commands} {}+PONG ", PASSED.repeat(commands)));
     assert!(line.ticks - ticks > 3);
     assert_eq!(line.connection.held_bytes(), 0);
-    // The buffer is used again.
+    // The next transaction reuses the buffer.
     let mut buffer = line.scratch.pool.take(&[]);
     let (address, capacity) = (buffer.as_ptr(), buffer.capacity());
     assert!(capacity > 0);

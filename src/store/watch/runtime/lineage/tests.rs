@@ -66,7 +66,7 @@ impl Register {
     }
 }
 
-/// A group of two files, which a group of three files grows out of.
+/// A group of two files that grows into one of three.
 fn moving() -> Register {
     let mut register = Register::new();
     let first = register.register(1, &[10, 11], Pairing::FormerOf(2));
@@ -120,7 +120,7 @@ fn what_was_forgotten_is_another_group() {
     assert_eq!(register.only(2), register.only(1));
     assert_ne!(register.only(2), lineage);
 
-    // A copy from before the move is put back, and later the file that it has replaced.
+    // A copy from before the move is put back, and later the replaced file.
     let mut register = moving();
     register.end_move(1, 2);
     register.expect_new(|register| register.register(1, &[14, 15], Pairing::Alone));
@@ -145,7 +145,7 @@ fn a_death_between_two_stores_leaves_no_lineage_of_before() {
         register.runtime.settle_lineage(2, Pairing::NextOf(1)).expect("settled")
     });
     assert_eq!(register.only(1), register.only(2));
-    // The facts are stored and their lineage is not, for each file or for the only one.
+    // The facts are stored but their lineage is not, for each file and for a single one.
     for files in [&[10, 11][..], &[10]] {
         let mut register = Register::new();
         register.register(1, files, Pairing::Alone);

@@ -1,10 +1,10 @@
-//! What a world consists of, how much may happen in it, and which rule it is made without.
+//! The parts of a world, how often each event may happen in it, and the rule that it leaves out.
 
-use frs_limit::lease::{Appetite, Kind};
+use frs_cluster::lease::{Appetite, Kind};
 
 use super::super::super::ledger::Rule as LedgerRule;
 
-/// A rule that a world is made without.
+/// A rule that a world leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rule {
     BindFirst,
@@ -35,12 +35,12 @@ pub enum Rule {
     Ledger(LedgerRule),
 }
 
-/// What a world consists of, and how much may happen in it.
+/// The parts of a world, and how often each event may happen in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Bounds {
     pub kind: Kind,
     pub max: u64,
-    /// The max of the last host, where its configuration is another one.
+    /// The max of the last host, if its configuration differs.
     pub other_max: Option<u64>,
     pub hosts: usize,
     pub need: u64,
@@ -48,22 +48,22 @@ pub struct Bounds {
     pub tick_ms: u64,
     pub learn_ms: u64,
     pub ticks: u8,
-    /// Bindings, in all.
+    /// Bindings in all.
     pub binds: u8,
-    /// Deliveries of a message that has been delivered before.
+    /// Deliveries of a message after its first.
     pub doubles: u8,
-    /// Messages sent once more under the same seq.
+    /// Messages that are sent again under the same seq.
     pub repeats: u8,
     /// Recalls and returns of idle leases.
     pub recalls: u8,
-    /// Uses by force.
+    /// Forced uses.
     pub forced: u8,
-    /// Uses given back.
+    /// Returned uses.
     pub returns: u8,
     pub evictions: u8,
     pub losses: u8,
     pub restores: u8,
-    /// A copy of a directory is restored into the same files.
+    /// The copy of a directory is restored into the same files.
     pub in_place: bool,
     /// Times that a replica catches up with the master.
     pub replications: u8,
@@ -72,7 +72,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Two hosts, one window of three ticks, and nothing that goes wrong but the network.
+    /// Two hosts, one window of three ticks, and only the network fails.
     pub const PLAIN: Bounds = Bounds {
         kind: Kind::Interval { interval_ms: 300 },
         max: 2,

@@ -1,8 +1,8 @@
-//! What can happen next, and what the world is after it.
+//! The events that are possible next, and their effects.
 //!
 //! Invariant: an event does what one call of a host, the network or the ledger does.
 
-use frs_limit::lease::{Keep, Lease};
+use frs_cluster::lease::{Keep, Lease};
 
 use super::super::search;
 use super::{Answered, Claiming, Directory, Host, Left, Rule, World};
@@ -104,7 +104,7 @@ impl search::World for World {
             }
             Event::GiveBack(host) => {
                 left.returns -= 1;
-                // What is in the logs of others counts until they have taken it out.
+                // Uses in the logs of other hosts count until those hosts have removed them.
                 if !self.is_sliding() {
                     world.admitted[tick] -= 1;
                 } else if self.logged(host) > 0 {

@@ -1,8 +1,8 @@
-//! What holds in every state.
+//! The invariants of every state.
 
 use std::ops::Range;
 
-use frs_limit::lease::Kind;
+use frs_cluster::lease::Kind;
 
 use super::{Bounds, Claiming, TICKS, World};
 
@@ -20,8 +20,8 @@ impl World {
         }
     }
 
-    /// Never more than max in any window of the ledger; what is used by force comes on top, and
-    /// after a failover what lost nodes had spent.
+    /// A window of the ledger has more than max uses. Forced uses may come on top, and after a
+    /// failover the uses that lost nodes had spent.
     pub(super) fn too_many(&self) -> Option<String> {
         let had_failover = self.left.failovers < self.bounds.failovers;
         let lost = if had_failover { self.lost } else { 0 };
@@ -42,7 +42,7 @@ impl World {
         })
     }
 
-    /// Uses in some ticks that were not by force.
+    /// The uses in some ticks, without the forced ones.
     fn admitted_in(&self, window: Range<usize>) -> i64 {
         let forced: i64 = self.forced[window.clone()].iter().map(|n| i64::from(*n)).sum();
         self.admitted[window].iter().map(|n| i64::from(*n)).sum::<i64>() - forced
@@ -67,7 +67,8 @@ impl World {
         })
     }
 
-    /// Only uses of this tick can be too many: the weight of those before falls.
+    /// Checks a sliding counter. Only uses of this tick can exceed its limit, because the weight of
+    /// earlier ones falls.
     fn too_many_weighed(&self, max: i64) -> Option<String> {
         let (tick, length) = (usize::from(self.tick), self.length());
         let start = tick - tick % length;
@@ -78,8 +79,8 @@ impl World {
             .then(|| format!("{now} of {max} in tick {tick}, and {before} in the window before"))
     }
 
-    /// Where nothing is on its way, the ledger of a total counts no use that was not admitted: what
-    /// it has granted is used or can be.
+    /// With no message in flight, the ledger of a total counts a use that was not admitted: more is
+    /// granted than is used or can be.
     pub(super) fn counted_unused(&self) -> Option<String> {
         let Bounds { kind, evictions, losses, restores, forced, returns, .. } = *self.bounds;
         let is_exact = evictions + losses + restores + forced + returns == 0;
@@ -92,7 +93,7 @@ impl World {
             .then(|| format!("{} counted as used, {admitted} admitted", granted - unspent))
     }
 
-    /// Nothing is on its way, and no host has something to tell.
+    /// Whether no message is in flight, and no host has anything to report.
     fn is_settled(&self) -> bool {
         self.hosts[..self.bounds.hosts].iter().enumerate().all(|(nth, host)| {
             let is_quiet = host.node.is_none_or(|node| {
@@ -103,7 +104,7 @@ impl World {
         })
     }
 
-    /// Where nothing is on its way, the ledger has granted what was used.
+    /// With no message in flight, the ledger has granted less than was used.
     pub(super) fn not_debited(&self) -> Option<String> {
         let is_window =
             matches!(self.bounds.kind, Kind::Interval { .. } | Kind::Calendar { .. } | Kind::Total);

@@ -3,16 +3,21 @@
 use frs_store::Rank;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
-use super::super::figures::Growth;
-use super::super::health::Health;
-use super::super::text::width;
+use super::super::columns::width;
+use super::super::figures::CounterGrowth;
+use super::super::health::ServerHealth;
 use super::*;
-use crate::counters::Items;
+use crate::counters::ItemCounts;
 
-/// The lines of a screen without trailing spaces. Fails if one is wider than the screen, or if
-/// there are not as many as the screen has.
+/// The lines of a screen without trailing spaces. Checks that no line is wider than the screen, and
+/// that their number is that of the screen.
 #[track_caller]
-fn drawn(figures: Option<&Figures>, choice: &Choice, columns: usize, lines: usize) -> Vec<String> {
+fn drawn(
+    figures: Option<&WatchFigures>,
+    choice: &Choice,
+    columns: usize,
+    lines: usize,
+) -> Vec<String> {
     let size = Size { columns, lines };
     let found = screen("data", figures, choice, size);
     assert_eq!(found.len(), lines, "{columns} x {lines}");
@@ -25,9 +30,9 @@ fn drawn(figures: Option<&Figures>, choice: &Choice, columns: usize, lines: usiz
     found.iter().map(text).collect()
 }
 
-/// Draws a busy server: these lines, none, and the last one.
+/// Draws a busy server. Expects these lines, empty lines, and the last line.
 #[track_caller]
-fn assert_drawn(figures: &Figures, size: Size, [head, lists, keys]: [&str; 3]) {
+fn assert_drawn(figures: &WatchFigures, size: Size, [head, lists, keys]: [&str; 3]) {
     let parts = [head, lists].into_iter().flat_map(|part| part.trim_matches('\n').lines());
     let mut expected: Vec<&str> = parts.collect();
     expected.resize(size.lines - 1, "");
@@ -37,8 +42,8 @@ fn assert_drawn(figures: &Figures, size: Size, [head, lists, keys]: [&str; 3]) {
 }
 
 /// A healthy server with traffic.
-fn busy() -> Figures {
-    let hot = |(key, used, rank): (&str, u64, Rank)| Hot {
+fn busy() -> WatchFigures {
+    let hot = |(key, used, rank): (&str, u64, Rank)| HotLine {
         key: key.to_owned(),
         used,
         more: used / 10,
@@ -49,7 +54,7 @@ fn busy() -> Figures {
     let hottest = [("alice", 1_000, Rank::Limiting), ("bob\n", 120, Rank::Idle)].map(hot).to_vec();
     let biz = |(name, passed, refused): (&str, u64, u64)| BizLine {
         name: name.to_owned(),
-        items: Items { all: passed + refused, passed, refused, errors: 0 },
+        items: ItemCounts { all: passed + refused, passed, refused, errors: 0 },
         keys: 4_000,
         limited: 12,
         uses: passed,
@@ -61,45 +66,45 @@ fn busy() -> Figures {
         limiting: 12,
         expired: 96,
         places: 8_192,
-        evicted_limiting: Growth { all: 1, more: 0 },
+        evicted_limiting: CounterGrowth { all: 1, more: 0 },
         is_moving: false,
     };
-    Figures {
+    WatchFigures {
         now_ms: 62_000,
         generation: 3,
         seconds: Some(1.0),
-        health: Health {
-            master: Master::Runs(4711),
+        health: ServerHealth {
+            master: MasterState::Runs(4711),
             workers: 2,
             workers_wanted: 2,
             connections: 64,
-            ..Health::default()
+            ..ServerHealth::default()
         },
-        requests: Growth { all: 1_234_567, more: 12_345 },
-        items: Items { all: 12_400, passed: 11_000, refused: 1_400, errors: 0 },
+        requests: CounterGrowth { all: 1_234_567, more: 12_345 },
+        items: ItemCounts { all: 12_400, passed: 11_000, refused: 1_400, errors: 0 },
         groups: vec![group],
         bizs: [("api", 10_000, 0), ("login", 100, 1_400), ("sms", 900, 0)].map(biz).to_vec(),
         counted: vec![
-            Count { name: "items", growth: Growth { all: 1_300_000, more: 12_400 } },
-            Count { name: "nodes created", growth: Growth { all: 4_096, more: 5 } },
+            CounterLine { name: "items", growth: CounterGrowth { all: 1_300_000, more: 12_400 } },
+            CounterLine { name: "nodes created", growth: CounterGrowth { all: 4_096, more: 5 } },
         ],
         refused: Vec::new(),
     }
 }
 
-/// The same with this many businesses, of which those with higher numbers have more traffic.
-fn crowd(bizs: u64) -> Figures {
+/// A busy server with this many businesses. Those with higher numbers have more traffic.
+fn crowd(bizs: u64) -> WatchFigures {
     let mut figures = busy();
     let biz = |nth| BizLine {
         name: format!("business-{nth}"),
-        items: Items { all: nth, passed: nth, refused: 0, errors: 0 },
+        items: ItemCounts { all: nth, passed: nth, refused: 0, errors: 0 },
         ..figures.bizs[1].clone()
     };
     figures.bizs = (1..=bizs).map(biz).collect();
     figures
 }
 
-/// From 80 columns on.
+/// The lists at 80 columns or more.
 const LISTS: &str = r#"
 group       full  limiting evicted  per s   live  limiting  expired  places
 default  50.00 %                 1    0.0  4,000        12       96   8,192
@@ -180,7 +185,7 @@ fn no_data_yet() {
     assert_eq!(found[0], "looking into data …");
     assert!(found[19].starts_with("q quit"), "{found:?}");
     // The first look has no rates.
-    let first = Figures { seconds: None, ..busy() };
+    let first = WatchFigures { seconds: None, ..busy() };
     let found = drawn(Some(&first), &Choice::default(), 60, 20);
     assert!(found[1].starts_with("requests –/s"), "{found:?}");
 }
@@ -227,7 +232,7 @@ fn names_and_keys_of_any_characters() {
     figures.groups[0].name = "群组".repeat(20);
     let keys = ["\u{1b}[2J\r\n\t\0", "汉字汉字汉字汉字汉字汉字汉字汉字汉字", "\u{9b}1m\u{200f}"];
     for (hot, key) in std::iter::repeat_n(figures.bizs[0].hottest[0].clone(), 3).zip(keys) {
-        figures.bizs[0].hottest.push(Hot { key: key.to_owned(), ..hot });
+        figures.bizs[0].hottest.push(HotLine { key: key.to_owned(), ..hot });
     }
     let found = drawn(Some(&figures), &Choice::default(), 60, 20).join("\n");
     for line in [
@@ -248,7 +253,7 @@ fn names_and_keys_of_any_characters() {
 #[test]
 fn a_dead_worker_and_all_that_is_wrong_come_first() {
     let mut figures = busy();
-    figures.health = Health {
+    figures.health = ServerHealth {
         workers: 1,
         restarts: 3,
         missing: vec!["keeper"],
@@ -274,10 +279,10 @@ fn a_dead_worker_and_all_that_is_wrong_come_first() {
     let found = drawn(Some(&figures), &Choice::default(), 80, 24);
     assert!(found[6].starts_with("/a/long/path/a/long") && found[6].ends_with('…'), "{found:?}");
     assert_eq!(found[7], "degraded: nothing is limited");
-    figures.health = Health { degraded: true, ..busy().health };
+    figures.health = ServerHealth { degraded: true, ..busy().health };
     let found = drawn(Some(&figures), &Choice::default(), 60, 20);
     assert!(found[0].starts_with("healthy, degraded  generation 3"), "{found:?}");
-    figures.health = Health::default();
+    figures.health = ServerHealth::default();
     let found = drawn(Some(&figures), &Choice::default(), 60, 20);
     assert_eq!(
         [&*found[0], &*found[2]],
@@ -290,7 +295,7 @@ fn a_dead_worker_and_all_that_is_wrong_come_first() {
 fn large_figures_are_whole_in_every_width() {
     let mut figures = busy();
     let all = u64::MAX / 4;
-    figures.items = Items { all, passed: all, refused: all, errors: all };
+    figures.items = ItemCounts { all, passed: all, refused: all, errors: all };
     figures.requests.more = all;
     for biz in &mut figures.bizs {
         (biz.keys, biz.limited, biz.uses) = (all, all, all);
@@ -298,7 +303,7 @@ fn large_figures_are_whole_in_every_width() {
     }
     for columns in 0..300 {
         for line in drawn(Some(&figures), &Choice::default(), columns, 30) {
-            // Whatever begins with a digit is as long as such a figure is.
+            // Each figure that begins like this one must be whole.
             for figure in line.split_whitespace().filter(|word| word.starts_with("4,611")) {
                 let whole = ["4,611,686,018,427,387,903", "4,611,686,018,427,387,904"];
                 let figure = figure.trim_end_matches("/s");
@@ -310,7 +315,7 @@ fn large_figures_are_whole_in_every_width() {
 
 #[test]
 fn no_size_of_the_screen_panics() {
-    for figures in [None, Some(&Figures::default()), Some(&busy()), Some(&crowd(300))] {
+    for figures in [None, Some(&WatchFigures::default()), Some(&busy()), Some(&crowd(300))] {
         for columns in (0..130).step_by(3) {
             for lines in (0..45).step_by(2) {
                 drawn(figures, &Choice::default(), columns, lines);

@@ -1,0 +1,60 @@
+//! Loads the ledger's library into a node, and reads what the node tells by INFO.
+//!
+//! Invariant: an installed library is never replaced, because the masters that have it would learn
+//! anew. Another version has another name.
+
+use std::time::Duration;
+
+use crate::figures::{ClusterFunction, ClusterResult};
+use redis::{Value, cmd};
+
+use super::fault::ClusterFault;
+use super::info::Info;
+use super::wire::{Broken, Wire, words};
+use crate::ledger::LIBRARY;
+
+/// Timeouts allowed for a load: the source is long, and a node takes time to compile it.
+const LOAD_TIMEOUTS: u32 = 4;
+
+/// Loads the library. Succeeds if another host has already loaded it.
+pub(super) fn load(wire: &mut Wire, timeout: Duration) -> Result<(), Broken> {
+    let mut command = cmd("FUNCTION");
+    command.arg("LOAD").arg(LIBRARY);
+    let answers = wire.exchange(&[command], LOAD_TIMEOUTS * timeout);
+    let is_there = |error: &redis::ServerError| words(error).contains("already exists");
+    wire.count(
+        ClusterFunction::Load,
+        match answers.as_ref().map(|answers| answers.first()) {
+            Err(_) => ClusterResult::Timeout,
+            Ok(Some(Value::ServerError(error))) if !is_there(error) => ClusterResult::Error,
+            Ok(_) => ClusterResult::Ok,
+        },
+    );
+    match answers?.first() {
+        Some(Value::ServerError(error)) if is_there(error) => Ok(()),
+        Some(Value::ServerError(error)) => {
+            let error = words(error);
+            if error.starts_with("OOM ") {
+                return Err(Broken::Lost(format!(
+                    "it has no memory for the functions of frs: give it more maxmemory ({error})"
+                )));
+            }
+            if error.contains("unknown command") {
+                let (node, version) = (wire.node.to_string(), "not known".to_owned());
+                Err(Broken::Unfit(ClusterFault::NoFunctions { node, version }))
+            } else {
+                Err(wire.refusal(&error))
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Asks a node for its INFO.
+pub(super) fn info(wire: &mut Wire, timeout: Duration) -> Result<Info, Broken> {
+    match wire.ask(ClusterFunction::Info, &cmd("INFO"), timeout)? {
+        Value::BulkString(text) => Ok(Info::read(&String::from_utf8_lossy(&text))),
+        Value::VerbatimString { text, .. } => Ok(Info::read(&text)),
+        other => Err(Broken::Lost(format!("expected the text of INFO, found {other:?}"))),
+    }
+}

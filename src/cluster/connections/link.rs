@@ -1,0 +1,549 @@
+//! The thread for one master: it connects, checks the node, and sends one pipeline at a time.
+//!
+//! Invariant: a master's answers count only if it is known whose data they are about. Before the
+//! first message of a connection the node has given its identity, and has said for a slot whether
+//! it learns.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::figures::{ClusterFunction, ClusterResult};
+use frs_base::clock;
+use frs_conf::ClusterNode;
+use redis::{Cmd, Value, cmd};
+
+use super::backoff::Backoff;
+use super::functions;
+use super::job::Job;
+use super::message::Lost;
+use super::report::{LinkNumber, Report, Reports};
+use super::task::Task;
+use super::topology::Redirection;
+use super::wire::{Access, Broken, Wire, is_not_allowed, words};
+use crate::ledger::{self, Heartbeat};
+use crate::name::SlotKeys;
+
+/// Stands for no slot: the master is not known to have one.
+pub(super) const NO_SLOT: u16 = u16::MAX;
+/// Timeouts after which a connection with missing answers is given up.
+const LATE_TIMEOUTS: u32 = 4;
+/// Most late pipelines in a row: a node that is always late cannot be used.
+const LATE_IN_TURN: u32 = 4;
+/// Most loads of the library for one message.
+const MAX_LOADS: u32 = 3;
+
+/// The time of a master.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Beat {
+    pub(super) now_ms: u64,
+    /// The local time, about, at which the master had that time.
+    pub(super) at: Instant,
+}
+
+/// The arguments of a link.
+pub(super) struct LinkArgs {
+    pub(super) number: LinkNumber,
+    pub(super) node: ClusterNode,
+    pub(super) access: Access,
+    pub(super) learn_ms: u64,
+    pub(super) batch: usize,
+    pub(super) wait_replicas: u32,
+    pub(super) seed: u64,
+    pub(super) reports: Reports,
+    /// The last time that any master has reported.
+    pub(super) beat: Arc<Mutex<Option<Beat>>>,
+    /// The slot of heartbeats: one of the master's, or [`NO_SLOT`].
+    pub(super) slot: Arc<AtomicU16>,
+    pub(super) slots: SlotKeys,
+    /// Odd while the host has unsent claims. Each change of that adds 1.
+    pub(super) claims: Arc<AtomicU64>,
+    /// The jobs. The link ends when this is closed.
+    pub(super) jobs: Receiver<Vec<Job>>,
+}
+
+/// Runs a link until its jobs are closed.
+pub(super) fn run(args: LinkArgs) {
+    let backoff = Backoff::new(args.seed ^ args.number);
+    let (identity, since, said) = (None, None, None);
+    let link = Link {
+        args,
+        backoff,
+        identity,
+        since,
+        said,
+        is_near: false,
+        claims_left: 0,
+        claims_seen: 0,
+        late_in_turn: 0,
+    };
+    link.run();
+}
+
+/// The owner has closed the link.
+struct Closed;
+
+struct Link {
+    args: LinkArgs,
+    backoff: Backoff,
+    /// Whose data the node had when it was last asked.
+    identity: Option<String>,
+    /// When the master got the slot of the last heartbeat.
+    since: Option<Since>,
+    /// The reason last reported why the link is down.
+    said: Option<Broken>,
+    /// The node is about to serve, and starts to learn then: the holders must be connected by then.
+    is_near: bool,
+    /// Jobs to be sent up to the host's last claim.
+    claims_left: usize,
+    claims_seen: u64,
+    /// Pipelines since the last one that was answered in time.
+    late_in_turn: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Since {
+    slot: u16,
+    ms: u64,
+}
+
+impl Link {
+    fn run(mut self) {
+        loop {
+            let broken = match self.connect() {
+                Ok(wire) => {
+                    self.said = None;
+                    self.backoff.reset();
+                    match self.serve(wire) {
+                        Ok(Closed) => return,
+                        Err(broken) => broken,
+                    }
+                }
+                Err(broken) => broken,
+            };
+            self.say(broken);
+            if let Some(Closed) = self.decline() {
+                return;
+            }
+        }
+    }
+
+    /// Reports why the link is down, once for each reason.
+    fn say(&mut self, broken: Broken) {
+        if self.said.as_ref() == Some(&broken) {
+            return;
+        }
+        if let Broken::Unfit(fault) = &broken {
+            self.args.reports.tell(Report::Fault(fault.clone()));
+        }
+        self.args.reports.tell(Report::Down { link: self.args.number, why: broken.why() });
+        self.said = Some(broken);
+    }
+
+    /// Waits for the next attempt. Jobs that come meanwhile are lost at once.
+    fn decline(&mut self) -> Option<Closed> {
+        let wait = self.backoff.wait();
+        let is_near = std::mem::take(&mut self.is_near);
+        let until = clock::instant() + if is_near { wait.min(self.between()) } else { wait };
+        loop {
+            match self.args.jobs.recv_timeout(until.saturating_duration_since(clock::instant())) {
+                Ok(jobs) => jobs.into_iter().for_each(|job| {
+                    let slot = job.task().slot();
+                    job.lose(Lost::Down { slot });
+                }),
+                Err(RecvTimeoutError::Timeout) => return None,
+                Err(RecvTimeoutError::Disconnected) => return Some(Closed),
+            }
+        }
+    }
+
+    fn connect(&mut self) -> Result<Wire, Broken> {
+        let mut wire = self.args.access.open(&self.args.node)?;
+        let identity = self.identify(&mut wire)?;
+        let beat = match self.ask_beat(&mut wire)? {
+            Some(beat) => beat,
+            None => {
+                functions::load(&mut wire, self.args.access.timeout)?;
+                let missing = || Broken::Lost("the library is not there".to_owned());
+                self.ask_beat(&mut wire)?.ok_or_else(missing)?
+            }
+        };
+        let is_other = self.identity.as_ref() != Some(&identity);
+        self.identity = Some(identity);
+        let is_changed = self.is_changed(&beat) || is_other;
+        let learns = beat.beat.learning_ms > 0 || beat.slot == NO_SLOT;
+        self.args.reports.tell(Report::Up { link: self.args.number, is_changed, learns });
+        Ok(wire)
+    }
+
+    /// The identity of the node's data. The node must be fit to hold ledgers.
+    fn identify(&self, wire: &mut Wire) -> Result<String, Broken> {
+        let info = functions::info(wire, LATE_TIMEOUTS * self.args.access.timeout)?;
+        match info.fault(&self.args.node.to_string()) {
+            Some(fault) => Err(Broken::Unfit(fault)),
+            None => Ok(info.identity),
+        }
+    }
+
+    /// Sends a heartbeat. `None` if the library is missing.
+    fn ask_beat(&mut self, wire: &mut Wire) -> Result<Option<Heard>, Broken> {
+        loop {
+            let begun = clock::instant();
+            let (slot, command) = self.heartbeat();
+            let answers = wire.exchange(&[command], self.args.access.timeout);
+            if answers.is_err() {
+                self.count_beat(ClusterResult::Timeout);
+            }
+            let error = match answers?.first() {
+                Some(Value::ServerError(error)) => words(error),
+                Some(value) => return self.heard(value, slot, begun).map(Some),
+                None => return Err(Broken::Lost("no answer".to_owned())),
+            };
+            if ledger::is_library_missing(&error) {
+                return Ok(None);
+            }
+            // A heartbeat without a slot is never redirected.
+            if !self.is_redirected(slot, &error) {
+                return Err(self.refused_beat(wire, &error));
+            }
+        }
+    }
+
+    /// Whether the heartbeat was redirected, as its slot has another master. Then heartbeats go
+    /// without a slot until the next view tells which slots the master has.
+    fn is_redirected(&self, slot: u16, error: &str) -> bool {
+        let is_redirected = Redirection::read(error, &self.args.node).is_some();
+        if is_redirected {
+            self.count_beat(ClusterResult::Moved);
+            // The owner may have set another slot already.
+            let _ = self.args.slot.compare_exchange(
+                slot,
+                NO_SLOT,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            self.args.reports.tell(Report::Outdated);
+        }
+        is_redirected
+    }
+
+    /// The end of a connection whose heartbeat was refused: a master that became a replica refuses
+    /// them.
+    fn refused_beat(&mut self, wire: &Wire, error: &str) -> Broken {
+        self.count_beat(ClusterResult::Error);
+        self.args.reports.tell(Report::Outdated);
+        let code = error.split(' ').next().unwrap_or_default();
+        self.is_near = matches!(code, "CLUSTERDOWN" | "LOADING");
+        wire.refusal(error)
+    }
+
+    /// Counts a heartbeat. If the library is missing the heartbeat is repeated, and only that one
+    /// counts.
+    fn count_beat(&self, result: ClusterResult) {
+        self.args.access.count(ClusterFunction::Heartbeat, result);
+    }
+
+    fn heartbeat(&self) -> (u16, Cmd) {
+        let slot = self.args.slot.load(Ordering::Relaxed);
+        let mut command = cmd("FCALL");
+        command.arg(ledger::HEARTBEAT);
+        match slot {
+            NO_SLOT => command.arg(0),
+            slot => command.arg(1).arg(self.args.slots.of(slot)),
+        };
+        let claims = self.claims_left > 0;
+        command.arg(&ledger::heartbeat_arguments(self.args.learn_ms, claims));
+        (slot, command)
+    }
+
+    fn heard(&self, value: &Value, slot: u16, begun: Instant) -> Result<Heard, Broken> {
+        let numbers: Vec<i64> =
+            redis::from_redis_value_ref(value).map_err(|error| Broken::Lost(error.to_string()))?;
+        let beat =
+            ledger::decode_heartbeat(&numbers).map_err(|bad| Broken::Lost(bad.to_string()))?;
+        let is_learning = beat.learning_ms > 0;
+        self.count_beat(if is_learning { ClusterResult::Learning } else { ClusterResult::Ok });
+        let at = begun + clock::since(begun) / 2;
+        let mut last = self.args.beat.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *last = Some(Beat { now_ms: beat.now_ms, at });
+        Ok(Heard { beat, slot })
+    }
+
+    /// Whether the master has got the slot since the last heartbeat.
+    fn is_changed(&mut self, heard: &Heard) -> bool {
+        let Heard { beat, slot } = *heard;
+        if slot == NO_SLOT {
+            return false;
+        }
+        let since = Since { slot, ms: beat.since_ms };
+        match self.since.replace(since) {
+            Some(before) if before.slot == slot => before != since,
+            _ => beat.learning_ms > 0,
+        }
+    }
+
+    /// The time between two heartbeats.
+    fn between(&self) -> Duration {
+        Duration::from_millis((self.args.learn_ms / 4).max(1))
+    }
+
+    fn serve(&mut self, mut wire: Wire) -> Result<Closed, Broken> {
+        let between = self.between();
+        let mut beaten = clock::instant();
+        let mut waiting = Waiting::default();
+        (self.claims_left, self.late_in_turn) = (0, 0);
+        loop {
+            if waiting.is_empty() {
+                let left = between.saturating_sub(clock::since(beaten));
+                match self.args.jobs.recv_timeout(left) {
+                    Ok(jobs) => waiting.add(jobs),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return Ok(Closed),
+                }
+            }
+            // Acquire: partner of the store in `set_claims`. Claims were queued before the host
+            // said that it has no more.
+            let claims = self.args.claims.load(Ordering::Acquire);
+            self.args.jobs.try_iter().for_each(|jobs| waiting.add(jobs));
+            let is_other = claims != std::mem::replace(&mut self.claims_seen, claims);
+            let has_claims = claims % 2 == 1;
+            if has_claims || is_other {
+                self.claims_left = waiting.jobs.len().max(usize::from(has_claims));
+            }
+            // A learning master must learn of the claims before its learning ends.
+            let is_due = is_other && has_claims || clock::since(beaten) >= between;
+            if is_due {
+                beaten = clock::instant();
+            }
+            let jobs = waiting.take(self.args.batch);
+            let again = self.pipeline(&mut wire, jobs, is_due)?;
+            again.into_iter().rev().for_each(|job| waiting.jobs.push_front(job));
+        }
+    }
+
+    fn note_change(&mut self, wire: &mut Wire) -> Result<(), Broken> {
+        // Reports the change first: if the connection breaks the change is not seen again.
+        self.args.reports.tell(Report::Changed { link: self.args.number });
+        self.identity = Some(self.identify(wire)?);
+        Ok(())
+    }
+
+    /// Sends jobs in one pipeline, and a heartbeat if one is due. Returns the jobs that must be
+    /// sent again.
+    fn pipeline(
+        &mut self,
+        wire: &mut Wire,
+        jobs: Vec<Job>,
+        is_beat_due: bool,
+    ) -> Result<Vec<Job>, Broken> {
+        let given = jobs.iter().filter(|job| !matches!(job.task(), Task::Slots(_))).count();
+        let Pipeline { commands, jobs, waits, slot } = self.pack(jobs, is_beat_due);
+        self.claims_left = self.claims_left.saturating_sub(given.max(1));
+        if commands.is_empty() {
+            return Ok(Vec::new());
+        }
+        let begun = clock::instant();
+        let timeout = self.args.access.timeout;
+        let in_time = if waits { 2 * timeout } else { timeout };
+        let mut jobs = Some(jobs);
+        let mut lose = |broken: &Broken| {
+            let lost = jobs.take().into_iter().flatten();
+            lost.for_each(|job| job.lose(self.broken(broken)));
+        };
+        let late = Broken::Lost(format!("no answer within {} ms", in_time.as_millis()));
+        let answers =
+            wire.exchange_or_late(&commands, [in_time, LATE_TIMEOUTS * timeout], || lose(&late));
+        let answers = answers.inspect_err(|broken| {
+            lose(broken);
+            if is_beat_due {
+                self.count_beat(ClusterResult::Timeout);
+            }
+        })?;
+        // Jobs with late answers were lost, and are sent again.
+        self.late_in_turn = if jobs.is_some() { 0 } else { self.late_in_turn + 1 };
+        let jobs = jobs.unwrap_or_default();
+        let mut values = answers;
+        let acknowledged = if waits { values.pop() } else { None };
+        let beat = if is_beat_due { values.pop() } else { None };
+        let mut values = values.into_iter();
+        let values: Vec<Value> = jobs
+            .iter()
+            .filter_map(|job| {
+                if job.asking {
+                    values.next();
+                }
+                values.next()
+            })
+            .collect();
+        let again = self.settle(jobs, values, acknowledged);
+        let is_beat_missing = match &beat {
+            Some(Value::ServerError(error)) if ledger::is_library_missing(&words(error)) => true,
+            Some(Value::ServerError(error)) => {
+                let error = words(error);
+                if !self.is_redirected(slot, &error) {
+                    return Err(self.refused_beat(wire, &error));
+                }
+                false
+            }
+            Some(value) => {
+                let heard = self.heard(value, slot, begun)?;
+                self.look_at(wire, &heard)?;
+                false
+            }
+            None => false,
+        };
+        if self.late_in_turn >= LATE_IN_TURN {
+            return Err(late);
+        }
+        if is_beat_missing || !again.is_empty() {
+            functions::load(wire, timeout)?;
+            if let Some(heard) = self.ask_beat(wire)? {
+                self.look_at(wire, &heard)?;
+            }
+        }
+        Ok(again)
+    }
+
+    /// Reports the change if the master has got the slot anew.
+    fn look_at(&mut self, wire: &mut Wire, heard: &Heard) -> Result<(), Broken> {
+        match self.is_changed(heard) {
+            true => self.note_change(wire),
+            false => Ok(()),
+        }
+    }
+
+    fn pack(&self, jobs: Vec<Job>, is_beat_due: bool) -> Pipeline {
+        let mut pipeline =
+            Pipeline { commands: Vec::new(), jobs: Vec::new(), waits: false, slot: NO_SLOT };
+        for job in jobs {
+            let command = match job.task().command(self.args.learn_ms, &self.args.slots, job.asking)
+            {
+                Ok(command) => command,
+                Err(unfit) => {
+                    job.lose(Lost::Unfit(unfit));
+                    continue;
+                }
+            };
+            if job.asking {
+                pipeline.commands.push(cmd("ASKING"));
+            }
+            pipeline.waits |= self.args.wait_replicas > 0 && job.task().writes();
+            pipeline.commands.push(command);
+            pipeline.jobs.push(job);
+        }
+        if is_beat_due {
+            let (slot, command) = self.heartbeat();
+            pipeline.slot = slot;
+            pipeline.commands.push(command);
+        }
+        if pipeline.waits {
+            let mut wait = cmd("WAIT");
+            let timeout_ms = self.args.access.timeout.as_millis() as u64;
+            wait.arg(self.args.wait_replicas).arg(timeout_ms.max(1));
+            pipeline.commands.push(wait);
+        }
+        pipeline
+    }
+
+    /// Settles the jobs by their answers. Returns the jobs that were not run because the library is
+    /// missing.
+    fn settle(&self, jobs: Vec<Job>, values: Vec<Value>, acknowledged: Option<Value>) -> Vec<Job> {
+        let expected = self.args.wait_replicas;
+        let acknowledged = match acknowledged {
+            Some(Value::Int(replicas)) => u32::try_from(replicas).unwrap_or(0),
+            Some(_) => 0,
+            None => expected,
+        };
+        let mut again = Vec::new();
+        for (mut job, value) in jobs.into_iter().zip(values) {
+            let error = match &value {
+                Value::ServerError(error) => words(error),
+                _ if job.task().writes() && acknowledged < expected => {
+                    job.lose(Lost::NotAcknowledged { acknowledged, expected });
+                    continue;
+                }
+                value => {
+                    job.answer(value, &self.args.node);
+                    continue;
+                }
+            };
+            if ledger::is_library_missing(&error) && job.loaded < MAX_LOADS {
+                job.loaded += 1;
+                again.push(job);
+            } else if matches!(job.task(), Task::Slots(_)) {
+                // The master that gets the slots is told then to begin to learn in them.
+                self.refuse(job, error);
+            } else if let Some(redirection) = Redirection::read(&error, &self.args.node) {
+                job.redirect(redirection);
+            } else {
+                self.refuse(job, error);
+            }
+        }
+        self.args.reports.ring();
+        again
+    }
+
+    fn refuse(&self, job: Job, error: String) {
+        let node = self.args.node.to_string();
+        match error.split(' ').next().unwrap_or_default() {
+            "READONLY" | "CLUSTERDOWN" | "MASTERDOWN" | "MOVED" => {
+                self.args.reports.tell(Report::Outdated)
+            }
+            _ if is_not_allowed(&error) => {
+                let broken = super::wire::not_allowed(&self.args.node, &error);
+                if let Broken::Unfit(fault) = broken {
+                    self.args.reports.tell(Report::Fault(fault));
+                }
+            }
+            _ => {}
+        }
+        job.lose(Lost::Refused { node, error });
+    }
+
+    fn broken(&self, broken: &Broken) -> Lost {
+        Lost::Broken { node: self.args.node.to_string(), why: broken.why() }
+    }
+}
+
+/// Jobs to send. There are many jobs of slots, so they never delay the others.
+#[derive(Default)]
+struct Waiting {
+    jobs: VecDeque<Job>,
+    slots: VecDeque<Job>,
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.slots.is_empty()
+    }
+
+    fn add(&mut self, jobs: Vec<Job>) {
+        for job in jobs {
+            let is_of_slots = matches!(job.task(), Task::Slots(_));
+            if is_of_slots { self.slots.push_back(job) } else { self.jobs.push_back(job) }
+        }
+    }
+
+    /// The next pipeline.
+    fn take(&mut self, batch: usize) -> Vec<Job> {
+        let count = self.jobs.len().min(batch);
+        self.jobs.drain(..count).chain(self.slots.pop_front()).collect()
+    }
+}
+
+struct Pipeline {
+    commands: Vec<Cmd>,
+    jobs: Vec<Job>,
+    /// Replicas have to acknowledge the writes of the pipeline.
+    waits: bool,
+    /// The slot of the heartbeat, if one is due.
+    slot: u16,
+}
+
+/// The answer to a heartbeat about a slot.
+struct Heard {
+    beat: Heartbeat,
+    slot: u16,
+}

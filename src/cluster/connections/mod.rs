@@ -1,0 +1,36 @@
+//! How the courier talks to the cluster: a thread for each master, one that reads the topology, and
+//! one that listens to the channels.
+//!
+//! Contract: [`Links`] never blocks its owner. Each [`Message`] is answered once, within a few
+//! timeouts. Each thread turns what it receives into an [`Event`], and wakes the owner.
+//!
+//! Invariant: the number of waiting messages is bounded. A message beyond the bound is answered at
+//! once.
+
+// A list of slot ranges often has one range.
+#![allow(clippy::single_range_in_vec_init)]
+
+mod backoff;
+mod channels;
+mod fault;
+mod functions;
+mod info;
+mod job;
+mod link;
+mod links;
+mod message;
+mod message_counts;
+mod reply;
+mod report;
+mod resolve;
+mod scout;
+mod slot_map;
+mod stream;
+mod task;
+mod topology;
+mod wire;
+
+pub use fault::ClusterFault;
+pub use links::Links;
+pub use message::{Event, Id, Lost, Message, Wake};
+pub use message_counts::{Counted, MessageCounts, function_of_call, function_of_kind};

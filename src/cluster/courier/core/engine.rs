@@ -1,0 +1,525 @@
+//! The state of the courier, and the loop over the ledgers that are due to be looked at.
+//!
+//! Invariant: every accepted request is finished once: when it has all that it waits for, when it
+//! is refused, when its ledger cannot be reached, or at its deadline.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::lease::{Appetite, Kind, Next, Part};
+use frs_engine::{NeedEnd, NeedKind};
+
+use super::actions::Action;
+use super::figures::Figures;
+use super::line::{Flight, Line, Purpose};
+use super::nodes::{Leased, LedgerId, Nodes, Now, Unserved};
+use super::reach::{Reach, Slots};
+use super::recalls::Recalls;
+use super::request::{Asked, Groups, Request};
+use super::timers::{Due, Timers};
+use super::visit::{Answered, Bound, Visit, Visited, Waiter, Way};
+
+/// Bounds of the courier's memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Waiting needs. A need beyond the bound is [`NeedEnd::Unserved`].
+    pub needs: usize,
+    /// Messages under way. Further messages wait.
+    pub messages: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        // As many needs as all rings hold, and as many messages as may wait for one master.
+        Bounds { needs: 256 * 1024, messages: 4096 }
+    }
+}
+
+/// The courier without its sockets.
+#[derive(Debug)]
+pub struct Core<N: Nodes> {
+    pub(super) cluster: String,
+    pub(super) bounds: Bounds,
+    pub(super) lines: HashMap<LedgerId, Line<N::Key>>,
+    pub(super) requests: HashMap<u64, Request<N>>,
+    pub(super) groups: Groups<N>,
+    pub(super) needs: usize,
+    /// The messages under way, and the ledgers of the questions for holders.
+    pub(super) flights: HashMap<u64, LedgerId>,
+    pub(super) questions: HashMap<u64, Question<N::Key>>,
+    todo: VecDeque<LedgerId>,
+    pub(super) timers: Timers,
+    pub(super) recalls: Recalls,
+    pub(super) reach: Reach,
+    /// Slots of new masters, and the host's seq at the time they were found.
+    pub(super) claimed: Slots,
+    pub(super) claimed_seq: u64,
+    /// Slots whose master this courier has met, and those of them that another master has taken
+    /// over.
+    pub(super) met: Slots,
+    pub(super) followed: Slots,
+    pub(super) actions: Vec<Action<N>>,
+    pub(super) figures: Figures,
+    next_id: u64,
+}
+
+impl<N: Nodes> Core<N> {
+    /// A core without any state, for the cluster with this name.
+    pub fn new(cluster: &str, bounds: Bounds) -> Core<N> {
+        Core {
+            cluster: cluster.to_owned(),
+            bounds,
+            lines: HashMap::new(),
+            requests: HashMap::new(),
+            groups: Groups::default(),
+            needs: 0,
+            flights: HashMap::new(),
+            questions: HashMap::new(),
+            todo: VecDeque::new(),
+            timers: Timers::default(),
+            recalls: Recalls::default(),
+            reach: Reach::default(),
+            claimed: Slots::default(),
+            claimed_seq: 0,
+            met: Slots::default(),
+            followed: Slots::default(),
+            actions: Vec::new(),
+            figures: Figures::default(),
+            next_id: 0,
+        }
+    }
+
+    /// The figures so far.
+    pub fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// The number of waiting needs.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn waiting(&self) -> usize {
+        self.needs
+    }
+
+    /// When [`Core::settle`] next has something to do, CLOCK_BOOTTIME.
+    pub fn next_due_ms(&self) -> Option<u64> {
+        if self.todo.is_empty() { self.timers.next_ms() } else { Some(0) }
+    }
+
+    /// Takes the actions, in the order in which they are to be done.
+    pub fn take_actions(&mut self) -> Vec<Action<N>> {
+        std::mem::take(&mut self.actions)
+    }
+
+    pub(super) fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// Takes in a need.
+    pub fn need(&mut self, nodes: &mut N, now: Now, asked: Asked<N>) {
+        self.figures.needs += 1;
+        if self.needs >= self.bounds.needs {
+            self.finish(asked.ticket, NeedEnd::Unserved);
+            return;
+        }
+        self.needs += 1;
+        let deadline_ms = asked.deadline_ms;
+        let Some(group) = asked.group else { return self.begin(nodes, now, vec![asked]) };
+        if self.groups.is_new(group) {
+            let due = Due::Group { slot: group.slot, number: group.number };
+            self.timers.add(deadline_ms, due);
+        }
+        if let Some(needs) = self.groups.add(group, asked) {
+            self.begin(nodes, now, needs);
+        }
+    }
+
+    /// Refuses a need because no master can be asked.
+    pub fn refuse(&mut self, ticket: N::Ticket) {
+        self.figures.needs += 1;
+        self.finish(ticket, NeedEnd::Unreachable);
+    }
+
+    /// Begins a request, all of whose needs have come.
+    fn begin(&mut self, nodes: &mut N, now: Now, needs: Vec<Asked<N>>) {
+        let deadline_ms = needs.iter().map(|need| need.deadline_ms).min().unwrap_or(0);
+        let id = self.new_id();
+        let (mut parts, mut unheard, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        let mut told = Vec::new();
+        let tickets: Vec<N::Ticket> = needs.iter().map(|need| need.ticket).collect();
+        let asked = needs.iter().map(|need| need.key.clone()).collect();
+        for need in needs {
+            let ledgers = |leased: &mut [Leased]| -> Vec<(LedgerId, Appetite, bool)> {
+                let is_live = |leased: &Leased| leased.holding.is_live(now.boot_ms);
+                let tell = |leased: &Leased| (leased.ledger, leased.appetite, is_live(leased));
+                leased.iter().map(tell).collect()
+            };
+            let ledgers = match nodes.with_leases(&need.key, now, ledgers) {
+                Ok(ledgers) => ledgers,
+                Err(unserved) => return self.end(tickets, unserved.into()),
+            };
+            for (ledger, appetite, is_live) in ledgers {
+                if appetite == Appetite::Nothing {
+                    // Nobody waits for a limit that refuses nothing. Its uses go out with the other
+                    // messages.
+                    told.push((ledger, need.key.clone()));
+                    continue;
+                }
+                match need.kind {
+                    // The window is already known.
+                    NeedKind::Window if is_live => continue,
+                    NeedKind::Query | NeedKind::Window | NeedKind::Fetch => unheard.push(ledger),
+                    NeedKind::Update => parts.push(Part { key: ledger, count: need.count }),
+                }
+                keys.push((ledger, need.key.clone()));
+            }
+        }
+        for (ledger, key) in told {
+            self.line(ledger, &key);
+            self.look_soon(ledger);
+        }
+        let request = Request::new((tickets, asked), parts, unheard, deadline_ms);
+        if request.is_complete() || now.boot_ms >= deadline_ms {
+            self.end(request.tickets, NeedEnd::Answered);
+            return;
+        }
+        self.timers.add(deadline_ms, Due::Request(id));
+        self.requests.insert(id, request);
+        // The lowest ledger first: if it is short of uses, the others are not asked.
+        keys.sort_unstable_by_key(|(ledger, _)| *ledger);
+        for (ledger, key) in keys {
+            let line = self.line(ledger, &key);
+            if line.waiting.back() != Some(&id) {
+                line.waiting.push_back(id);
+            }
+            self.look_soon(ledger);
+        }
+    }
+
+    /// The state of a ledger, which is made if there is none.
+    pub(super) fn line(&mut self, ledger: LedgerId, key: &N::Key) -> &mut Line<N::Key> {
+        let cluster = &self.cluster;
+        self.lines.entry(ledger).or_insert_with(|| Line::new(key.clone(), ledger.slot(cluster)))
+    }
+
+    /// Queues the ledger for a look.
+    pub(super) fn look_soon(&mut self, ledger: LedgerId) {
+        if let Some(line) = self.lines.get_mut(&ledger)
+            && !line.is_queued
+        {
+            line.is_queued = true;
+            self.todo.push_back(ledger);
+        }
+    }
+
+    /// Does all that is due.
+    pub fn settle(&mut self, nodes: &mut N, now: Now) {
+        while let Some(due) = self.timers.take(now.boot_ms) {
+            match due {
+                Due::Request(id) => self.end_request(id, NeedEnd::Answered),
+                Due::Group { slot, number } => {
+                    let needs = self.groups.give_up(slot, number, now.boot_ms);
+                    self.end(needs.iter().map(|need| need.ticket).collect(), NeedEnd::Unserved);
+                }
+                Due::Ledger(ledger) => {
+                    let Some(line) = self.lines.get_mut(&ledger) else { continue };
+                    line.due_ms = None;
+                    // A ledger without reserved uses needs no look: the reservation has ended in
+                    // the node as well.
+                    if line.is_over(now.boot_ms) {
+                        self.lines.remove(&ledger);
+                    } else {
+                        self.look_soon(ledger);
+                    }
+                }
+            }
+        }
+        while let Some(ledger) = self.todo.pop_front() {
+            // An answer may have caused a look meanwhile.
+            if self.lines.get(&ledger).is_some_and(|line| line.is_queued) {
+                self.visit(nodes, now, ledger, None);
+            }
+        }
+    }
+
+    /// Looks at a ledger in a transaction, and does what follows from the result.
+    pub(super) fn visit(
+        &mut self,
+        nodes: &mut N,
+        now: Now,
+        ledger: LedgerId,
+        answer: Option<Answered>,
+    ) {
+        let Some(line) = self.lines.get_mut(&ledger) else { return };
+        line.is_queued = false;
+        let requests = &self.requests;
+        line.waiting.retain(|id| requests.contains_key(id));
+        let Waiting { lacking, is_asked } = waiting(requests, line, &ledger);
+        let way = if !self.reach.is_open(line.slot, now.boot_ms) {
+            Way::Closed
+        } else if self.flights.len() >= self.bounds.messages {
+            Way::Full
+        } else {
+            Way::Open
+        };
+        let reasons = std::mem::take(&mut line.reasons);
+        let has_flight = line.flight.is_some();
+        let unplaced = if has_flight { 0 } else { line.unplaced.take_due(now.boot_ms) };
+        let visit = Visit {
+            now_ms: now.boot_ms,
+            incarnation: nodes.incarnation(),
+            seq: nodes.next_seq(),
+            waiters: &lacking,
+            is_asked: is_asked && line.flight.is_none(),
+            held: line.held(now.boot_ms),
+            reasons,
+            answer,
+            has_flight,
+            unplaced,
+            is_lost: line.is_lost,
+            has_followed: self.followed.has(line.slot),
+            way,
+        };
+        let at = Now { ledger_ms: reasons.elsewhere_ms.unwrap_or(now.ledger_ms), ..now };
+        let key = line.key.clone();
+        let mut beside = Vec::new();
+        let visited = nodes.with_leases(&key, at, |leased| {
+            let nth = leased.iter().position(|leased| leased.ledger == ledger)?;
+            let visited = visit.run(&mut leased[nth]);
+            beside = take_out_beside(leased, nth, visited.taken_out);
+            Some(visited)
+        });
+        for other in beside {
+            self.line(other, &key);
+            self.look_soon(other);
+        }
+        match visited {
+            Ok(Some(visited)) => self.follow(nodes, now, ledger, &visit, visited),
+            // The configuration no longer has this ledger.
+            Ok(None) => self.give_up(ledger, Unserved::Unknown),
+            Err(unserved) => self.give_up(ledger, unserved),
+        }
+        self.recall_later(ledger, now.boot_ms);
+        self.forget(ledger, now.boot_ms);
+    }
+
+    fn recall_later(&mut self, ledger: LedgerId, now_ms: u64) {
+        let window = self.lines.get_mut(&ledger).and_then(|line| line.recalls.take());
+        if let Some(window) = window {
+            self.recall(ledger, window, now_ms);
+        }
+    }
+
+    /// Ends all requests that wait for a ledger without a node here.
+    fn give_up(&mut self, ledger: LedgerId, unserved: Unserved) {
+        let Some(line) = self.lines.get_mut(&ledger) else { return };
+        line.flight.take().map(|flight| self.flights.remove(&flight.id));
+        let full = line.key.clone();
+        for id in std::mem::take(&mut line.waiting) {
+            self.end_request_by(id, |key| match unserved {
+                // The other items of the request have room, and their reserved uses are spendable
+                // again.
+                Unserved::Full if *key != full => NeedEnd::Answered,
+                _ => unserved.into(),
+            });
+        }
+    }
+
+    /// Does what follows from a visit.
+    fn follow(
+        &mut self,
+        nodes: &mut N,
+        now: Now,
+        ledger: LedgerId,
+        visit: &Visit<'_>,
+        visited: Visited,
+    ) {
+        if visited.next == Some(Next::Copied) {
+            self.figures.stale += 1;
+            nodes.renew_incarnation();
+            self.look_soon(ledger);
+            return;
+        }
+        for id in &visited.held {
+            self.note_held(*id, ledger);
+        }
+        for id in &visited.refused {
+            self.refuse_request(*id);
+        }
+        for id in &visited.unreachable {
+            self.end_request(*id, NeedEnd::Unreachable);
+        }
+        if visit.way == Way::Closed {
+            self.end_asking(ledger, u64::MAX, NeedEnd::Unreachable);
+        }
+        if let (Some(Next::Run), Some(answer)) = (visited.next, visit.answer)
+            && answer.heard.take.need > 0
+        {
+            self.figures.grants += 1;
+        }
+        if visited.is_short() {
+            let waits = visit.waiters.iter().filter(|waiter| waiter.may_ask);
+            for waiter in waits {
+                self.requests.get_mut(&waiter.request).into_iter().for_each(Request::was_short);
+            }
+        }
+        if visited.next == Some(Next::Recall) && visited.asker.is_some() {
+            self.ask_holders(ledger, visited.window, now.boot_ms);
+        }
+        let id = self.new_id();
+        let Some(line) = self.lines.get_mut(&ledger) else { return };
+        line.reasons.is_recalled |= visited.is_recall_left;
+        line.reasons.is_claimed |= visited.is_claim_left;
+        if let Some(until_ms) = visited.until_ms
+            && line.due_ms.is_none_or(|due_ms| until_ms < due_ms)
+        {
+            line.due_ms = Some(until_ms);
+            self.timers.add(until_ms, Due::Ledger(ledger));
+        }
+        let Some(bound) = visited.bound else { return };
+        line.is_lost = false;
+        self.met.add(&(line.slot..line.slot + 1));
+        let Bound { take, settings, purpose, is_claim } = bound;
+        let is_elsewhere = visit.reasons.elsewhere_ms.is_some();
+        let flight = Flight { id, settings, take, purpose, is_elsewhere };
+        if let Some(before) = line.flight.replace(flight) {
+            self.flights.remove(&before.id);
+        }
+        self.flights.insert(id, ledger);
+        self.figures.claims += u64::from(is_claim);
+        let is_return = !matches!(purpose, Purpose::Own | Purpose::Settles | Purpose::Tells);
+        self.figures.returns += u64::from(is_return);
+        self.actions.push(Action::Send { id, ledger, settings, take });
+    }
+
+    /// Notes that a part of a request is reserved. The request is complete now, or its next part
+    /// may be reserved.
+    fn note_held(&mut self, id: u64, ledger: LedgerId) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        let count = request.lacks(&ledger).unwrap_or(0);
+        request.hold(&ledger);
+        let (until_ms, next) = (request.deadline_ms(), request.next());
+        let is_complete = request.is_complete();
+        if let Some(line) = self.lines.get_mut(&ledger) {
+            line.hold(count, until_ms);
+        }
+        if is_complete {
+            // The reserved uses are for its next run.
+            if let Some(request) = self.requests.remove(&id) {
+                self.end(request.tickets, NeedEnd::Answered);
+            }
+        } else if let Some(next) = next {
+            self.look_soon(next);
+        }
+    }
+
+    /// Ends a request before it is complete. Its reserved uses are spendable again.
+    pub(super) fn end_request(&mut self, id: u64, end: NeedEnd) {
+        self.end_request_by(id, |_| end);
+    }
+
+    /// Ends a request because a part of it is refused. Keys whose ledger has yet to answer a
+    /// question stay without an answer.
+    fn refuse_request(&mut self, id: u64) {
+        let Some(request) = self.requests.get(&id) else { return };
+        let lines = request.unheard.iter().filter_map(|ledger| self.lines.get(ledger));
+        let unheard: Vec<N::Key> = lines.map(|line| line.key.clone()).collect();
+        self.end_request_by(id, |key| match unheard.contains(key) {
+            true => NeedEnd::Unserved,
+            false => NeedEnd::Answered,
+        });
+    }
+
+    /// Ends a request with a end for each key, and releases its reserved uses.
+    fn end_request_by(&mut self, id: u64, end: impl Fn(&N::Key) -> NeedEnd) {
+        let Some(request) = self.requests.remove(&id) else { return };
+        let until_ms = request.deadline_ms();
+        for part in request.held() {
+            if let Some(line) = self.lines.get_mut(&part.key) {
+                line.release(part.count, until_ms);
+            }
+            self.look_soon(part.key);
+        }
+        let ledgers: Vec<LedgerId> = request.ledgers().collect();
+        for (ticket, key) in request.tickets.into_iter().zip(&request.keys) {
+            self.needs -= 1;
+            self.finish(ticket, end(key));
+        }
+        // Another request may be the first in line now.
+        ledgers.into_iter().for_each(|ledger| self.look_soon(ledger));
+    }
+
+    pub(super) fn end(&mut self, tickets: Vec<N::Ticket>, end: NeedEnd) {
+        self.needs -= tickets.len();
+        tickets.into_iter().for_each(|ticket| self.finish(ticket, end));
+    }
+
+    fn finish(&mut self, ticket: N::Ticket, end: NeedEnd) {
+        self.actions.push(Action::Finish { ticket, end });
+    }
+
+    /// Forgets a ledger where nothing is going on.
+    fn forget(&mut self, ledger: LedgerId, now_ms: u64) {
+        let Some(line) = self.lines.get_mut(&ledger) else { return };
+        if line.is_over(now_ms) {
+            self.lines.remove(&ledger);
+        } else if line.due_ms.is_none() && line.held(now_ms).count > 0 {
+            let until_ms = line.held(now_ms).until_ms;
+            line.due_ms = Some(until_ms);
+            self.timers.add(until_ms, Due::Ledger(ledger));
+        }
+    }
+}
+
+/// The requests that wait for a ledger.
+struct Waiting {
+    /// The requests that need uses, in the order of arrival.
+    lacking: Vec<Waiter>,
+    /// Whether a request asks for the ledger's present state.
+    is_asked: bool,
+}
+
+/// A question for the holders of a ledger, to recall their leases.
+#[derive(Debug)]
+pub(super) struct Question<K> {
+    pub ledger: LedgerId,
+    pub key: K,
+    pub window: u64,
+}
+
+/// Other limits share the log of this one, but only one of them reports returned uses. So uses that
+/// leave the log are taken out of the others here. Returns the ledgers of the others, which are to
+/// be looked at.
+fn take_out_beside(leased: &mut [Leased], nth: usize, count: u64) -> Vec<LedgerId> {
+    let own = leased[nth].ledger;
+    let is_beside = |other: &&mut Leased| {
+        let has_log = matches!(other.settings.kind, Kind::Sliding { .. });
+        has_log && other.ledger.key == own.key && other.ledger != own
+    };
+    let beside = leased.iter_mut().filter(|_| count > 0).filter(is_beside);
+    let take_out = |other: &mut Leased| {
+        other.holding.used = other.holding.used.saturating_sub(count);
+        other.holding.lease.has_given_back = true;
+        other.ledger
+    };
+    beside.map(take_out).collect()
+}
+
+fn waiting<N: Nodes>(
+    requests: &HashMap<u64, Request<N>>,
+    line: &Line<N::Key>,
+    ledger: &LedgerId,
+) -> Waiting {
+    let mut waiting = Waiting { lacking: Vec::new(), is_asked: false };
+    for id in &line.waiting {
+        let Some(request) = requests.get(id) else { continue };
+        waiting.is_asked |= request.unheard.contains(ledger);
+        waiting.lacking.extend(request.lacks(ledger).map(|count| Waiter {
+            request: *id,
+            count,
+            until_ms: request.deadline_ms(),
+            is_next: request.is_next(ledger),
+            may_ask: request.may_ask(ledger),
+        }));
+    }
+    waiting
+}

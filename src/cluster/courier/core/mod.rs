@@ -1,0 +1,31 @@
+//! The heart of the courier: it decides when each message goes out, and how waiting requests end.
+//!
+//! Contract: the loop gives all events to [`Core`]: needs, answers, the publications of other
+//! hosts, the time. [`Core::settle`] then does what follows: it changes nodes through [`Nodes`],
+//! and returns what is to be sent, published and finished as [`Action`]s. It has no clock and no
+//! socket.
+//!
+//! Invariant: a message becomes an action only after the node that it binds has been stored (rule
+//! 1). At most one message for a ledger is under way. All memory is bounded.
+
+mod actions;
+mod answers;
+mod duties;
+mod engine;
+mod figures;
+mod line;
+mod news;
+mod nodes;
+mod reach;
+mod recalls;
+mod request;
+mod rounds;
+mod timers;
+mod visit;
+
+pub use actions::{Action, Outcome};
+pub use engine::{Bounds, Core};
+pub use figures::Figures;
+pub use news::{News, NewsKind};
+pub use nodes::{Leased, LedgerId, Nodes, Now, Unserved};
+pub use request::{Asked, Group};

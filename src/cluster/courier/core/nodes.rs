@@ -1,0 +1,99 @@
+//! The nodes of a host, as the courier sees them, and the ledgers of their limits.
+//!
+//! Invariant: [`Nodes::with_leases`] stores the changes of a transaction when it returns `Ok`, and
+//! stores nothing when it returns an error.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use crate::lease::{Appetite, Holding, Incarnation, Settings};
+
+use crate::name::{self, KeyDigest, LedgerName};
+
+/// The ledger of one limit for one key. All hosts order ledgers alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LedgerId {
+    /// The id of the biz.
+    pub biz: u32,
+    /// The key.
+    pub key: KeyDigest,
+    /// The number of the limit in its biz, from 1.
+    pub limit: u32,
+    /// The shape of the limit.
+    pub shape: u16,
+    /// The reset epoch of the biz.
+    pub epoch: u64,
+}
+
+impl LedgerId {
+    /// Its name in a cluster.
+    pub fn name(&self, cluster: &str) -> String {
+        let LedgerId { biz, key, limit, shape, epoch } = *self;
+        LedgerName { cluster, biz: biz.into(), key, limit, shape, epoch }.to_string()
+    }
+
+    /// Its slot in a cluster of this name.
+    pub fn slot(&self, cluster: &str) -> u16 {
+        name::slot(self.name(cluster).as_bytes())
+    }
+}
+
+/// The time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// CLOCK_BOOTTIME.
+    pub boot_ms: u64,
+    /// The time of the ledgers' servers: it decides which calendar windows a message names.
+    pub ledger_ms: u64,
+}
+
+/// One shared limit of an item in a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leased {
+    /// Its ledger.
+    pub ledger: LedgerId,
+    /// Its settings, a calendar limit's by the time of the ledgers' servers.
+    pub settings: Settings,
+    /// How much to ask for.
+    pub appetite: Appetite,
+    /// The state of its node.
+    pub holding: Holding,
+}
+
+/// Why an item has no node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unserved {
+    /// There is no room for the node.
+    Full,
+    /// The configuration no longer has such a key, or the store cannot be used now.
+    Unknown,
+}
+
+/// The nodes of a host.
+pub trait Nodes {
+    /// A biz and a key, as an item names them.
+    type Key: Clone + Ord + Hash + Debug;
+    /// Names a need that waits to be finished.
+    type Ticket: Copy + Debug + PartialEq;
+
+    /// Runs `work` in one transaction over the shared limits of an item, and stores its changes to
+    /// the holdings. `work` may run again if the transaction has to start again.
+    ///
+    /// # Errors
+    /// There is no such item, or no room for its node.
+    fn with_leases<T>(
+        &mut self,
+        key: &Self::Key,
+        now: Now,
+        work: impl FnMut(&mut [Leased]) -> T,
+    ) -> Result<T, Unserved>;
+
+    /// Takes the next seq of the host.
+    fn next_seq(&mut self) -> u64;
+
+    /// The incarnation of the host.
+    fn incarnation(&self) -> Incarnation;
+
+    /// Gives the host another incarnation, because its directory is a copy.
+    fn renew_incarnation(&mut self);
+}

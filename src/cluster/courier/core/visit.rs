@@ -1,0 +1,342 @@
+//! One look at one ledger's node, in a transaction: it applies an answer, serves the waiting
+//! requests in order, and binds the host if a message is to go out.
+//!
+//! Invariant: the message is a result of the transaction. It is sent only after the transaction is
+//! stored.
+
+use crate::lease::{
+    Appetite, Asking, Binding, Heard, Holding, Incarnation, Keep, Kind, Next, Settings, Take,
+};
+
+use super::duties::{self, Asks};
+use super::line::{Held, Purpose, Reasons};
+use super::nodes::Leased;
+
+/// The pause while nothing can be sent for the moment.
+const FULL_PAUSE_MS: u64 = 10;
+/// The pause before the next check whether a master can be reached.
+const CLOSED_PAUSE_MS: u64 = 100;
+
+/// The pause while requests with reserved uses have yet to run.
+const HELD_PAUSE_MS: u64 = 2;
+
+/// A request that needs uses of the ledger.
+#[derive(Debug, Clone, Copy)]
+pub struct Waiter {
+    /// The request.
+    pub request: u64,
+    /// The uses that it charges.
+    pub count: u64,
+    /// Until when these uses may be reserved for it.
+    pub until_ms: u64,
+    /// All its lower parts are reserved.
+    pub is_next: bool,
+    /// It may ask this ledger now.
+    pub may_ask: bool,
+}
+
+/// An answer, and the settings of its question.
+#[derive(Debug, Clone, Copy)]
+pub struct Answered {
+    /// The settings.
+    pub settings: Settings,
+    /// The answer.
+    pub heard: Heard,
+}
+
+/// Can a message go out?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// A message can go out.
+    Open,
+    /// Too many messages are under way.
+    Full,
+    /// The slot's master cannot be reached.
+    Closed,
+}
+
+/// The input of a visit.
+#[derive(Debug)]
+pub struct Visit<'a> {
+    /// CLOCK_BOOTTIME.
+    pub now_ms: u64,
+    /// The incarnation of the host.
+    pub incarnation: Incarnation,
+    /// The seq for a new binding.
+    pub seq: u64,
+    /// The requests that need uses, in the order of arrival.
+    pub waiters: &'a [Waiter],
+    /// A request asks for the ledger's present state.
+    pub is_asked: bool,
+    /// The most uses that are already reserved for requests.
+    pub held: Held,
+    /// The reasons for the visit.
+    pub reasons: Reasons,
+    /// An answer that has come.
+    pub answer: Option<Answered>,
+    /// A message of this courier is under way.
+    pub has_flight: bool,
+    /// Returned uses that are to be reported again.
+    pub unplaced: u64,
+    /// The last message was lost.
+    pub is_lost: bool,
+    /// The slot has changed its master while this courier ran.
+    pub has_followed: bool,
+    /// Can a message go out?
+    pub way: Way,
+}
+
+/// A message that binds the host.
+#[derive(Debug, Clone, Copy)]
+pub struct Bound {
+    /// The content.
+    pub take: Take,
+    /// The settings of the limit.
+    pub settings: Settings,
+    /// Its effect for other hosts.
+    pub purpose: Purpose,
+    /// It claims a lease from a new master.
+    pub is_claim: bool,
+}
+
+/// The results of a visit.
+#[derive(Debug, Default)]
+pub struct Visited {
+    /// Requests whose uses are reserved now.
+    pub held: Vec<u64>,
+    /// Requests that are refused for good.
+    pub refused: Vec<u64>,
+    /// Requests that end because the ledger cannot be reached.
+    pub unreachable: Vec<u64>,
+    /// The first request that still needs uses.
+    pub asker: Option<u64>,
+    /// The ledger had too few uses when it last answered. It is asked again after a pause.
+    pub is_paused: bool,
+    /// The message to send.
+    pub bound: Option<Bound>,
+    /// When to look at the ledger again.
+    pub until_ms: Option<u64>,
+    /// What follows from the answer.
+    pub next: Option<Next>,
+    /// The recall is answered later, as a message is under way.
+    pub is_recall_left: bool,
+    /// The lease is claimed later, after the answer to the message under way.
+    pub is_claim_left: bool,
+    /// The start of the window, for a recall.
+    pub window: u64,
+    /// Uses taken out of the log because other hosts have returned them.
+    pub taken_out: u64,
+}
+
+/// What the first waiting request asks for.
+#[derive(Debug, Clone, Copy)]
+struct Need {
+    need: u64,
+    want: u64,
+    asking: Option<Asking>,
+}
+
+impl Visited {
+    /// Whether the ledger granted less than was needed.
+    pub fn is_short(&self) -> bool {
+        matches!(self.next, Some(Next::Recall | Next::Wait | Next::Refuse)) || self.is_paused
+    }
+
+    fn look_at(&mut self, at_ms: u64) {
+        self.until_ms = Some(self.until_ms.map_or(at_ms, |until_ms| until_ms.min(at_ms)));
+    }
+}
+
+impl Visit<'_> {
+    /// Runs the visit.
+    pub fn run(&self, leased: &mut Leased) -> Visited {
+        let mut visited = Visited::default();
+        let node = &mut leased.holding;
+        *node = node.of_host(self.incarnation);
+        let used = node.used;
+        if let Some(Answered { settings, heard }) = &self.answer {
+            visited.next = Some(match leased.appetite {
+                Appetite::Nothing => node.take_sum(settings, heard),
+                Appetite::Most | Appetite::Needed => node.hear(settings, heard),
+            });
+            visited.window = node.lease.window;
+            if matches!(leased.settings.kind, Kind::Sliding { .. }) {
+                visited.taken_out = used.saturating_sub(node.used);
+            }
+        }
+        if visited.next == Some(Next::Copied) {
+            return visited;
+        }
+        if self.reasons.has_again {
+            node.has_again();
+        }
+        if node.counts(self.now_ms) {
+            node.lease.extra = node.lease.extra.saturating_sub_unsigned(self.unplaced);
+        }
+        self.release(node);
+        let need = self.serve(leased, &mut visited);
+        self.decide(leased, &need, &mut visited);
+        visited
+    }
+
+    /// Makes uses spendable again that were reserved for requests that no longer wait.
+    fn release(&self, node: &mut Holding) {
+        let held = node.held(self.now_ms);
+        if held > self.held.count {
+            node.hold(self.held.count, self.held.until_ms);
+        }
+    }
+
+    fn serve(&self, leased: &mut Leased, visited: &mut Visited) -> Need {
+        let Leased { settings, appetite, holding: node, .. } = leased;
+        let now_ms = self.now_ms;
+        for (nth, waiter) in self.waiters.iter().enumerate() {
+            let spendable = node.spendable(now_ms);
+            if spendable >= waiter.count {
+                if waiter.is_next {
+                    let until_ms = match node.held(now_ms) {
+                        0 => waiter.until_ms,
+                        _ => waiter.until_ms.max(node.lease.held_until_ms),
+                    };
+                    node.hold(node.held(now_ms) + waiter.count, until_ms);
+                    visited.held.push(waiter.request);
+                }
+                continue;
+            }
+            if !waiter.may_ask {
+                continue;
+            }
+            let need = waiter.count - spendable;
+            match node.asking(need, now_ms) {
+                // The reserved uses belong to other requests. They are not known to be spent until
+                // those have run.
+                Asking::Refuse { .. } if node.held(now_ms) > 0 => {
+                    visited.look_at(now_ms + HELD_PAUSE_MS);
+                }
+                Asking::Refuse { .. } => visited.refused.push(waiter.request),
+                _ if self.way == Way::Closed => visited.unreachable.push(waiter.request),
+                asking => {
+                    let others = self.waiters[nth..].iter().filter(|other| other.may_ask);
+                    let all: u64 = others.map(|other| other.count).sum();
+                    let want = appetite.want(settings, all.saturating_sub(spendable).max(need));
+                    visited.asker = Some(waiter.request);
+                    visited.is_paused =
+                        matches!(asking, Asking::Wait { .. }) && !node.lease.in_flight;
+                    return Need { need, want, asking: Some(asking) };
+                }
+            }
+        }
+        Need { need: 0, want: 0, asking: None }
+    }
+
+    fn decide(&self, leased: &mut Leased, need: &Need, visited: &mut Visited) {
+        let settings = leased.settings;
+        let node = &mut leased.holding;
+        let (now_ms, reasons) = (self.now_ms, self.reasons);
+        // An earlier courier sent the first request, and its answer was never received. A claim
+        // would count that grant as spent. No other master can answer this courier.
+        let is_unheard = node.lease.in_flight && node.lease.window == 0 && !self.has_followed;
+        // Uses are reported under one seq only, or they might count twice. Nothing is granted for
+        // them, so an answer of any master does no harm.
+        let is_told = leased.appetite == Appetite::Nothing;
+        let is_told_first = is_told && node.lease.sent_extra > 0;
+        visited.is_claim_left = reasons.is_claimed && is_told_first && node.lease.in_flight;
+        let purpose = own_purpose(leased.appetite, node);
+        let claim = if is_told { Holding::claim_reported } else { Holding::claim };
+        if reasons.is_claimed
+            && !is_unheard
+            && !visited.is_claim_left
+            && let Some(take) = claim(node, &settings, self.seq, now_ms)
+        {
+            visited.is_recall_left = reasons.is_recalled;
+            visited.bound = Some(Bound { take, settings, purpose, is_claim: true });
+            return;
+        }
+        if node.lease.in_flight {
+            visited.is_recall_left = reasons.is_recalled;
+            self.repeat(leased, need, visited);
+            return;
+        }
+        let keep = self.keep(leased, need);
+        match (keep, self.way) {
+            (Some(_), Way::Full) => visited.look_at(now_ms + FULL_PAUSE_MS),
+            (Some(keep), Way::Open) => self.bind(leased, keep, need, visited),
+            // A later round finds the ledger again.
+            (Some(_), Way::Closed) => {}
+            (None, _) => {
+                if let Some(Asking::Wait { until_ms }) = need.asking {
+                    visited.look_at(until_ms);
+                }
+            }
+        }
+    }
+
+    /// What the host keeps if it binds itself now. `None` if it has no reason to.
+    fn keep(&self, leased: &Leased, need: &Need) -> Option<Keep> {
+        if self.reasons.is_recalled {
+            return Some(Keep::Quarter);
+        }
+        let asks = match need.asking {
+            _ if self.is_asked => Asks::Now,
+            Some(Asking::Now) => Asks::Now,
+            Some(_) => Asks::Later,
+            None => Asks::No,
+        };
+        duties::keep(leased, asks, self.now_ms)
+    }
+
+    fn bind(&self, leased: &mut Leased, keep: Keep, need: &Need, visited: &mut Visited) {
+        let Leased { settings, holding: node, .. } = leased;
+        let (now_ms, seq) = (self.now_ms, self.seq);
+        let before = node.unspent(now_ms);
+        let Need { need, want, .. } = *need;
+        let is_told = leased.appetite == Appetite::Nothing;
+        let take = match is_told {
+            true => node.report(settings, seq, now_ms),
+            false => node.bind(settings, &Binding { seq, now_ms, keep, need, want }),
+        };
+        let count = before - node.unspent(now_ms);
+        let purpose = match keep {
+            _ if is_told => Purpose::Tells,
+            Keep::Quarter => Purpose::AnswersRecall,
+            Keep::Held => Purpose::Returns { count },
+            Keep::All if take.claim.extra < 0 => {
+                Purpose::Returns { count: take.claim.extra.unsigned_abs() }
+            }
+            Keep::All => Purpose::Own,
+        };
+        let settings = leased.settings;
+        visited.bound = Some(Bound { take, settings, purpose, is_claim: false });
+    }
+
+    /// Repeats the message in flight if its answer is overdue; else its answer decides.
+    fn repeat(&self, leased: &mut Leased, need: &Need, visited: &mut Visited) {
+        let Leased { settings, holding: node, .. } = leased;
+        let (now_ms, again_ms) = (self.now_ms, node.lease.again_ms);
+        let is_waited_for = need.asking.is_some() || self.is_asked || visited.is_claim_left;
+        // A message of an earlier courier is repeated at once if a request waits.
+        let is_due = again_ms <= now_ms || is_waited_for && !self.is_lost;
+        let is_elsewhere = self.reasons.elsewhere_ms.is_some();
+        if is_elsewhere || !self.has_flight && is_due && self.way == Way::Open {
+            let take = match leased.appetite {
+                Appetite::Nothing => node.repeat_report(now_ms),
+                Appetite::Most | Appetite::Needed => node.repeat(now_ms, need.need, need.want),
+            };
+            let purpose = own_purpose(leased.appetite, node);
+            let settings = *settings;
+            visited.bound = Some(Bound { take, settings, purpose, is_claim: false });
+        } else if !self.has_flight && (is_waited_for || self.is_lost) {
+            let pause_ms = if self.way == Way::Closed { CLOSED_PAUSE_MS } else { FULL_PAUSE_MS };
+            visited.look_at(again_ms.max(now_ms + pause_ms));
+        }
+    }
+}
+
+/// The purpose of a message that returns nothing.
+fn own_purpose(appetite: Appetite, node: &Holding) -> Purpose {
+    match appetite {
+        Appetite::Nothing => Purpose::Tells,
+        Appetite::Most | Appetite::Needed if node.lease.in_flight => Purpose::Settles,
+        Appetite::Most | Appetite::Needed => Purpose::Own,
+    }
+}

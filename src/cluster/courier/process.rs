@@ -1,0 +1,42 @@
+//! What the courier needs of the process that it runs in.
+//!
+//! Invariant: none of it blocks.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use frs_conf::{EpochRaise, LogLevel};
+use frs_store::EventBell;
+
+/// The process around the courier, a child of the server's master.
+pub trait Process {
+    /// Tells the master that the courier serves.
+    ///
+    /// # Errors
+    /// The channel to the master failed.
+    fn send_ready(&self) -> io::Result<()>;
+
+    /// Takes in signals and the master's messages. False: the courier is to end.
+    ///
+    /// # Errors
+    /// A signal or a message cannot be read.
+    fn goes_on(&self) -> io::Result<bool>;
+
+    /// The descriptors that are readable when a signal or a message of the master is there.
+    fn fds(&self) -> [BorrowedFd<'_>; 2];
+
+    /// Asks the master to put a reset of another machine in force.
+    ///
+    /// # Errors
+    /// The channel to the master is full or closed.
+    fn follow_reset(&self, raise: EpochRaise) -> io::Result<()>;
+
+    /// Sets the level of the log.
+    fn set_log_level(&self, level: LogLevel);
+
+    /// Wakes the courier.
+    fn bell(&self) -> &EventBell;
+
+    /// Wakes the worker in a slot.
+    fn bell_of_slot(&self, slot: u32) -> Option<&EventBell>;
+}

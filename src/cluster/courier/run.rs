@@ -1,0 +1,302 @@
+//! The courier's process: a loop around the core.
+//!
+//! Contract: [`run`] serves until the master ends it, or is gone. It serves only while it holds the
+//! courier's lock: an upgrade has two couriers for a moment, and the second waits.
+//!
+//! Invariant: an action of the core is done in the turn that produced it. So a finished need wakes
+//! its owner in the same turn.
+
+mod events;
+mod host_nodes;
+mod newest;
+mod programs;
+mod resets;
+mod ring_ticket;
+mod rings;
+mod rounds;
+mod wake;
+mod warm;
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use frs_base::clock;
+use frs_base::log_throttle::LogThrottle;
+use frs_base::sys::process::{PollFd, PollFlags, poll};
+use frs_conf::{Cluster, ClusterSecrets, Password};
+use frs_engine::{Role, Service};
+use frs_store::MailboxLock;
+
+use self::host_nodes::HostNodes;
+use self::newest::Newest;
+use self::programs::Programs;
+use self::resets::Resets;
+use self::rings::Rings;
+use self::rounds::Rounds;
+use self::wake::Waker;
+use self::warm::WarmTier;
+use super::core::{Bounds, Core, Figures, Now};
+use super::process::Process;
+use super::telemetry::Telemetry;
+use crate::connections::{ClusterFault, Links, Wake};
+use crate::name::Secret;
+use crate::plug;
+
+/// The pause between two tries to take the lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+/// The longest sleep: it bounds the time until needs that a dead process left are found.
+const LONGEST_SLEEP: Duration = Duration::from_millis(500);
+/// The pause between two attempts to start the links to a cluster that cannot be used.
+const FAULT_PAUSE: Duration = Duration::from_secs(1);
+/// The shortest time between two log lines of one kind.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
+
+/// What the courier starts with.
+pub struct CourierArgs {
+    /// The process that it runs in.
+    pub process: Box<dyn Process>,
+    /// Where the store is.
+    pub data_dir: PathBuf,
+    /// The secret and the password from the files of the cluster.
+    pub secrets: ClusterSecrets,
+}
+
+/// Why the courier cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum CourierError {
+    /// The courier cannot attach to the store, or cannot take its lock.
+    #[error("cannot attach to the store: {0}")]
+    Attach(#[from] frs_store::Error),
+    /// A system call of the loop failed.
+    #[error("the courier's loop failed: {0}")]
+    Loop(#[from] io::Error),
+    /// The configuration has no cluster.
+    #[error("srv.xml has no <cluster>: a courier has nothing to do")]
+    NoCluster,
+}
+
+/// Carries needs to the cluster until asked to end.
+///
+/// # Errors
+/// The courier cannot go on. The master starts another one in its place.
+pub fn run(args: CourierArgs) -> Result<(), CourierError> {
+    let CourierArgs { process, data_dir, secrets: ClusterSecrets { secret, password } } = args;
+    let mut service = plug::attach(&data_dir, Role::Cluster)?;
+    process.send_ready()?;
+    let Some(lock) = wait_for_lock(&*process, &mut service)? else { return Ok(()) };
+    let cluster = service.conf().srv.cluster.clone().ok_or(CourierError::NoCluster)?;
+    let secret = Secret::new(*secret.bytes());
+    let telemetry = Telemetry::default();
+    service.handle().counters().into_iter().for_each(|counters| telemetry.begin(counters));
+    let waker = Waker::new()?;
+    let programs = Programs::start(&data_dir, waker.caller()?)?;
+    let mut courier = Courier {
+        process,
+        telemetry,
+        core: Core::new(&cluster.name, Bounds::default()),
+        nodes: HostNodes::new(service, lock, cluster.name.clone(), secret),
+        links: None,
+        next_start: clock::instant(),
+        cluster,
+        secret,
+        password,
+        waker,
+        programs,
+        rings: Rings::default(),
+        rounds: Rounds::new(clock::instant()),
+        warm: WarmTier::default(),
+        resets: Resets::default(),
+        newest: Newest::default(),
+        complaints: LogThrottle::new(COMPLAIN_EVERY),
+        warned: Figures::default(),
+    };
+    let ended = courier.run();
+    courier.links.take().into_iter().for_each(Links::abandon);
+    ended
+}
+
+/// Waits until no other courier serves. `None` if the courier is to end.
+fn wait_for_lock(
+    process: &dyn Process,
+    service: &mut Service,
+) -> Result<Option<MailboxLock>, CourierError> {
+    loop {
+        // So that no reload waits for a courier that does not serve yet.
+        service.begin_tick();
+        if let Some(lock) = service.handle().runtime().try_lock_mailboxes()? {
+            return Ok(Some(lock));
+        }
+        let mut fds = process.fds().map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        poll(&mut fds, Some(LOCK_PAUSE))?;
+        if !process.goes_on()? {
+            return Ok(None);
+        }
+    }
+}
+
+struct Courier {
+    process: Box<dyn Process>,
+    telemetry: Telemetry,
+    core: Core<HostNodes>,
+    nodes: HostNodes,
+    /// None while the cluster cannot be used.
+    links: Option<Links>,
+    next_start: Instant,
+    cluster: Cluster,
+    secret: Secret,
+    password: Option<Password>,
+    waker: Waker,
+    programs: Programs,
+    rings: Rings,
+    rounds: Rounds,
+    warm: WarmTier,
+    resets: Resets,
+    newest: Newest,
+    complaints: LogThrottle,
+    /// The figures at the last log line about them.
+    warned: Figures,
+}
+
+impl Courier {
+    fn run(&mut self) -> Result<(), CourierError> {
+        self.rings.take_all(self.nodes.service.handle().runtime());
+        self.set_kept_groups();
+        let mut is_told = true;
+        loop {
+            if is_told && !self.process.goes_on()? {
+                return Ok(());
+            }
+            if !self.take_configuration() {
+                return Ok(());
+            }
+            self.start_links();
+            let now = self.now();
+            self.nodes.begin(clock::now());
+            self.hear(now);
+            self.follow_resets();
+            self.tell_if_due();
+            if self.prove_newest() {
+                self.drain(now);
+                self.round(now);
+                self.carry_records(now.boot_ms);
+                self.core.settle(&mut self.nodes, now);
+            }
+            self.act();
+            if self.takes_needs() {
+                self.programs.wake();
+            }
+            is_told = self.sleep()?;
+        }
+    }
+
+    fn now(&self) -> Now {
+        let instant = clock::instant();
+        let ledger_ms = self.links.as_ref().and_then(|links| links.ledger_now_ms(instant));
+        Now { boot_ms: clock::boot_ms(), ledger_ms: ledger_ms.unwrap_or_else(clock::now) }
+    }
+
+    /// Takes over the configuration in force. False if it has no cluster any more, or another
+    /// login: the master then starts a courier with the new password.
+    fn take_configuration(&mut self) -> bool {
+        let before = self.nodes.service.conf().clone();
+        if !self.nodes.service.begin_tick() {
+            return true;
+        }
+        let conf = self.nodes.service.conf().clone();
+        self.process.set_log_level(conf.srv.log.level);
+        let Some(cluster) = conf.srv.cluster.clone() else { return false };
+        if cluster.login != self.cluster.login {
+            return false;
+        }
+        // The name and the secret stay as long as the master does.
+        if cluster != self.cluster {
+            // Answers of the old links are dropped, and the needs are taken from the rings again.
+            self.links = None;
+            self.telemetry.forget_nodes();
+            self.core = Core::new(&cluster.name, Bounds::default());
+            self.warm = WarmTier::default();
+            self.newest.forget_asked();
+            self.cluster = cluster;
+            self.rings = Rings::default();
+            self.rings.take_all(self.nodes.service.handle().runtime());
+            self.next_start = clock::instant();
+        }
+        self.rounds.restart();
+        // A changed rate changes how long records that were already sent must be kept.
+        if conf.map != before.map {
+            self.warm.forget_sent();
+        }
+        // Reports a reset of this machine to the cluster at once.
+        self.rounds.tell_soon();
+        self.set_kept_groups();
+        true
+    }
+
+    /// Connects. A cluster that cannot be used is tried again and again, and the log names it.
+    fn start_links(&mut self) {
+        if self.links.is_some() || clock::instant() < self.next_start {
+            return;
+        }
+        let wake = match self.waker.caller() {
+            Ok(caller) => Wake::new(move || caller.call()),
+            Err(error) => return self.complain(&ClusterFault::Start(error.to_string())),
+        };
+        let counts = self.telemetry.counts();
+        match Links::start(&self.cluster, self.secret, self.password.as_ref(), wake, counts) {
+            Ok(links) => self.links = Some(links),
+            Err(fault) => {
+                self.complain(&fault);
+                self.next_start = clock::instant() + FAULT_PAUSE;
+            }
+        }
+    }
+
+    fn complain(&mut self, fault: &ClusterFault) {
+        if self.complaints.is_due(clock::instant()) {
+            tracing::error!(%fault, "the cluster of shared limits cannot be used");
+        }
+    }
+
+    /// Sleeps until a call, or until something is due. True if a signal or a message of the master
+    /// may be there.
+    fn sleep(&mut self) -> io::Result<bool> {
+        let runtime = self.nodes.service.handle().runtime();
+        let bell = runtime.workers_bell();
+        bell.lie_down();
+        let until = |due: Instant| due.saturating_duration_since(clock::instant());
+        let mut longest = LONGEST_SLEEP.min(until(self.rounds.tell_due()));
+        if let Some(due) = self.resets.due() {
+            longest = longest.min(until(due));
+        }
+        // Before the leases are proven nothing else is due.
+        if self.nodes.are_leases_unproven() {
+            longest = longest.min(self.newest.due().map_or(LONGEST_SLEEP, until));
+        } else {
+            longest = longest.min(until(self.rounds.due())).min(self.warm.pause());
+            if let Some(due_ms) = self.core.next_due_ms() {
+                let pause_ms = due_ms.saturating_sub(clock::boot_ms());
+                longest = longest.min(Duration::from_millis(pause_ms));
+            }
+        }
+        if !self.waker.lie_down() || self.takes_needs() && runtime.asking().is_any() {
+            longest = Duration::ZERO;
+        }
+        let [signals, messages] = self.process.fds();
+        let mut fds = [signals, messages, self.process.bell().as_fd(), self.waker.as_fd()]
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        poll(&mut fds, Some(longest))?;
+        // A descriptor without a report of the kernel has nothing to read.
+        let [signal, master, workers, threads] = fds.map(|fd| fd.any().unwrap_or(true));
+        bell.get_up();
+        self.waker.get_up();
+        if workers {
+            self.process.bell().drain()?;
+        }
+        if threads {
+            self.waker.drain();
+        }
+        Ok(signal || master)
+    }
+}

@@ -1,0 +1,204 @@
+//! Takes in the events of the links, and does the actions of the core.
+//!
+//! Invariant: each message is given to the links once, and its answer to the core once.
+
+use std::time::Duration;
+
+use crate::figures::ClusterFunction;
+use frs_base::clock;
+use frs_conf::Biz;
+use frs_engine::StoredKey;
+
+use super::Courier;
+use super::host_nodes::HostNodes;
+use crate::connections::{Event, Links, Lost, Message, function_of_kind};
+use crate::courier::core::{Action, LedgerId, News, NewsKind, Now, Outcome};
+use crate::courier::telemetry::Telemetry;
+use crate::ledger::Reply;
+use crate::{name, news};
+
+impl Courier {
+    /// Takes in the events of the cluster.
+    pub(super) fn hear(&mut self, now: Now) {
+        let Some(links) = &mut self.links else { return };
+        let events: Vec<Event> = links.events().collect();
+        for event in events {
+            self.hear_one(now, event);
+        }
+    }
+
+    fn hear_one(&mut self, now: Now, event: Event) {
+        let Courier { core, nodes, .. } = self;
+        let is_stale = event.is_stale();
+        match event {
+            Event::Answered { id, function, result } => {
+                let before = core.figures().stale;
+                core.answered(nodes, now, id, outcome(result));
+                if is_stale {
+                    self.telemetry.note_stale(function, core.figures().stale > before);
+                }
+            }
+            Event::Warm { id, result } => self.hear_record(now, id, result),
+            Event::Holders { id, result } => core.holders(nodes, id, result.ok()),
+            Event::NewMaster { slots } => {
+                core.new_master(nodes, &slots);
+                self.rounds.claim(core.figures().claims, &mut nodes.pass);
+                // The new master may have lost records.
+                self.warm.forget_sent();
+            }
+            // Nothing is returned before the leases are proven to be this host's.
+            Event::Published { .. } if nodes.are_leases_unproven() => {}
+            Event::Published { payload, .. } => {
+                if let Some(news) = read_news(nodes.cluster(), &payload) {
+                    core.news(nodes, news);
+                }
+            }
+            // What was missed is asked for again after a pause.
+            Event::Listening => {}
+            Event::Epoch { biz, epoch } => self.hear_epoch(biz, epoch),
+            Event::BadEpoch { biz, found } => self.hear_bad_epoch(biz, &found),
+            Event::Start { starts, result } => self.hear_start(starts, result),
+            Event::Up { node } => {
+                self.telemetry.note_node(&node, true);
+                core.up();
+                self.rounds.hurry();
+                self.rounds.tell_soon();
+                tracing::info!(node, "a master of the cluster is connected");
+            }
+            Event::Down { node, why } => {
+                self.telemetry.note_node(&node, false);
+                tracing::warn!(node, why, "a master of the cluster is not connected");
+            }
+            Event::Fault(fault) => self.complain(&fault),
+        }
+    }
+
+    /// Does the actions of the core.
+    pub(super) fn act(&mut self) {
+        loop {
+            let actions = self.core.take_actions();
+            let has_sent = self.act_on_records();
+            if actions.is_empty() && !has_sent {
+                break;
+            }
+            for action in actions {
+                self.act_one(action);
+            }
+            // Without links, messages are answered at once, and the answers have consequences.
+            if !self.nodes.are_leases_unproven() {
+                let now = self.now();
+                self.core.settle(&mut self.nodes, now);
+            }
+        }
+        let runtime = self.nodes.service.handle().runtime();
+        self.rings.ring(runtime, &*self.process);
+        if let Some(links) = &mut self.links {
+            links.flush();
+            links.set_claims(self.rounds.has_claims(self.core.figures().claims));
+        }
+    }
+
+    fn act_one(&mut self, action: Action<HostNodes>) {
+        let cluster = self.nodes.cluster().to_owned();
+        let links = self.links.as_mut();
+        match (action, links) {
+            (Action::Finish { ticket, end }, _) => {
+                self.rings.finish(self.nodes.service.handle().runtime(), ticket, end);
+            }
+            (Action::Send { id, ledger, settings, take }, Some(links)) => {
+                links.send(Message { id, ledger: ledger.name(&cluster), settings, take });
+            }
+            (Action::Send { id, settings, .. }, None) => {
+                self.telemetry.note_unsent(function_of_kind(&settings.kind));
+                let now = self.now();
+                self.core.answered(&mut self.nodes, now, id, Outcome::Down);
+            }
+            (Action::AskHolders { id, ledger }, Some(links)) => {
+                links.ask_holders(id, &ledger.name(&cluster));
+            }
+            (Action::AskHolders { id, .. }, None) => {
+                self.telemetry.note_unsent(ClusterFunction::Holders);
+                self.core.holders(&self.nodes, id, None);
+            }
+            (Action::Publish(news), Some(links)) => {
+                let ledger = news.ledger.name(&cluster);
+                links.publish(&ledger, write_news(&ledger, &news));
+            }
+            (Action::Publish(_), None) => self.telemetry.note_unsent(ClusterFunction::Publish),
+        }
+    }
+
+    /// Publishes the figures, and asks for the reset epochs: each second.
+    pub(super) fn tell(&mut self) {
+        let figures = *self.core.figures();
+        if let Some(masters) = self.links.as_ref().and_then(Links::masters) {
+            self.telemetry.set_masters(&masters);
+        }
+        if let Some(counters) = self.nodes.service.handle().counters() {
+            self.telemetry.tell(counters, &figures, self.warm.kept_ms());
+            Telemetry::tell_spills(counters, &self.warm.take_spills());
+        }
+        let is_worse = figures.conflicts > self.warned.conflicts
+            || figures.stale > self.warned.stale
+            || figures.over > self.warned.over;
+        if is_worse && self.complaints.is_due(clock::instant()) {
+            let since = |now: u64, then: u64| now - then;
+            tracing::warn!(
+                conflicts = since(figures.conflicts, self.warned.conflicts),
+                stale = since(figures.stale, self.warned.stale),
+                over = since(figures.over, self.warned.over),
+                "answers by the max of another machine, to a copied directory, of too many uses"
+            );
+            self.warned = figures;
+        }
+        if !self.nodes.are_leases_unproven() {
+            self.ask_start();
+        }
+        let Some(links) = &mut self.links else { return };
+        let conf = self.nodes.service.conf();
+        let is_known = |biz: &&Biz| {
+            biz.sharing.is_some()
+                || conf.map.groups.get(biz.group).is_some_and(|group| group.keeps(biz))
+        };
+        for biz in conf.map.bizs.iter().filter(is_known) {
+            links.ask_epoch(biz.id.into(), biz.epoch);
+        }
+    }
+}
+
+/// The interval between two questions for the epochs.
+pub(super) const TELL_EVERY: Duration = Duration::from_secs(1);
+
+fn outcome(result: Result<Reply, Lost>) -> Outcome {
+    match result {
+        Ok(reply) => Outcome::Replied(reply),
+        Err(lost) if lost.is_down() => Outcome::Down,
+        Err(Lost::Unfit(_)) => Outcome::Unfit,
+        Err(_) => Outcome::Lost,
+    }
+}
+
+fn write_news(ledger: &str, news: &News<StoredKey>) -> Vec<u8> {
+    let (kind, window, holders) = match &news.kind {
+        NewsKind::Recall { window, holders } => {
+            (news::NewsKind::Recall, *window, holders.as_slice())
+        }
+        NewsKind::Again => (news::NewsKind::HasAgain, 0, [].as_slice()),
+    };
+    let holders = holders.to_vec();
+    news::News { kind, window, ledger: ledger.to_owned(), key: news.key, holders }.encode()
+}
+
+/// Reads published news. `None` if it is of another cluster or of another version.
+fn read_news(cluster: &str, payload: &[u8]) -> Option<News<StoredKey>> {
+    let news::News { kind, window, ledger, key, holders } = news::News::decode(payload)?;
+    let name = name::LedgerName::parse(cluster, &ledger)?;
+    let name::LedgerName { biz, key: digest, limit, shape, epoch, .. } = name;
+    let biz = u32::try_from(biz).ok().filter(|biz| *biz == key.biz_id())?;
+    let ledger = LedgerId { biz, key: digest, limit, shape, epoch };
+    let kind = match kind {
+        news::NewsKind::Recall => NewsKind::Recall { window, holders },
+        news::NewsKind::HasAgain => NewsKind::Again,
+    };
+    Some(News { ledger, key, kind })
+}

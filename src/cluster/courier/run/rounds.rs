@@ -1,0 +1,248 @@
+//! The rounds over all nodes with leases, and the reports of each second.
+//!
+//! Invariant: a round takes a tenth of a core at most. Exceptions with a deadline are the claims
+//! after a change of masters and the repeats after an outage.
+
+use std::time::{Duration, Instant};
+
+use frs_base::clock;
+use frs_engine::StoredKey;
+
+use super::Courier;
+use super::events::TELL_EVERY;
+use crate::courier::core::Now;
+use crate::courier::telemetry::LeaseUses;
+use crate::lease::Holding;
+use crate::nodes::{self, LeasePass, LeasedLimit};
+
+/// Key-nodes of one step.
+const STEP: usize = 128;
+/// The pause after a step, as a multiple of its duration.
+const PAUSES: u32 = 9;
+/// A claiming round that takes longer may still find leases to claim.
+const LONG_ROUND: Duration = Duration::from_millis(50);
+/// Most claims that are sorted together.
+const CLAIMS: usize = 1 << 16;
+/// Longest search for claims that are sorted together: a tenth of a master's longest wait.
+const LONGEST_FIND: Duration = Duration::from_secs(1);
+/// The pause after a round.
+const REST: Duration = Duration::from_millis(200);
+
+/// The progress of a round.
+#[derive(Debug)]
+pub struct Rounds {
+    due: Instant,
+    next_tell: Instant,
+    /// The round makes no pauses.
+    is_hurried: bool,
+    /// The round claims leases, so it has to see all nodes.
+    is_claim: bool,
+    /// The round under way began before the last reason to hurry, or to claim.
+    is_stale: bool,
+    is_claim_stale: bool,
+    /// When the last claim began, and the number of claims sent before it.
+    claim_begun: Instant,
+    claims_before: u64,
+    /// Items that were found and not looked at yet, the last one first.
+    found: Vec<Found>,
+    /// When the search for them began.
+    find_begun: Instant,
+    /// The search for them has ended.
+    is_found: bool,
+    /// All key-nodes have been seen.
+    is_seen: bool,
+    /// Uses in the leases that the round has seen.
+    uses: LeaseUses,
+}
+
+/// An item with leases.
+#[derive(Debug)]
+struct Found {
+    /// The allowance of its leases, used or not: so many uses could be granted once more.
+    allowed: u64,
+    key: StoredKey,
+}
+
+impl Rounds {
+    /// The rounds of a new courier. It hurries, as the courier before it may have left something
+    /// undone.
+    pub fn new(now: Instant) -> Rounds {
+        Rounds {
+            due: now,
+            next_tell: now,
+            is_hurried: true,
+            is_claim: false,
+            is_stale: false,
+            is_claim_stale: false,
+            claim_begun: now,
+            claims_before: 0,
+            found: Vec::new(),
+            find_begun: now,
+            is_found: false,
+            is_seen: false,
+            uses: LeaseUses::default(),
+        }
+    }
+
+    /// When the next step is due.
+    pub fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// When the next reports and questions are due.
+    pub fn tell_due(&self) -> Instant {
+        self.next_tell
+    }
+
+    /// Has all leases claimed; `sent` claims were sent before. The pass over the nodes starts
+    /// again, so that the largest leases come first. But if a claiming round is under way it goes
+    /// on, or no claim would ever be sent.
+    pub fn claim(&mut self, sent: u64, pass: &mut LeasePass) {
+        self.hurry();
+        if self.is_claim {
+            self.is_claim_stale = true;
+            return;
+        }
+        pass.begin_anew();
+        self.found.clear();
+        self.uses = LeaseUses::default();
+        (self.is_found, self.is_seen, self.is_stale) = (false, false, false);
+        self.is_claim = true;
+        (self.claim_begun, self.claims_before) = (clock::instant(), sent);
+    }
+
+    /// Has the reports and the questions for epochs sent without a wait for the next second.
+    pub fn tell_soon(&mut self) {
+        self.next_tell = clock::instant();
+    }
+
+    /// Has all nodes looked at soon.
+    pub fn hurry(&mut self) {
+        (self.is_hurried, self.is_stale) = (true, true);
+        self.due = clock::instant();
+    }
+
+    /// Notes another configuration: the pass starts again.
+    pub fn restart(&mut self) {
+        self.is_stale |= self.is_hurried;
+        self.is_claim_stale |= self.is_claim;
+    }
+
+    /// Ends a round. True if it has claimed all leases.
+    fn end(&mut self, now: Instant) -> bool {
+        // A round that began too early is followed by another claiming round.
+        let has_claimed = self.is_claim && !std::mem::take(&mut self.is_claim_stale);
+        self.is_claim &= !has_claimed;
+        if !std::mem::take(&mut self.is_stale) {
+            self.is_hurried = false;
+            self.due = now + REST;
+        }
+        has_claimed
+    }
+
+    /// Whether claims may be left to send, given the number of claims sent. A host that finds no
+    /// claims at first, and has soon seen all nodes, delays no master.
+    pub fn has_claims(&self, sent: u64) -> bool {
+        let is_found = sent > self.claims_before;
+        self.is_claim && (is_found || clock::since(self.claim_begun) >= LONG_ROUND)
+    }
+}
+
+impl Courier {
+    /// Sends the reports and questions of each second if they are due.
+    pub(super) fn tell_if_due(&mut self) {
+        let now = clock::instant();
+        if now >= self.rounds.next_tell {
+            self.rounds.next_tell = now + TELL_EVERY;
+            self.tell();
+        }
+    }
+
+    /// Goes on with the round if a step is due.
+    pub(super) fn round(&mut self, now: Now) {
+        let begun = clock::instant();
+        if begun < self.rounds.due {
+            return;
+        }
+        if !self.core.has_room() {
+            self.rounds.due = begun + Duration::from_millis(1);
+            return;
+        }
+        if !self.rounds.is_found && !self.find(now) {
+            return;
+        }
+        // As many as in one step: their messages are under way before the next ones are looked at.
+        let first = self.rounds.found.len().saturating_sub(STEP);
+        for Found { key, .. } in self.rounds.found.split_off(first).into_iter().rev() {
+            self.core.look(&mut self.nodes, now, &key);
+        }
+        let after = clock::instant();
+        let pause = if self.rounds.is_hurried { Duration::ZERO } else { (after - begun) * PAUSES };
+        self.rounds.due = after + pause;
+        if !self.rounds.found.is_empty() {
+            return;
+        }
+        self.rounds.is_found = false;
+        self.rounds.found.shrink_to(STEP);
+        if !std::mem::take(&mut self.rounds.is_seen) {
+            return;
+        }
+        self.telemetry.set_uses(std::mem::take(&mut self.rounds.uses));
+        if self.rounds.end(after) {
+            self.core.end_claims();
+        }
+    }
+
+    /// Searches the next key-nodes for items with leases. False if the search has to go on first. A
+    /// claiming round takes the largest leases first: a master does not wait forever, and it may
+    /// grant uses again whose lease was not claimed.
+    fn find(&mut self, now: Now) -> bool {
+        if self.rounds.found.is_empty() {
+            self.rounds.find_begun = clock::instant();
+        }
+        self.rounds.is_seen = self.step(now);
+        let Rounds { found, find_begun, is_claim, is_seen, is_found, .. } = &mut self.rounds;
+        let is_long = clock::since(*find_begun) >= LONGEST_FIND;
+        *is_found = !*is_claim || *is_seen || found.len() >= CLAIMS || is_long;
+        if *is_found && *is_claim {
+            found.sort_unstable_by_key(|found| found.allowed);
+        }
+        *is_found
+    }
+
+    /// Looks at the next key-nodes. True if all have been seen.
+    fn step(&mut self, now: Now) -> bool {
+        let moment = self.nodes.moment(now);
+        let Rounds { uses, found, .. } = &mut self.rounds;
+        nodes::lease_pass(&mut self.nodes.service, &mut self.nodes.pass, STEP, |service, key| {
+            let seen = nodes::with_leases(service, key, moment, |limits| {
+                let holdings = || limits.iter().map(|limit| &limit.holding);
+                holdings().for_each(|holding| uses.add(holding, now.boot_ms));
+                let is_live = holdings().any(|holding| has_to_be_seen(holding, now.boot_ms));
+                (is_live, limits.iter().map(allowed_by).sum())
+            });
+            // An item that cannot be read now is looked at again.
+            let (stays, allowed) = seen.unwrap_or((true, 0));
+            if stays {
+                found.push(Found { allowed, key: *key });
+            }
+            stays
+        })
+    }
+}
+
+/// Uses that could be granted once more if the ledger did not learn of the lease.
+fn allowed_by(limit: &LeasedLimit) -> u64 {
+    let Holding { lease, used } = &limit.holding;
+    match limit.refuses_nothing {
+        true => 0,
+        // Allowance and used tokens are both cumulative.
+        false => lease.allowance.max(*used).min(limit.settings.max),
+    }
+}
+
+/// Whether the lease has to be returned, reported or claimed one day.
+fn has_to_be_seen(holding: &Holding, now_ms: u64) -> bool {
+    let lease = &holding.lease;
+    lease.in_flight || lease.extra != 0 || holding.counts(now_ms)
+}

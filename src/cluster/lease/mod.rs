@@ -1,0 +1,27 @@
+//! Leases: how a host spends, at local speed, what a ledger in a Redis or Valkey Cluster has
+//! granted it. The design and its rules are in docs/cluster.md.
+//!
+//! Values in, values out: no clock, no store and no socket in here. The courier sends the messages
+//! that these functions return, and writes the effect of an answer to the words of a node.
+//!
+//! A node holds, for each leased limit, the count of its policy and a [`Lease`]. Both together are
+//! a [`Holding`]. A transaction reads the holding, calls one function, and writes it back.
+
+mod answer;
+mod ask;
+mod bind;
+mod holding;
+mod message;
+mod parked;
+mod words;
+
+pub use answer::{Heard, Next};
+pub use ask::{Appetite, Asking, LONGEST_REFUSAL_MS};
+pub use bind::{Binding, Keep};
+pub use holding::{Holding, Lease};
+pub use message::{Claim, Granted, Incarnation, Kind, Settings, Take, Taken};
+pub use parked::{Parked, Part};
+pub use words::{HOLDING_WORDS, HoldingWords};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,20 @@
+//! The nodes of this host, as the cluster reads and changes them: leases, and records that the
+//! cluster keeps.
+//!
+//! Invariant: every change goes the engine's own way of an item.
+
+mod identity;
+mod leases;
+mod records;
+mod room;
+
+pub(crate) use identity::Identity;
+pub use leases::{LeaseMoment, LeasePass, LeasedLimit, lease_pass, mark_lease, with_leases};
+pub use records::{
+    ChangedRecord, Inserted, Record, RecordPlace, SentRecords, Step, StepBounds, Whereabouts,
+    backs_up, changed_records, forget_record, insert_fresh_record, insert_record, spills,
+    whereabouts,
+};
+pub use room::{
+    Chain, ChainPlace, SpillingGroup, chain_of, erase_spilled, spilling_groups, turn_filters,
+};

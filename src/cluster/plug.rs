@@ -1,0 +1,149 @@
+//! The plug: what makes a one-machine limiter a host of a cluster.
+//!
+//! Invariant: a host without its keys or its incarnation spends no lease and names no key.
+
+use std::any::Any;
+use std::path::Path;
+use std::sync::Arc;
+
+use frs_conf::key::DigestKey;
+use frs_conf::{Biz, ClusterKeys, Conf, Limit};
+use frs_engine::{Cluster, Files, Plug, Plugged, Remote, Role, Service};
+use frs_limit::{BootClock, Log, SharedPolicies, SharedPolicy};
+use frs_store::{Error, Runtime};
+
+use crate::incarnation::{Incarnation, check_boot_clock};
+use crate::lease;
+use crate::nodes::Identity;
+use crate::shared::LeasedLimits;
+
+/// The plug of every program that may meet a configuration with a cluster.
+pub const PLUG: Plugged = Some(&ClusterPlug);
+
+/// Attaches to a data directory, with a cluster if its configuration has one.
+///
+/// # Errors
+/// As [`Service::attach_with`].
+pub fn attach(data_dir: &Path, role: Role) -> Result<Service, Error> {
+    Service::attach_with(data_dir, role, PLUG)
+}
+
+/// Makes the clusters of services and tools.
+#[derive(Debug)]
+struct ClusterPlug;
+
+impl Plug for ClusterPlug {
+    fn serve(&self, files: &Files<'_>) -> Box<dyn Cluster> {
+        let Identity { keys, incarnation } = Identity::of_host(files);
+        Box::new(Host { names: keys, members: keys, incarnation, spends: true, ..Host::default() })
+    }
+
+    fn look(&self, files: &Files<'_>) -> Box<dyn Cluster> {
+        let Identity { keys, incarnation } = Identity::looked_at(files);
+        Box::new(Host { names: keys, members: keys, incarnation, ..Host::default() })
+    }
+
+    fn convert(&self, runtime: Option<&Runtime>) -> Box<dyn Cluster> {
+        let members = runtime.and_then(Runtime::cluster_keys);
+        Box::new(Host { members, ..Host::default() })
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        check_boot_clock()
+    }
+}
+
+/// The cluster as a host, or a tool that looks into its files, knows it.
+#[derive(Debug, Default)]
+pub struct Host {
+    limits: LeasedLimits,
+    /// The keys by which all machines name keys.
+    names: Option<ClusterKeys>,
+    /// The keys by which all machines hash members.
+    members: Option<ClusterKeys>,
+    /// `None`: no lease counts.
+    incarnation: Option<Incarnation>,
+    /// It spends leases, so that those of other incarnations are void.
+    spends: bool,
+}
+
+impl Host {
+    /// The host of a service. `None` if its configuration has no cluster.
+    pub fn of(service: &mut Service) -> Option<(&mut Host, &Runtime)> {
+        let (cluster, runtime) = service.cluster()?;
+        Some((cluster.as_any_mut().downcast_mut()?, runtime))
+    }
+
+    /// The number by which the ledger knows the host of a service. 0 without a cluster.
+    pub fn incarnation_of(service: &mut Service) -> lease::Incarnation {
+        let own = |(host, runtime): (&mut Host, &Runtime)| {
+            host.incarnation.as_mut().map_or(0, |incarnation| incarnation.now(runtime))
+        };
+        Host::of(service).map_or(0, own)
+    }
+
+    /// The salt of the incarnation that [`Host::incarnation_of`] returned last.
+    pub fn salt_of(service: &mut Service) -> u64 {
+        let salt = |(host, _): (&mut Host, &Runtime)| {
+            host.incarnation.as_ref().map_or(0, Incarnation::salt)
+        };
+        Host::of(service).map_or(0, salt)
+    }
+}
+
+impl SharedPolicies for Host {
+    fn clock(&self) -> &Arc<BootClock> {
+        self.limits.clock()
+    }
+
+    fn policy(&self, biz: &Biz, limit: &Limit, log: Log) -> Option<Box<dyn SharedPolicy>> {
+        self.limits.policy(biz, limit, log)
+    }
+}
+
+impl Cluster for Host {
+    fn names(&self) -> Option<DigestKey> {
+        self.names.map(|keys| DigestKey(keys.key_seed))
+    }
+
+    fn members(&self) -> Option<DigestKey> {
+        self.members.map(|keys| DigestKey(keys.key_seed))
+    }
+
+    /// An item waits for two messages to the cluster and their answers. If another record must be
+    /// spilled first, it waits for the same again for that record.
+    fn records(&self, conf: &Conf, biz: &Biz) -> Option<Remote> {
+        self.names?;
+        let cluster = conf.srv.cluster.as_ref()?;
+        let group = conf.map.groups.get(biz.group)?;
+        let keeps = group.keeps(biz);
+        let wait_ms = match group.spill {
+            true => 4 * cluster.timeout_ms,
+            false if keeps => 2 * cluster.timeout_ms,
+            false => return None,
+        };
+        let copies = keeps && group.backup_ms.is_some();
+        Some(Remote { wait_ms, copies, makes_room: group.spill })
+    }
+
+    fn begin_batch(&mut self, runtime: &Runtime) {
+        let Some(incarnation) = &mut self.incarnation else { return };
+        let own = incarnation.now(runtime);
+        self.limits.0.set_host(own);
+        if self.spends {
+            self.limits.0.set_incarnation(own, incarnation.is_unproven());
+        }
+    }
+
+    fn has_news(&self) -> bool {
+        self.limits.0.has_news()
+    }
+
+    fn take_news(&self) {
+        self.limits.0.take_news();
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}

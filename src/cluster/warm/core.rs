@@ -1,0 +1,428 @@
+//! The records that are requested, and the records on their way to the cluster.
+//!
+//! Invariant: each ticket is finished once. At most one message for a key is current: an answer to
+//! an earlier one has no effect on the record.
+
+use std::collections::{HashMap, VecDeque};
+
+use frs_engine::{ItemError, NeedEnd, StoredKey};
+
+use super::full_chains::FullChains;
+use super::message::{WarmAnswer, WarmCall};
+use crate::nodes::{Chain, ChainPlace, ChangedRecord, Inserted, Record, RecordPlace, Whereabouts};
+
+/// Most messages with records under way.
+const PUTS_MAX: usize = 1024;
+/// Most requests for records under way. Further requests wait.
+const FETCHES_MAX: usize = 1024;
+
+/// The records of this host.
+pub trait Records {
+    /// Where the record of a key is.
+    fn whereabouts(&mut self, key: &StoredKey) -> Result<Whereabouts, ItemError>;
+    /// Inserts a record from the cluster, unless there is one here.
+    fn insert(&mut self, key: &StoredKey, record: &Record) -> Result<Inserted, ItemError>;
+    /// Inserts a fresh record, which says that there is none anywhere, unless there is one here.
+    fn insert_fresh(&mut self, key: &StoredKey) -> Result<Inserted, ItemError>;
+    /// Forgets a record.
+    fn forget(&mut self, key: &StoredKey) -> Result<(), ItemError>;
+    /// Whether the records of its business are spilled.
+    fn spills(&self, key: &StoredKey) -> bool;
+    /// Whether the cluster keeps a copy of each record of its business.
+    fn backs_up(&self, key: &StoredKey) -> bool;
+    /// The chain of a key.
+    fn chain(&mut self, key: &StoredKey) -> Result<Chain, ItemError>;
+    /// Erases a record that the cluster has. False if it has changed since.
+    fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError>;
+}
+
+/// Results for records that were spilled or requested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SpillFigures {
+    /// Records that are in the cluster, and no longer here.
+    pub spilled: u64,
+    /// Records that stay because they were used meanwhile.
+    pub stayed: u64,
+    /// Records that stay because the cluster did not answer.
+    pub lost: u64,
+    /// Records that came back from the cluster.
+    pub fetched: u64,
+    /// Requests without a record in the cluster: the filter was wrong.
+    pub missed: u64,
+}
+
+/// A message to send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sending {
+    /// Names the message.
+    pub id: u64,
+    /// The key.
+    pub key: StoredKey,
+    /// The question.
+    pub call: WarmCall,
+}
+
+/// A need that is finished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished<T> {
+    /// The need.
+    pub ticket: T,
+    /// Its key.
+    pub key: StoredKey,
+    /// Its end.
+    pub end: NeedEnd,
+    /// The cluster has no record of the key, and no fresh record here says so yet.
+    pub is_nowhere: bool,
+}
+
+/// The result for a record that was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Done {
+    /// The cluster has it.
+    Kept(RecordPlace),
+    /// Another machine owns it, and it was forgotten here.
+    Moved(RecordPlace),
+    /// It must be sent again, as the cluster may lack the record at this place.
+    Again(RecordPlace),
+}
+
+/// Messages to records. `T` names a need.
+#[derive(Debug)]
+pub struct Warm<T> {
+    pub(super) flights: HashMap<u64, Flight<T>>,
+    pub(super) by_key: HashMap<StoredKey, u64>,
+    puts: usize,
+    fetches: usize,
+    /// Waiting requests, oldest first.
+    queue: VecDeque<u64>,
+    last_id: u64,
+    sendings: Vec<Sending>,
+    finished: Vec<Finished<T>>,
+    pub(super) full_chains: FullChains,
+    pub(super) figures: SpillFigures,
+}
+
+#[derive(Debug)]
+pub(super) struct Flight<T> {
+    pub key: StoredKey,
+    pub what: What<T>,
+}
+
+#[derive(Debug)]
+pub(super) enum What<T> {
+    /// A changed record is sent to the cluster.
+    Put(RecordPlace),
+    /// A record is requested.
+    Fetch(Waiting<T>),
+    /// A record waits for room. No message is under way.
+    Room(Pending<T>),
+    /// A record is spilled, to make room in its chain for another.
+    Spill(ChangedRecord, ChainPlace),
+    /// A record is deleted.
+    Drop,
+}
+
+/// A record from the cluster, or a fresh one, that is to be inserted at once, or when it has room.
+#[derive(Debug)]
+pub(super) struct Pending<T> {
+    pub key: StoredKey,
+    pub waiting: Waiting<T>,
+    pub record: Option<Record>,
+}
+
+/// Needs that wait for one key.
+#[derive(Debug)]
+pub(super) struct Waiting<T> {
+    pub tickets: Vec<T>,
+    /// When nobody waits any more, CLOCK_BOOTTIME.
+    pub deadline_ms: u64,
+    /// There was no record here when the cluster was asked for it.
+    pub was_away: bool,
+}
+
+impl<T> Default for Warm<T> {
+    fn default() -> Warm<T> {
+        Warm {
+            flights: HashMap::new(),
+            by_key: HashMap::new(),
+            puts: 0,
+            fetches: 0,
+            queue: VecDeque::new(),
+            last_id: 0,
+            sendings: Vec::new(),
+            finished: Vec::new(),
+            full_chains: FullChains::default(),
+            figures: SpillFigures::default(),
+        }
+    }
+}
+
+impl<T> Warm<T> {
+    /// Takes the messages to send.
+    pub fn take_sendings(&mut self) -> Vec<Sending> {
+        std::mem::take(&mut self.sendings)
+    }
+
+    /// Takes the finished needs.
+    pub fn take_finished(&mut self) -> Vec<Finished<T>> {
+        std::mem::take(&mut self.finished)
+    }
+
+    /// Takes the figures since the last call.
+    pub fn take_figures(&mut self) -> SpillFigures {
+        std::mem::take(&mut self.figures)
+    }
+
+    /// How many more records may be sent now.
+    pub fn room(&self) -> usize {
+        PUTS_MAX.saturating_sub(self.puts)
+    }
+
+    /// Takes in the need of an item that waits for the record of its key.
+    pub fn need(&mut self, host: &mut impl Records, key: StoredKey, ticket: T, deadline_ms: u64) {
+        let under_way = self.by_key.get(&key).copied();
+        let flight = under_way.and_then(|id| self.flights.get_mut(&id));
+        let joined = flight.and_then(|flight| match &mut flight.what {
+            What::Fetch(waiting) => Some(waiting),
+            What::Room(pending) => Some(&mut pending.waiting),
+            What::Put(_) | What::Spill(..) | What::Drop => None,
+        });
+        if let Some(waiting) = joined {
+            waiting.tickets.push(ticket);
+            waiting.deadline_ms = deadline_ms.max(waiting.deadline_ms);
+            return;
+        }
+        let whereabouts = host.whereabouts(&key);
+        let was_away = whereabouts == Ok(Whereabouts::MaybeInCluster);
+        let waiting = Waiting { tickets: vec![ticket], deadline_ms, was_away };
+        match whereabouts {
+            Ok(Whereabouts::Here) => self.finish(&key, waiting, NeedEnd::Answered),
+            Ok(Whereabouts::Nowhere) => {
+                let pending = Pending { key, waiting, record: None };
+                if let Some(pending) = self.take_in(host, pending, false) {
+                    self.wait_for_room(host, pending);
+                }
+            }
+            // The item reports the fault when it runs.
+            Err(ItemError::UnknownBiz | ItemError::BadKey) => {
+                self.finish(&key, waiting, NeedEnd::Unserved);
+            }
+            // A record that cannot be read now may be readable when the answer arrives.
+            Ok(Whereabouts::MaybeInCluster) | Err(_) => self.fetch(key, waiting),
+        }
+    }
+
+    pub(super) fn fetch(&mut self, key: StoredKey, waiting: Waiting<T>) {
+        let id = self.begin(key, What::Fetch(waiting));
+        if self.fetches >= FETCHES_MAX {
+            self.queue.push_back(id);
+        } else {
+            self.ask(id, key);
+        }
+    }
+
+    fn ask(&mut self, id: u64, key: StoredKey) {
+        self.fetches += 1;
+        self.send(id, key, WarmCall::Fetch);
+    }
+
+    pub(super) fn send(&mut self, id: u64, key: StoredKey, call: WarmCall) {
+        self.sendings.push(Sending { id, key, call });
+    }
+
+    /// Sends the next request that somebody waits for, as one less is under way.
+    fn ask_next(&mut self, now_ms: u64) {
+        self.fetches -= 1;
+        while let Some(id) = self.queue.pop_front() {
+            let Some(flight) = self.flights.get(&id) else { continue };
+            let key = flight.key;
+            match &flight.what {
+                What::Fetch(waiting) if now_ms < waiting.deadline_ms => return self.ask(id, key),
+                _ => {
+                    if let Some(What::Fetch(waiting)) = self.end(id).map(|end| end.what) {
+                        self.finish(&key, waiting, NeedEnd::Unreachable);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn finish(&mut self, key: &StoredKey, waiting: Waiting<T>, end: NeedEnd) {
+        let finished = |ticket| Finished { ticket, key: *key, end, is_nowhere: false };
+        self.finished.extend(waiting.tickets.into_iter().map(finished));
+    }
+
+    /// Finishes the needs of a key without a record in the cluster, where no fresh record here says
+    /// so yet.
+    fn finish_nowhere(&mut self, key: StoredKey, waiting: Waiting<T>) {
+        let finished = |ticket| Finished { ticket, key, end: NeedEnd::Answered, is_nowhere: true };
+        self.finished.extend(waiting.tickets.into_iter().map(finished));
+    }
+
+    /// Sends a changed record. If it cannot be sent now, returns its place as the error.
+    pub fn put(&mut self, changed: ChangedRecord) -> Result<(), RecordPlace> {
+        let ChangedRecord { key, record, life_ms, place } = changed;
+        if self.by_key.contains_key(&key) || self.room() == 0 {
+            return Err(place);
+        }
+        self.puts += 1;
+        let call = WarmCall::Put { life_ms, bytes: record.encode(&key), takes_over: false };
+        let id = self.begin(key, What::Put(place));
+        self.send(id, key, call);
+        Ok(())
+    }
+
+    /// Begins a message, which replaces an earlier one for the same key.
+    pub(super) fn begin(&mut self, key: StoredKey, what: What<T>) -> u64 {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.flights.insert(id, Flight { key, what });
+        // An earlier message stays known by its id alone.
+        self.by_key.insert(key, id);
+        id
+    }
+
+    pub(super) fn end(&mut self, id: u64) -> Option<Ended<T>> {
+        let Flight { key, what } = self.flights.remove(&id)?;
+        let is_last = self.by_key.get(&key) == Some(&id);
+        if is_last {
+            self.by_key.remove(&key);
+        }
+        Some(Ended { key, what, is_last })
+    }
+
+    /// Takes in the outcome of a message. Returns the result for a changed record, if the message
+    /// carried one.
+    pub fn answered(
+        &mut self,
+        host: &mut impl Records,
+        now_ms: u64,
+        id: u64,
+        answer: Result<WarmAnswer, NoAnswer>,
+    ) -> Option<Done> {
+        let Ended { key, what, is_last } = self.end(id)?;
+        match what {
+            What::Put(place) => {
+                self.puts -= 1;
+                return Some(kept(host, &key, place, is_last, answer));
+            }
+            What::Fetch(waiting) => {
+                self.fetched(host, now_ms, key, waiting, answer);
+                self.ask_next(now_ms);
+            }
+            What::Spill(changed, chain) => self.spilled(host, now_ms, &changed, chain, answer),
+            What::Room(..) | What::Drop => {}
+        }
+        None
+    }
+
+    fn fetched(
+        &mut self,
+        host: &mut impl Records,
+        now_ms: u64,
+        key: StoredKey,
+        waiting: Waiting<T>,
+        answer: Result<WarmAnswer, NoAnswer>,
+    ) {
+        let is_late = now_ms >= waiting.deadline_ms;
+        let record = match answer {
+            Ok(WarmAnswer::Record(bytes)) => Record::decode(&bytes, &key),
+            Ok(_) => None,
+            Err(NoAnswer::Lost) if !is_late => return self.fetch(key, waiting),
+            Err(_) => return self.finish(&key, waiting, NeedEnd::Unreachable),
+        };
+        if host.spills(&key) {
+            self.figures.fetched += u64::from(record.is_some());
+            self.figures.missed += u64::from(record.is_none());
+        } else if record.is_none() {
+            return self.finish_nowhere(key, waiting);
+        }
+        if let Some(pending) = self.take_in(host, Pending { key, waiting, record }, is_late) {
+            self.wait_for_room(host, pending);
+        }
+    }
+
+    /// Inserts a record from the cluster, or a fresh one. A late record replaces a record that was
+    /// made without it: the uses since are few, and those in the late record may be many. It never
+    /// replaces a record that may have been here before, which is newer. Returns the record if it
+    /// has no room.
+    pub(super) fn take_in(
+        &mut self,
+        host: &mut impl Records,
+        pending: Pending<T>,
+        is_late: bool,
+    ) -> Option<Pending<T>> {
+        let replaces = is_late && pending.waiting.was_away;
+        let inserted = insert(host, &pending.key, pending.record.as_ref(), replaces);
+        if inserted == Ok(Inserted::Crowded) && !is_late {
+            return Some(pending);
+        }
+        let Pending { key, waiting, record } = pending;
+        match inserted {
+            Err(ItemError::Busy) if !is_late => self.fetch(key, waiting),
+            // The item reports a fault of the group, or that it is late, when it runs.
+            inserted => {
+                let is_here = inserted == Ok(Inserted::Yes) && record.is_some();
+                self.finish(&key, waiting, NeedEnd::Answered);
+                if is_here && host.spills(&key) && !host.backs_up(&key) {
+                    let id = self.begin(key, What::Drop);
+                    self.send(id, key, WarmCall::Drop);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// A message that is no longer under way.
+pub(super) struct Ended<T> {
+    pub key: StoredKey,
+    pub what: What<T>,
+    /// It is the current message for its key.
+    is_last: bool,
+}
+
+/// Why no answer is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// The message, or its answer, was lost.
+    Lost,
+    /// The master is not connected.
+    Down,
+}
+
+fn insert(
+    host: &mut impl Records,
+    key: &StoredKey,
+    record: Option<&Record>,
+    replaces: bool,
+) -> Result<Inserted, ItemError> {
+    let Some(record) = record else { return host.insert_fresh(key) };
+    match host.insert(key, record)? {
+        // Where records are spilled no record is made without that of the cluster.
+        Inserted::Present if replaces && host.backs_up(key) && !host.spills(key) => {
+            host.forget(key)?;
+            host.insert(key, record)
+        }
+        Inserted::Void if host.spills(key) => host.insert_fresh(key),
+        inserted => Ok(inserted),
+    }
+}
+
+fn kept(
+    host: &mut impl Records,
+    key: &StoredKey,
+    place: RecordPlace,
+    is_last: bool,
+    answer: Result<WarmAnswer, NoAnswer>,
+) -> Done {
+    match answer {
+        Ok(WarmAnswer::Kept) => Done::Kept(place),
+        // If the record was requested since, its owner is not known.
+        Ok(WarmAnswer::Moved) if is_last && host.forget(key).is_ok() => Done::Moved(place),
+        _ => Done::Again(place),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,375 @@
+//! The way of the crates above to the nodes of one item.
+//!
+//! Invariant: each change is an ordinary transaction over the nodes of one item. So no request sees
+//! half of a change, and a death in the middle leaves the old state.
+
+use frs_base::clock::{self, Millis};
+use frs_conf::Scope;
+use frs_conf::key::{KeyField, KeyForm, KeyNodeId, KeyRef, MAX_KEY_WORDS};
+use frs_limit::{Rules, States, Terms};
+use frs_store::layout::{TAG_WORDS, node, tag};
+use frs_store::{Group, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, group};
+
+use super::table::{Entry, Table};
+use super::{ItemError, Need, Service};
+
+/// Attempts of a transaction: it runs again if the generation changes.
+const RETRIES: usize = 3;
+/// How often a node that is being written is copied until one copy is whole.
+const COPIES_MAX: usize = 100;
+/// The nodes of an item are in this order.
+const SCOPES: [Scope; 2] = [Scope::Key, Scope::Biz];
+
+/// A biz and a key as a node holds them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StoredKey {
+    /// Biz id, length and form of the key: word 1 of its node.
+    pub key_word: u64,
+    /// The key field, zero beyond the key.
+    pub field: [u64; MAX_KEY_WORDS],
+}
+
+impl StoredKey {
+    /// The key of a need.
+    pub fn of_need(need: &Need) -> StoredKey {
+        StoredKey { key_word: need.key_word, field: need.field }
+    }
+
+    /// The key of a node of a biz.
+    pub fn of_node(entry: &Entry, words: &[u64]) -> StoredKey {
+        let mut field = [0; MAX_KEY_WORDS];
+        let stored = &words[node::FIELD..entry.states_at()];
+        field[..stored.len()].copy_from_slice(stored);
+        StoredKey { key_word: words[node::KEY], field }
+    }
+
+    /// The biz.
+    pub fn biz_id(&self) -> u32 {
+        self.key_word as u32
+    }
+
+    /// The key, if it is one.
+    pub fn key(&self) -> Option<KeyRef<'_>> {
+        let (bytes, form) = (node::key_bytes(self.key_word), node::key_form(self.key_word));
+        KeyRef::from_stored(&self.field, bytes, form)
+    }
+
+    /// The scope of its node: the key, or the whole biz.
+    pub fn scope(&self) -> Scope {
+        let is_whole = node::key_form(self.key_word) == KeyForm::Biz as u8;
+        if is_whole { Scope::Biz } else { Scope::Key }
+    }
+}
+
+/// The time of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ItemMoment {
+    /// CLOCK_BOOTTIME.
+    pub boot_ms: u64,
+    /// This machine's wall clock: new nodes are stamped with it.
+    pub wall_ms: Millis,
+}
+
+impl ItemMoment {
+    /// Now, by the wall clock of the caller.
+    pub fn at(wall_ms: Millis) -> ItemMoment {
+        ItemMoment { boot_ms: clock::boot_ms(), wall_ms }
+    }
+}
+
+/// The nodes of an item within a transaction.
+pub struct ItemNodes<'a, 't> {
+    table: &'a Table,
+    entry: &'a Entry,
+    rules: &'a Rules,
+    transaction: &'a mut Transaction<'t>,
+    nodes: [Option<NodeIndex>; 2],
+    wall_ms: Millis,
+}
+
+impl ItemNodes<'_, '_> {
+    /// The business.
+    pub fn entry(&self) -> &Entry {
+        self.entry
+    }
+
+    fn at(&self, scope: Scope) -> Result<NodeIndex, ItemError> {
+        self.nodes[scope as usize].ok_or(ItemError::Store)
+    }
+
+    /// Whether the node of the scope is among those of the transaction.
+    pub fn has(&self, scope: Scope) -> bool {
+        self.nodes[scope as usize].is_some()
+    }
+
+    /// Whether the node of the scope is stored here.
+    pub fn is_here(&self, scope: Scope) -> bool {
+        self.nodes[scope as usize].is_some_and(|index| self.transaction.is_there(index))
+    }
+
+    /// Whether the cluster may keep the node of the scope, because it had to make room here.
+    pub fn may_be_kept(&self, scope: Scope) -> bool {
+        self.nodes[scope as usize].is_some_and(|index| self.transaction.may_be_kept(index))
+    }
+
+    /// Reads the working copy of the node of the scope.
+    ///
+    /// # Errors
+    /// The transaction has no such node.
+    pub fn read<T>(
+        &mut self,
+        scope: Scope,
+        work: impl FnOnce(&[u64], &Entry) -> T,
+    ) -> Result<T, ItemError> {
+        let index = self.at(scope)?;
+        Ok(work(self.transaction.words(index), self.entry))
+    }
+
+    /// Converts the working copy of the node of the scope to the limits of now.
+    pub fn adopt(&mut self, scope: Scope) {
+        if let Some(index) = self.nodes[scope as usize] {
+            self.entry.adopt(self.transaction.words(index), scope);
+        }
+    }
+
+    /// Puts states into the working copy of the node of the scope, as [`Entry::take_states`] does.
+    ///
+    /// # Errors
+    /// The transaction has no such node.
+    pub fn take_states(
+        &mut self,
+        scope: Scope,
+        check: u64,
+        states: &[u64],
+        ban_begun_ms: Option<u64>,
+    ) -> Result<(), ItemError> {
+        let index = self.at(scope)?;
+        self.entry.take_states(self.transaction.words(index), check, states, ban_begun_ms);
+        Ok(())
+    }
+
+    /// Converts the working copies to the limits of now, and calls `work` with their states,
+    /// rolled. A scope without a node has fresh states.
+    pub fn with_states<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
+        SCOPES.into_iter().for_each(|scope| self.adopt(scope));
+        let rules = self.rules;
+        let lengths = SCOPES.map(|scope| rules.words(scope));
+        let [spare_key, spare_biz] = &mut lengths.map(|length| vec![0; length]);
+        let [mut key, mut biz] = self.transaction.states(self.nodes);
+        if self.nodes[0].is_none() {
+            key = spare_key;
+        }
+        if self.nodes[1].is_none() {
+            biz = spare_biz;
+        }
+        let (key, biz) = (&mut key[..lengths[0]], &mut biz[..lengths[1]]);
+        let states = &mut States { key, biz, terms: &Terms::NEW };
+        rules.roll(states, self.wall_ms);
+        work(rules, states)
+    }
+
+    /// Stores the working copy of the node of the scope. Its last use stays.
+    ///
+    /// # Errors
+    /// It has no room.
+    pub fn keep(&mut self, scope: Scope) -> Result<(), ItemError> {
+        let index = self.at(scope)?;
+        let mut last_use_ms = self.wall_ms;
+        if self.transaction.is_there(index) {
+            last_use_ms = self.transaction.words(index)[node::LAST_USE];
+        }
+        match self.transaction.place(index, self.table, self.entry.evicts(false), self.wall_ms) {
+            Ok(()) => self.transaction.touch(index, last_use_ms),
+            // What cannot move yet can still be changed where it is.
+            Err(_) if self.transaction.stay(index, last_use_ms) => {}
+            Err(_) => return Err(ItemError::Full),
+        }
+        Ok(())
+    }
+
+    /// Stores the working copy of the node of the scope as a new node, with this last use. Evicts
+    /// nodes up to a rank.
+    ///
+    /// # Errors
+    /// It has no room.
+    pub fn insert(
+        &mut self,
+        scope: Scope,
+        evicts: Rank,
+        last_use_ms: Millis,
+    ) -> Result<(), ItemError> {
+        let index = self.at(scope)?;
+        let placed = self.transaction.place(index, self.table, evicts, self.wall_ms);
+        placed.map_err(|_| ItemError::Full)?;
+        self.transaction.touch(index, last_use_ms);
+        Ok(())
+    }
+
+    /// Erases the node of the scope.
+    ///
+    /// # Errors
+    /// The transaction has no such node.
+    pub fn erase(&mut self, scope: Scope) -> Result<(), ItemError> {
+        self.transaction.erase(self.at(scope)?);
+        Ok(())
+    }
+
+    /// The same, for a node that the cluster keeps: from now on look-ups of its key notice that.
+    ///
+    /// # Errors
+    /// The transaction has no such node.
+    pub fn erase_kept(&mut self, scope: Scope) -> Result<(), ItemError> {
+        self.transaction.erase_kept(self.at(scope)?);
+        Ok(())
+    }
+}
+
+impl Service {
+    /// Sets the wall clock, for all that needs no other clock.
+    pub fn set_wall_clock(&mut self, now: Millis) {
+        self.table.set_now(now);
+    }
+
+    /// Runs `work` on both nodes of an item within a transaction, and commits. `work` may run again
+    /// if the transaction has to begin anew.
+    ///
+    /// # Errors
+    /// The error of `work`, or the nodes are unavailable now. Then nothing is stored.
+    pub fn on_item<T>(
+        &mut self,
+        key: &StoredKey,
+        moment: ItemMoment,
+        work: impl FnMut(&mut ItemNodes<'_, '_>) -> Result<T, ItemError>,
+    ) -> Result<T, ItemError> {
+        self.on_nodes(key, moment, |entry, key| [of_key(entry, key), entry.whole], work)
+    }
+
+    /// The same on one node: that of the key, or of the whole business.
+    ///
+    /// # Errors
+    /// As [`Service::on_item`].
+    pub fn on_node<T>(
+        &mut self,
+        key: &StoredKey,
+        moment: ItemMoment,
+        work: impl FnMut(&mut ItemNodes<'_, '_>) -> Result<T, ItemError>,
+    ) -> Result<T, ItemError> {
+        let one = |entry: &Entry, key: &KeyRef<'_>| match key.form() {
+            KeyForm::Biz => [None, entry.whole],
+            _ => [entry.locate(key), None],
+        };
+        self.on_nodes(key, moment, one, work)
+    }
+
+    fn on_nodes<T>(
+        &mut self,
+        key: &StoredKey,
+        moment: ItemMoment,
+        find: impl Fn(&Entry, &KeyRef<'_>) -> [Option<Wanted>; 2],
+        mut work: impl FnMut(&mut ItemNodes<'_, '_>) -> Result<T, ItemError>,
+    ) -> Result<T, ItemError> {
+        for _ in 0..RETRIES {
+            self.set_times(moment.wall_ms, moment.boot_ms);
+            match self.try_nodes(key, moment.wall_ms, &find, &mut work)? {
+                Ok(result) => return Ok(result),
+                Err(Refused::Newer) if self.take_newer() => {}
+                Err(Refused::Busy) => return Err(ItemError::Busy),
+                Err(Refused::Newer | Refused::Unavailable) => return Err(ItemError::Store),
+            }
+        }
+        Err(ItemError::Busy)
+    }
+
+    fn try_nodes<T>(
+        &mut self,
+        stored: &StoredKey,
+        wall_ms: Millis,
+        find: impl Fn(&Entry, &KeyRef<'_>) -> [Option<Wanted>; 2],
+        work: &mut impl FnMut(&mut ItemNodes<'_, '_>) -> Result<T, ItemError>,
+    ) -> Result<Result<T, Refused>, ItemError> {
+        let biz = self.table.index_of(stored.biz_id()).ok_or(ItemError::UnknownBiz)?;
+        let entry = self.table.entry(biz);
+        let key = stored.key().filter(|key| key.words().len() <= entry.field_words());
+        let key = key.ok_or(ItemError::BadKey)?;
+        let wanted = find(entry, &key);
+        let keys = [key, KeyRef::BIZ];
+        let mut fields = [KeyField::default(), KeyField::default()];
+        let mut sought: [Option<Sought<'_>>; 2] = [None, None];
+        for (nth, field) in fields.iter_mut().enumerate() {
+            sought[nth] = wanted[nth].map(|wanted| entry.sought(wanted, keys[nth], None, field));
+        }
+        let all: Vec<Wanted> = sought.iter().flatten().flat_map(Sought::wanted).collect();
+        if all.is_empty() || !entry.is_available() {
+            return Err(ItemError::Store);
+        }
+        let mut transaction = match self.handle.begin(&mut self.buffers, &all, self.generation) {
+            Ok(transaction) => transaction,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        let nodes = sought
+            .map(|sought| sought.map(|sought| transaction.sought(&sought, entry.id, &self.table)));
+        let result = work(&mut ItemNodes {
+            table: &self.table,
+            entry,
+            rules: entry.rules_of_key(&key),
+            transaction: &mut transaction,
+            nodes,
+            wall_ms,
+        })?;
+        transaction.commit(wall_ms).map_err(|_| ItemError::Store)?;
+        Ok(Ok(result))
+    }
+
+    /// The place of a key's node, or of its whole business's node.
+    pub fn places_of(&self, key: &StoredKey) -> impl Iterator<Item = Wanted> {
+        let biz = self.table.index_of(key.biz_id());
+        let entry = biz.map(|biz| self.table.entry(biz));
+        let found = entry.zip(key.key()).map(|(entry, key)| [of_key(entry, &key), entry.whole]);
+        found.into_iter().flatten().flatten()
+    }
+
+    /// Looks at the places of a chain, without the semaphore of its key-node. A free place has no
+    /// node.
+    pub fn look_at_chain<'s>(
+        &'s self,
+        group: usize,
+        KeyNodeId { file, key_node }: KeyNodeId,
+    ) -> impl Iterator<Item = Option<LiveNode<'s>>> {
+        let at = group;
+        let group = &self.handle.groups()[at];
+        let mut tags = [0; TAG_WORDS];
+        group.file(file).read(group.head(key_node) + 1, &mut tags);
+        (0..group.geometry().chain as usize).map(move |place| {
+            let first = group.node(key_node, place);
+            (tag::of(tags[place / 8], place) != 0).then_some(LiveNode { group, file, first })
+        })
+    }
+}
+
+fn of_key(entry: &Entry, key: &KeyRef<'_>) -> Option<Wanted> {
+    if key.form() == KeyForm::Biz { None } else { entry.locate(key) }
+}
+
+/// A node that others may write at any time.
+#[derive(Debug, Clone, Copy)]
+pub struct LiveNode<'s> {
+    group: &'s Group,
+    file: u32,
+    first: usize,
+}
+
+impl LiveNode<'_> {
+    /// A word of it. `None` beyond its end.
+    pub fn word(&self, word: usize) -> Option<u64> {
+        let is_within = word < self.group.node_words();
+        is_within.then(|| self.group.file(self.file).load(self.first + word))
+    }
+
+    /// Copies it. Returns false if it was being written during all copies.
+    pub fn copy(&self, words: &mut [u64]) -> bool {
+        (0..COPIES_MAX).any(|_| {
+            self.group.file(self.file).read(self.first, words);
+            group::is_whole(words)
+        })
+    }
+}

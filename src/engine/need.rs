@@ -1,0 +1,198 @@
+//! A need: what one item lacks, as its process asks for it and waits for the reply.
+//!
+//! Invariant: a need is read back from its letter as it was written. A letter of an unknown kind is
+//! no need.
+
+use frs_conf::key::{KeyRef, MAX_KEY_WORDS};
+use frs_store::layout::node;
+use frs_store::layout::slot::LETTER_TAIL_WORDS;
+use frs_store::{Letter, Reply};
+
+const _: () = assert!(LETTER_TAIL_WORDS == MAX_KEY_WORDS);
+
+/// The kinds of needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum NeedKind {
+    /// Reads the count of all machines.
+    Query = 1,
+    /// Charges uses.
+    Update = 2,
+    /// Fetches the record of the key that is kept elsewhere.
+    Fetch = 3,
+    /// Finds out the present window, and gives uses back in it.
+    Window = 4,
+}
+
+impl NeedKind {
+    const fn of_number(number: u8) -> Option<NeedKind> {
+        Some(match number {
+            1 => NeedKind::Query,
+            2 => NeedKind::Update,
+            3 => NeedKind::Fetch,
+            4 => NeedKind::Window,
+            _ => return None,
+        })
+    }
+}
+
+/// What one item lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Need {
+    /// Its kind.
+    pub kind: NeedKind,
+    /// Biz id, length and form of the key: word 1 of its node.
+    pub key_word: u64,
+    /// The key field of its node, zero beyond the key.
+    pub field: [u64; MAX_KEY_WORDS],
+    /// The configuration that the item was resolved with.
+    pub generation: u64,
+    /// Uses that it lacks.
+    pub uses: u64,
+    /// The time when the wait for it ends, in milliseconds of CLOCK_BOOTTIME.
+    pub deadline_ms: u64,
+    /// The atomic request that it is a part of.
+    pub request: Option<NeededTogether>,
+}
+
+/// An atomic request: all of its needs are for one transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NeededTogether {
+    /// Its number in its slot, below 2^48.
+    pub number: u64,
+    /// How many needs it has, at least 1.
+    pub needs: u16,
+}
+
+impl NeededTogether {
+    /// Bits of a number.
+    const NUMBER_BITS: u32 = 48;
+
+    fn word(request: Option<NeededTogether>) -> u64 {
+        request.map_or(0, |request| request.number | u64::from(request.needs) << Self::NUMBER_BITS)
+    }
+
+    fn of_word(word: u64) -> Option<NeededTogether> {
+        let needs = (word >> Self::NUMBER_BITS) as u16;
+        let number = word & ((1 << Self::NUMBER_BITS) - 1);
+        (needs > 0).then_some(NeededTogether { number, needs })
+    }
+}
+
+/// How the wait for a need ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum NeedEnd {
+    /// The node holds the answer, so the item runs again.
+    Answered = 1,
+    /// The cluster cannot be reached: `on-down` decides.
+    Unreachable = 2,
+    /// The need cannot be served, for example because its letter is damaged or of another
+    /// configuration. The item runs again, and asks again if it still lacks something.
+    Unserved = Reply::UNREADABLE.number(),
+    /// A stray write has taken the letter. Treated as [`NeedEnd::Unserved`], and never a reply.
+    Lost = Reply::LOST.number(),
+    /// The item's node finds no room in its chain.
+    Full = 5,
+}
+
+impl NeedEnd {
+    /// What a reply says.
+    pub fn of_reply(reply: Reply) -> NeedEnd {
+        match reply.number() {
+            1 => NeedEnd::Answered,
+            2 => NeedEnd::Unreachable,
+            5 => NeedEnd::Full,
+            _ if reply == Reply::UNREADABLE => NeedEnd::Unserved,
+            _ => NeedEnd::Lost,
+        }
+    }
+
+    /// The reply that says so. A reader of needs cannot lose them: it replies `Unserved` then.
+    pub fn reply(self) -> Reply {
+        Reply::of_number(self as u8).unwrap_or(Reply::UNREADABLE)
+    }
+}
+
+impl Need {
+    /// A need of a key of a biz: one use, by configuration 0, with no time to wait.
+    pub fn of_key(kind: NeedKind, biz_id: u32, key: KeyRef<'_>) -> Need {
+        let mut field = [0; MAX_KEY_WORDS];
+        field[..key.words().len()].copy_from_slice(key.words());
+        let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
+        Need { kind, key_word, field, generation: 0, uses: 1, deadline_ms: 0, request: None }
+    }
+
+    /// The biz.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn biz_id(&self) -> u32 {
+        self.key_word as u32
+    }
+
+    /// The key, if its words are valid.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn key(&self) -> Option<KeyRef<'_>> {
+        let (bytes, form) = (node::key_bytes(self.key_word), node::key_form(self.key_word));
+        KeyRef::from_stored(&self.field, bytes, form)
+    }
+
+    /// Its letter.
+    pub fn letter(&self) -> Letter {
+        let Need { kind, key_word, field, generation, uses, deadline_ms, request } = *self;
+        let request = NeededTogether::word(request);
+        let head = [key_word, generation, uses, deadline_ms, request];
+        Letter { kind: kind as u8, head, tail: field }
+    }
+
+    /// The need in a letter. None if its kind is unknown.
+    pub fn of_letter(letter: &Letter) -> Option<Need> {
+        let [key_word, generation, uses, deadline_ms, request] = letter.head;
+        Some(Need {
+            kind: NeedKind::of_number(letter.kind)?,
+            key_word,
+            field: letter.tail,
+            generation,
+            uses,
+            deadline_ms,
+            request: NeededTogether::of_word(request),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_need_is_read_as_it_was_written(
+            kind in 0..=255u8, words: [u64; 4], number in 0..1u64 << 48, needs: u16, key: u64,
+        ) {
+            let [generation, uses, deadline_ms, first] = words;
+            let mut field = [0; MAX_KEY_WORDS];
+            field[0] = first;
+            let request = (needs > 0).then_some(NeededTogether { number, needs });
+            let key_word = node::key_word(key as u32, (key >> 32) as u8, 8);
+            let written = NeedKind::of_number(kind)
+                .map(|kind| Need { kind, key_word, field, generation, uses, deadline_ms, request });
+            let letter = written.map(|need| need.letter());
+            prop_assert_eq!(letter.and_then(|letter| Need::of_letter(&letter)), written);
+            let unknown = Letter { kind, head: [0; 5], tail: field };
+            prop_assert_eq!(Need::of_letter(&unknown).is_some(), written.is_some());
+        }
+    }
+
+    #[test]
+    fn every_reply_is_an_end_and_every_end_but_a_loss_a_reply() {
+        use NeedEnd::{Answered, Full, Lost, Unreachable, Unserved};
+        for end in [Answered, Unreachable, Unserved, Full] {
+            assert_eq!(NeedEnd::of_reply(end.reply()), end);
+        }
+        assert_eq!(NeedEnd::of_reply(Lost.reply()), Unserved);
+        assert_eq!(NeedEnd::of_reply(Reply::LOST), Lost);
+        let unknown = Reply::of_number(7).expect("a reply");
+        assert_eq!(NeedEnd::of_reply(unknown), Lost);
+    }
+}

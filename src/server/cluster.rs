@@ -1,0 +1,79 @@
+//! The courier as a child of the master.
+//!
+//! Invariant: the courier attaches to the store itself, after the fork. It ends when the master
+//! asks it to, or is gone. An error ends the process, and the master replaces it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use frs_cluster::courier::{self, CourierArgs, CourierError, Process};
+use frs_conf::{EpochRaise, LogLevel};
+use frs_store::EventBell;
+
+use crate::process::bells::Bells;
+use crate::process::child::ChildContext;
+use crate::process::log;
+use crate::process::message::{self, Received, ToChild};
+
+/// Serves until asked to end.
+///
+/// # Errors
+/// The master replaces this courier with another.
+pub fn run(mut child: ChildContext) -> Result<(), CourierError> {
+    let (bells, secrets) = (child.bells.take(), child.secrets.take());
+    let (bells, secrets) = bells.zip(secrets).ok_or(CourierError::NoCluster)?;
+    let data_dir = child.data_dir.clone();
+    let process = Box::new(CourierProcess { child, bells });
+    courier::run(CourierArgs { process, data_dir, secrets: *secrets })
+}
+
+struct CourierProcess {
+    child: ChildContext,
+    bells: Bells,
+}
+
+impl Process for CourierProcess {
+    fn send_ready(&self) -> io::Result<()> {
+        message::send_ready(&self.child.channel)
+    }
+
+    fn goes_on(&self) -> io::Result<bool> {
+        if self.child.signals.next()?.is_some() {
+            return Ok(false);
+        }
+        loop {
+            match message::receive(&self.child.channel)? {
+                Received::Message(ToChild::ReopenLog, _) => log::reopen(),
+                // The courier of a newer master serves the workers of both.
+                Received::Message(ToChild::Leave, _) => return Ok(false),
+                // A turn takes over a new generation by itself.
+                Received::Message(..) => {}
+                Received::Nothing => return Ok(true),
+                Received::MasterGone => {
+                    tracing::warn!("the master has ended: the courier ends");
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    fn fds(&self) -> [BorrowedFd<'_>; 2] {
+        [self.child.signals.as_fd(), self.child.channel.as_fd()]
+    }
+
+    fn follow_reset(&self, raise: EpochRaise) -> io::Result<()> {
+        message::send_follow(&self.child.channel, raise)
+    }
+
+    fn set_log_level(&self, level: LogLevel) {
+        log::set_level(level);
+    }
+
+    fn bell(&self) -> &EventBell {
+        &self.bells.reader
+    }
+
+    fn bell_of_slot(&self, slot: u32) -> Option<&EventBell> {
+        self.bells.of_slot(slot)
+    }
+}

@@ -1,0 +1,128 @@
+//! Upgrades: hands the server over to a newer master, or takes it over from an older one.
+//!
+//! Invariant: a master that has handed over touches neither lock, files nor sockets. A newer one
+//! touches them only after that.
+
+use std::collections::VecDeque;
+
+use frs_base::causes::with_causes;
+
+use super::Master;
+use crate::master::supervise::{Ending, Event};
+use crate::master::upgrade::{Estate, UpgradeEnd};
+use crate::net::listeners::ListeningSockets;
+use crate::process::message::ToChild;
+use frs_base::sys::process::Pid;
+
+impl Master {
+    /// Starts the binary that now has this one's name, to take over.
+    pub(super) fn begin_upgrade(&mut self) {
+        if self.children.is_ending() {
+            tracing::warn!("no new binary is started: this master is about to stop");
+        } else if self.upgrades.is_begun() || self.older.is_some() {
+            tracing::warn!("no new binary is started: one is taking over already");
+        } else if self.reloads.is_busy() || self.moves.is_ending() {
+            tracing::info!("the new binary is started after the reload");
+            self.upgrades.want();
+        } else {
+            let (account, lock) = (self.account.as_ref(), self.lock.as_ref());
+            let (listeners, bells) = (&self.listeners, self.bells.as_ref());
+            let estate = Estate { account, lock, listeners, bells };
+            self.upgrades.begin(&estate, self.in_force.generation());
+        }
+    }
+
+    /// Begins an upgrade that waited for a reload.
+    pub(super) fn begin_wanted_upgrade(&mut self) {
+        let is_free = !self.reloads.is_busy() && !self.moves.is_ending();
+        if is_free && self.upgrades.take_wanted() {
+            self.begin_upgrade();
+        }
+    }
+
+    pub(super) fn follow_upgrade(&mut self, events: &mut VecDeque<Event>) {
+        if let Some(end) = self.upgrades.follow(self.in_force.generation()) {
+            self.end_upgrade(end, events);
+        }
+    }
+
+    pub(super) fn end_upgrade(&mut self, end: UpgradeEnd, events: &mut VecDeque<Event>) {
+        match &end {
+            UpgradeEnd::Serving(upgrade) => self.hand_over(upgrade.pid(), events),
+            UpgradeEnd::Failed(upgrade) => self.go_on(upgrade.taken_from()),
+        }
+    }
+
+    /// Continues after the new binary failed. `taken_from` is the generation in force when it was
+    /// told to take over.
+    fn go_on(&mut self, taken_from: Option<u64>) {
+        let found = self.in_force.runtime().generation();
+        if taken_from.is_none_or(|generation| generation == found) {
+            return;
+        }
+        // The new binary published its configuration, which this one may not even understand.
+        match self.in_force.publish_again() {
+            Ok(generation) => {
+                self.children.say_all(ToChild::Generation);
+                tracing::warn!(generation, "the previous configuration is in force again");
+            }
+            Err(error) => tracing::error!(
+                error = with_causes(&error),
+                "the new binary's configuration stays in force: reload"
+            ),
+        }
+    }
+
+    fn hand_over(&mut self, pid: Pid, events: &mut VecDeque<Event>) {
+        tracing::info!(
+            child = %pid,
+            "the new binary serves; this one finishes its requests"
+        );
+        if let Some(Err(error)) = self.lock.as_mut().map(|lock| lock.sign(pid)) {
+            tracing::error!(%error, "cannot write the new master's id into the lock file");
+        }
+        // systemd must know the new main process before that process sends anything.
+        self.notifier.main_process(pid);
+        // This master must not block the end of the new one or its next start.
+        self.children.forget_listeners();
+        self.listeners = ListeningSockets::default();
+        self.control.close();
+        (self.lock, self.live_lock) = (None, None);
+        self.notifier.fall_silent();
+        self.reloads.forget();
+        events.push_back(Event::End(Ending::HandOver));
+    }
+
+    /// Reports that all processes serve: to the older master and, once that one has let go, to
+    /// systemd.
+    pub(super) fn announce(&mut self) {
+        if self.announced {
+            return;
+        }
+        // A master that is about to stop requests nothing more.
+        let complete = self.children.is_complete() && !self.children.is_ending();
+        if let Some(older) = &mut self.older {
+            if complete {
+                older.say_serving();
+            }
+            if !older.has_let_go() {
+                return;
+            }
+            self.succeed();
+        }
+        if complete {
+            self.announced = true;
+            self.notifier.ready(&self.status_words());
+        }
+    }
+
+    /// Becomes the only master, as the older one has let go or died.
+    fn succeed(&mut self) {
+        self.older = None;
+        // A log rotation in the meantime was signalled to the older master only.
+        self.reopen_all();
+        if let Some(Err(error)) = self.lock.as_mut().map(|lock| lock.sign(Pid::this())) {
+            tracing::error!(%error, "cannot write this master's id into the lock file");
+        }
+    }
+}
