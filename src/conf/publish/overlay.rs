@@ -370,7 +370,7 @@ mod tests {
         assert!(overlay.follow(EpochRaise { biz: 9, from: 0, to: MAX_EPOCH - 1 }));
         assert!(overlay.follow(EpochRaise { biz: 9, from: MAX_EPOCH - 1, to: MAX_EPOCH }));
         let limits = [SharedLimit { scope: Scope::Key, digest: 0xf3 }].into();
-        overlay.leave_limits(3, SharedLimits { shapes: [0x8a41, 1], limits });
+        overlay.add_former(3, SharedLimits { shapes: [0x8a41, 1], limits });
         assert_eq!((overlay.former(3).len(), overlay.former(7).len()), (1, 0));
         overlay.set_moving(
             [("a-1".to_owned(), MoveMode::Lossy), ("lossy".to_owned(), MoveMode::Lossless)].into(),

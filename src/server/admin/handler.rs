@@ -22,7 +22,7 @@ use super::recording::Recording;
 use super::response::{Addressed, Refusal, Response, StatusDocument};
 use super::route::{Change, Route};
 use super::subject;
-use crate::process::change_log::{Author, Conclusion, LoggedChange, Outcome, What};
+use crate::process::change_log::{Author, ChangeKind, ChangeOutcome, Conclusion, LoggedChange};
 use crate::protocol::element::Element;
 use crate::protocol::{Code, Format};
 use crate::stats::history::History;

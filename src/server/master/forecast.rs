@@ -15,6 +15,7 @@ use crate::process::log;
 use frs_base::clock;
 use frs_base::figures::{bytes, grouped};
 use frs_cluster::PLUG;
+use frs_conf::active::ActiveError;
 use frs_conf::{Conf, Group, active};
 use frs_engine::inspect::{self, MovePlan};
 use frs_store::{self as store, CheckpointFacts, Runtime};

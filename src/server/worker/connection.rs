@@ -77,7 +77,7 @@ pub struct Connection {
     /// The part of a chunked body that has arrived.
     gathered: Vec<u8>,
     /// Requests that wait for a reply, and requests and answers behind them.
-    parked: Vec<Parked>,
+    parked: Vec<ParkedItem>,
 }
 
 #[derive(Debug)]

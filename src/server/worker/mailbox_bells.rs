@@ -41,14 +41,14 @@ impl MailboxBells {
     }
 
     /// Marks the worker as asleep. The caller then checks once more for work before it sleeps.
-    pub fn lie_down(&self, service: &Service) {
+    pub fn mark_asleep(&self, service: &Service) {
         if let Some(mailbox) = service.handle().mailbox() {
             mailbox.bell().lie_down();
         }
     }
 
     /// Marks the worker as awake, whether or not it slept.
-    pub fn get_up(&self, service: &Service) -> io::Result<()> {
+    pub fn mark_awake(&self, service: &Service) -> io::Result<()> {
         if let Some(mailbox) = service.handle().mailbox() {
             mailbox.bell().get_up();
         }

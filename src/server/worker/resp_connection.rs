@@ -39,7 +39,7 @@ pub struct RespConnection {
     /// Commands between MULTI and the end of EXEC.
     transaction: Option<Transaction>,
     /// Requests that wait for a reply, and requests and answers behind them.
-    parked: Vec<Parked>,
+    parked: Vec<ParkedItem>,
     closed: bool,
 }
 

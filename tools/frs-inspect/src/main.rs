@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use frs_cluster::PLUG;
-use output::{Done, Failed};
+use output::{Completed, Failure};
 
 /// The part of the manual page besides the options.
 const MORE: &str = "\

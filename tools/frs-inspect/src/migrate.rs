@@ -78,12 +78,12 @@ struct ChangedConf {
 /// Reads the changed configuration for the files in their present places: the named directory, and
 /// the directory of live files that the last server used. What replaced settings of srv.xml there
 /// replaces them here.
-fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<Changed, Failed> {
+fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<ChangedConf, Failure> {
     // Read first: a directory that is not a data directory gets no lock file.
     let old = Reader::open_with(data_dir, PLUG)?;
-    let last = active::read_texts(data_dir, old.generation()).map_err(Failed::of)?;
-    let loaded = Conf::load_texts(conf_dir, &last.settings).map_err(Failed::of)?;
-    let LoadedConf { mut conf, .. } = settled(loaded, &old).map_err(Failed::of)?;
+    let last = active::read_texts(data_dir, old.generation()).map_err(Failure::of)?;
+    let loaded = Conf::load_texts(conf_dir, &last.settings).map_err(Failure::of)?;
+    let LoadedConf { mut conf, .. } = settled(loaded, &old).map_err(Failure::of)?;
     let live = &old.conf().srv.data.live;
     if !is_same_place(live.as_deref(), conf.srv.data.live.as_deref()) {
         let place = old.live_dir().display();

@@ -81,7 +81,7 @@ pub fn run(reader: &Reader) -> Result<Completed, Failure> {
     finish(out, Completed::with_problems(has_problems))
 }
 
-pub fn repair(data_dir: &Path) -> Result<Done, Failed> {
+pub fn repair(data_dir: &Path) -> Result<Completed, Failure> {
     // Read first: a directory that is not a data directory gets no lock file.
     let reader = match Reader::open_with(data_dir, PLUG) {
         // The unreadable file is among the obstacles.

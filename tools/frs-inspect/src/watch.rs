@@ -40,7 +40,7 @@ const LEAVE: &[u8] = b"\x1b[?1049l\x1b[?25h";
 /// The longest wait for a key between two drawings.
 const LISTEN: Duration = Duration::from_millis(100);
 
-pub fn run(data_dir: &Path) -> Result<Done, Failed> {
+pub fn run(data_dir: &Path) -> Result<Completed, Failure> {
     let reader = Reader::open_with(data_dir, PLUG)?;
     if !std::io::stdout().is_terminal() {
         return Err(Failure::Message(

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::stats::snapshot::{self, Counted, ProcessSnapshot};
+use crate::stats::snapshot::{self, BizSnapshot, ProcessSnapshot};
 use frs_cluster::figures::{ClusterNodeState, ClusterState};
 use frs_conf::{Geometry, HashKind};
 use frs_store::counter::{BizKey, GroupKey, GroupSums, Nodes, OUTCOMES};

@@ -4,9 +4,9 @@ use quick_xml::events::{BytesStart, Event};
 use serde_json::{Map, Value as Json};
 
 use super::*;
-use crate::stats::history_document::{BIZ_BYTES, Past};
-use crate::stats::history_file::{Row, RowBiz, Step};
-use crate::stats::snapshot::{Hot, Rates};
+use crate::stats::history_document::{BIZ_BYTES, HistoryRange};
+use crate::stats::history_file::{HistoryBiz, HistoryRow, Resolution};
+use crate::stats::snapshot::{HotKey, Rates};
 use frs_cluster::figures::{ClusterNodeState, ClusterState};
 use frs_store::counter::BizKey;
 use frs_store::counter::{GroupKey, GroupSums, Nodes};

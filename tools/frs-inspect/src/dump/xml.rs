@@ -70,7 +70,7 @@ impl super::Write for Xml {
     }
 }
 
-fn write_lease(out: &mut Out, lease: &SharedRecord) -> io::Result<()> {
+fn write_lease(out: &mut Output, lease: &SharedRecord) -> io::Result<()> {
     write!(out, "<lease allowance=\"{}\" used=\"{}\"", lease.allowance, lease.used)?;
     let numbers = [
         ("window", lease.window_ms),
