@@ -70,6 +70,12 @@ bench-serve *args:
     cargo build -p frs-server --profile dist --example bare_loop
     cargo bench -p frs-server --profile dist --bench serve -- {{ args }}
 
+# what the profile `release` costs beside `dist`, in turns: just bench-release --rounds 9 --seconds 2
+bench-release *args:
+    cargo build -p frs-server --release --bin frs
+    cargo bench -p frs-server --profile dist --bench serve -- --only versions \
+        --before "${CARGO_TARGET_DIR:-$PWD/target}/release/frs" {{ args }}
+
 # one Update from C and from Rust, in turns; needs cc, and valgrind for the instructions
 bench-c:
     cargo build --profile dist -p frs-c
@@ -95,9 +101,9 @@ bench-cluster *args:
 
 # Miri: the store over boxed words, under both borrow models; needs a nightly toolchain with miri and rust-src
 miri *args="":
-    MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_CASES=4 \
+    MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_CASES=4 RUST_TEST_THREADS=1 \
         cargo +nightly miri test --target-dir target/miri -p frs-store --lib {{ args }}
-    MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" PROPTEST_CASES=4 \
+    MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" PROPTEST_CASES=4 RUST_TEST_THREADS=1 \
         cargo +nightly miri test --target-dir target/miri -p frs-store --lib {{ args }}
 
 # one fuzz target, or all, for some seconds each: just fuzz image 3600; needs cargo-fuzz and a nightly toolchain

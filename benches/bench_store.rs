@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use frs_conf::{Conf, Texts, active};
-use frs_store::{Runtime, prepare};
+use frs_conf::Texts;
+use frs_store::Runtime;
+use frs_store::testing::put_in_force;
 
 // Crash points slow every store.
 const _: () = assert!(!frs_store::HAS_CRASH_POINTS);
@@ -25,12 +26,6 @@ pub fn fill(dir: &tempfile::TempDir, map: &str, more: &str, begin: impl FnOnce(&
 
 /// Like [`fill`], with the whole srv.xml.
 pub fn fill_of(dir: &tempfile::TempDir, map: &str, srv: &str, begin: impl FnOnce(&Runtime)) {
-    let texts = Texts::of(srv, map);
-    let conf = Conf::parse("srv.xml", &texts.srv, "map.xml", map);
-    let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));
-    let runtime = Runtime::create_or_open(dir.path()).expect("a runtime");
-    begin(&runtime);
-    prepare(&conf, &Default::default()).expect("groups");
-    active::write(dir.path(), 1, &texts).expect("an active configuration");
-    runtime.publish(1);
+    begin(&Runtime::create_or_open(dir.path()).expect("a runtime"));
+    put_in_force(dir.path(), &Texts::of(srv, map));
 }

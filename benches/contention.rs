@@ -7,9 +7,6 @@
 
 mod bench_store;
 mod random;
-#[allow(dead_code, reason = "the tests need the rest")]
-#[path = "../tests/it/common/zipf.rs"]
-mod zipf;
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -18,15 +15,15 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use frs_engine::{Answers, Command, ItemError, ItemOptions, Request, Role, Service};
+use frs_load::Keys as Drawn;
 use frs_store::{Counter, Runtime};
 
 use random::Random;
-use zipf::Zipf;
 
 const NOW: u64 = 1_700_000_000_000;
 /// The keys of one program that has its own.
 const OWN_KEYS: usize = 1000;
-const HOT_KEYS: usize = 100;
+const HOT_KEYS: u32 = 100;
 const EXPONENT: f64 = 1.2;
 /// The requests that a program has prepared, and sends in turn.
 const READY: usize = 4096;
@@ -84,13 +81,13 @@ impl Keys {
     /// The keys of a program, in the order of its requests.
     fn ready(self, program: usize) -> Vec<String> {
         let mut random = Random(0x9e37_79b9 + program as u64);
-        let hot = Zipf::new(HOT_KEYS, EXPONENT);
-        let key = |_| match self {
+        let hot = Drawn::zipf(program as u64, HOT_KEYS, EXPONENT);
+        let key = |place| match self {
             Keys::Own => format!("own-{program}-{}", random.next() % OWN_KEYS as u64),
-            Keys::Hot => format!("hot-{}", hot.draw(random.next())),
+            Keys::Hot => format!("hot-{}", hot.at(place)),
             Keys::One => "one".to_owned(),
         };
-        (0..READY).map(key).collect()
+        (0..READY as u64).map(key).collect()
     }
 }
 

@@ -12,20 +12,6 @@ use frs_server::worker::connection::{Connection, ConnectionBuffers, ConnectionRu
 
 const BOUNDS: Bounds = Bounds { max_items: 1024, max_atomic_items: 64 };
 
-const HTTP: Http = Http {
-    max_connections: 10_000,
-    max_body_bytes: 65_536,
-    max_head_bytes: 8192,
-    max_items: 1024,
-    max_atomic_items: 64,
-    idle_timeout_ms: 60_000,
-    request_timeout_ms: 10_000,
-    lock_timeout_ms: 50,
-    hosts: Vec::new(),
-    allow_origin: Vec::new(),
-    unknown_biz: frs_conf::UnknownBiz::Error,
-};
-
 /// Gives a service's answers without any work.
 struct Fixed;
 
@@ -131,7 +117,8 @@ fn documents(c: &mut Criterion) {
 
 fn connections(c: &mut Criterion) {
     let mut group = c.benchmark_group("connection");
-    let rules = ConnectionRules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[], admin: None };
+    let http = Http::default();
+    let rules = ConnectionRules { http: &http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
     let get = b"GET /update?biz=login&key=user-000000000042 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
     for (name, requests, input) in [
         ("post 1", 1, post(Format::Xml, 1)),

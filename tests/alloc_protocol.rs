@@ -51,20 +51,6 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-const HTTP: Http = Http {
-    max_connections: 10,
-    max_body_bytes: 65_536,
-    max_head_bytes: 8192,
-    max_items: 1024,
-    max_atomic_items: 64,
-    idle_timeout_ms: 60_000,
-    request_timeout_ms: 10_000,
-    lock_timeout_ms: 50,
-    hosts: Vec::new(),
-    allow_origin: Vec::new(),
-    unknown_biz: frs_conf::UnknownBiz::Error,
-};
-
 struct Fixed;
 
 impl Serve for Fixed {
@@ -121,7 +107,7 @@ const ADMIN: Listen = Listen::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST
 
 /// The number of allocations for this input in `turns` turns, after the buffers have grown.
 fn allocations(input: &[u8], turns: u64) -> usize {
-    allocations_by(&HTTP, input, turns)
+    allocations_by(&Http::default(), input, turns)
 }
 
 fn allocations_by(http: &Http, input: &[u8], turns: u64) -> usize {
@@ -226,7 +212,8 @@ fn the_steady_state_in_resp_allocates_nothing() {
     ]
     .concat()
     .into_bytes();
-    let rules = ConnectionRules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[], admin: None };
+    let http = Http::default();
+    let rules = ConnectionRules { http: &http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
     let own = RespRules { rules, token: None, throttle: Some("login") };
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     let mut connection = RespConnection::default();

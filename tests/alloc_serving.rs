@@ -12,13 +12,13 @@ use std::sync::{Mutex, PoisonError};
 use frs_base::clock;
 use frs_cluster::lease::Lease;
 use frs_cluster::nodes::{self, LeaseMoment};
-use frs_conf::active;
 use frs_conf::key::{KeyForm, KeyRef};
 use frs_conf::{ClusterSecret, Conf, Srv, Texts};
 use frs_engine::{Answers, Exchange, Need, NeedKind, Request, Role, Service, Stage, StoredKey};
 use frs_server::worker::connection::{Connection, ConnectionBuffers, RespRules, Serve};
 use frs_server::worker::resp_connection::RespConnection;
-use frs_store::{GroupCounter, Runtime, prepare};
+use frs_store::testing::put_in_force;
+use frs_store::{GroupCounter, Runtime};
 
 struct Counting;
 
@@ -161,12 +161,7 @@ fn world(dir: &Path, more: &str, map: &str) -> (Conf, Runtime) {
         "<srv><workers>1</workers><listen>127.0.0.1:1</listen><data dir=\"{}\"/>{more}</srv>",
         dir.display()
     );
-    let conf = Conf::parse("srv.xml", &srv, "map.xml", map).expect("sound");
-    let runtime = Runtime::create_or_open(dir).expect("made");
-    prepare(&conf, &Default::default()).expect("prepared");
-    active::write(dir, 1, &Texts::of(srv, map)).expect("written");
-    runtime.publish(1);
-    (conf, runtime)
+    put_in_force(dir, &Texts::of(srv, map))
 }
 
 /// One test at a time: allocations are counted for the whole process.

@@ -8,9 +8,9 @@ use frs_base::figures::grouped;
 use frs_cluster::lease::{Claim, Kind, Settings, Take};
 use frs_cluster::ledger::{LIBRARY, arguments, function};
 use frs_cluster::name;
+use frs_load::prepared::{Answer, Client, Pace, Read, Request, Until};
 use redis::cmd;
 
-use crate::bursts::{Answer, Bursts, Request, Requests};
 use crate::nodes::Nodes;
 use crate::servers::cpu_of_tree;
 use crate::{Result, hosts};
@@ -44,27 +44,23 @@ pub fn run(options: &Options) -> Result<()> {
     let master = Nodes::first_master(name::slot(ledger(0, 0).as_bytes()));
     let _: String = nodes.ask(master, cmd("FUNCTION").arg("LOAD").arg(LIBRARY));
     let node = nodes.node(master);
-    let servers = vec![format!("{}:{}", node.host, node.port).parse()?];
-    // The end cuts off a burst, so there may be one message more.
-    let count = (options.rate * options.seconds + 1) as u32;
-    let order: Vec<u32> = (0..count).collect();
-    let bursts = Bursts {
-        rate: options.rate,
-        every: Duration::from_micros(options.every),
-        duration: Duration::from_secs(options.seconds),
-        early: Duration::ZERO,
+    let order: Vec<u32> = (0..(options.rate * options.seconds) as u32).collect();
+    let client = Client {
+        servers: vec![format!("{}:{}", node.host, node.port).parse()?],
         connections: 1,
+        pace: Pace::Bursts { rate: options.rate, every: Duration::from_micros(options.every) },
+        until: Until::Elapsed(Duration::from_secs(options.seconds)),
+        early: Duration::ZERO,
     };
     let rate = grouped(options.rate);
     println!("{rate} messages/s, a burst every {} µs; CPU of the master", options.every);
     for round in 0..options.rounds {
         let leases: Result<Vec<Request>> = order.iter().map(|nth| lease(round, *nth)).collect();
         let incrs = order.iter().map(|nth| incr(round, *nth)).collect();
-        for (name, of_keys) in [("lease", leases?), ("INCR", incrs)] {
-            let requests =
-                Requests { servers: Vec::clone(&servers), of_keys, order: &order, read: answer };
+        for (name, requests) in [("lease", leases?), ("INCR", incrs)] {
             let before = cpu_of_tree(nodes.pid(master).as_raw() as u32)?;
-            let measured = bursts.run(&requests).map_err(|error| format!("{name}: {error}"))?;
+            let measured = client.run(&requests, &order, answer);
+            let measured = measured.map_err(|error| format!("{name}: {error}"))?;
             let spent = cpu_of_tree(nodes.pid(master).as_raw() as u32)?.saturating_sub(before);
             let each = spent.as_secs_f64() * 1e6 / measured.answers as f64;
             println!("{name:<6} {each:>6.2} µs: {:>8} a second", grouped((1e6 / each) as u64));
@@ -108,7 +104,7 @@ fn incr(round: u32, nth: u32) -> Request {
 }
 
 /// A number, or an array of numbers that begins with 2, which is a grant.
-fn answer(bytes: &[u8]) -> Result<Option<Answer>> {
+fn answer(bytes: &[u8]) -> Read {
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let Some(first) = lines.next().filter(|line| line.ends_with(b"\n")) else { return Ok(None) };
     let text = std::str::from_utf8(first)?.trim_end();

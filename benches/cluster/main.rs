@@ -6,7 +6,6 @@
 //! Processor time is the time that the kernel has counted for each process. Any answer but a
 //! verdict ends the bench with status 1.
 
-mod bursts;
 #[path = "../../tests/it/common/mod.rs"]
 #[allow(dead_code, reason = "the tests need the rest")]
 mod common;
@@ -35,8 +34,6 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-use common::zipf;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

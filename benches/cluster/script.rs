@@ -7,12 +7,16 @@ use std::time::Duration;
 
 use clap::Args;
 use frs_base::figures::grouped;
+use frs_load::Keys;
+use frs_load::prepared::{Answer, Client, Measured, Pace, Read, Request, Until};
 use frs_cluster::name;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use redis::cmd;
 
 use crate::Result;
-use crate::bursts::{Answer, Bursts, Measured, Request, Requests};
 use crate::hosts::{self, Cpu, HOSTS};
+use crate::load::{Checker, Protocol, update};
 use crate::nodes::{MASTERS, Nodes};
 
 /// The maxima of a minute and of a day.
@@ -40,6 +44,9 @@ for i = 1, 2 do
 end
 return 1";
 
+/// Checks that are drawn before they begin anew.
+const DRAWS: u64 = 1 << 21;
+
 /// What a run is like
 #[derive(Args)]
 pub struct Options {
@@ -63,40 +70,47 @@ pub struct Options {
     early: u64,
     /// Connections to each server
     #[arg(long, default_value_t = 8)]
-    connections: usize,
+    connections: u32,
 }
 
 /// Runs all rounds, and prints a row for each.
 pub fn run(options: &Options) -> Result<()> {
     let nodes = hosts::nodes()?;
     let hosts = hosts::setups(&nodes, MAP)?;
-    let order = order(options.keys);
-    let own = |server: usize, key: u32| Request { server, bytes: frs_request(key) };
-    let frs = Requests {
-        servers: hosts.iter().map(|host| host.setup.address).collect(),
-        of_keys: (0..options.keys).map(|key| own(key as usize % HOSTS, key)).collect(),
-        order: &order,
-        read: frs_answer,
-    };
-    let script = script_requests(&nodes, options.keys, &order)?;
-    let bursts = Bursts {
-        rate: options.rate,
-        every: Duration::from_micros(options.every),
-        duration: Duration::from_secs(options.seconds),
-        early: Duration::from_secs(options.early),
+    let keys = Keys::zipf(0x5eed, options.keys, 0.99);
+    let order: Vec<u32> = (0..DRAWS).map(|place| keys.at(place)).collect();
+    let own = |key: u32| Request { server: key as usize % HOSTS, bytes: frs_request(key) };
+    let to_frs: Vec<Request> = (0..options.keys).map(own).collect();
+    let to_script = script_requests(&nodes, options.keys);
+    let masters = (0..MASTERS).map(|master| {
+        let node = nodes.node(master);
+        format!("{}:{}", node.host, node.port).parse()
+    });
+    let client = |servers| Client {
+        servers,
         connections: options.connections,
+        pace: Pace::Bursts { rate: options.rate, every: Duration::from_micros(options.every) },
+        until: Until::Elapsed(Duration::from_secs(options.seconds)),
+        early: Duration::from_secs(options.early),
     };
+    let of_script = client(masters.collect::<std::result::Result<_, _>>()?);
+    let of_frs = client(hosts.iter().map(|host| host.setup.address).collect());
     print_head(options);
     for _ in 0..options.rounds {
         // No host runs beside the script.
-        let before = Cpu::now(&[], &nodes)?;
-        let measured = bursts.run(&script).map_err(|error| format!("script: {error}"))?;
-        print_row("script", &measured, Cpu::now(&[], &nodes)?.since(before));
+        let (before, own) = (Cpu::now(&[], &nodes)?, own_cpu()?);
+        let measured = of_script.run(&to_script, &order, script_answer);
+        let measured = measured.map_err(|error| format!("script: {error}"))?;
+        let own = own_cpu()?.saturating_sub(own);
+        print_row("script", &measured, Cpu::now(&[], &nodes)?.since(before), own);
 
         let servers: Vec<_> = hosts.iter().map(hosts::Host::start).collect();
-        let (before, takes) = (Cpu::now(&servers, &nodes)?, takes(&hosts)?);
-        let measured = bursts.run(&frs).map_err(|error| format!("frs: {error}"))?;
-        print_row("frs", &measured, Cpu::now(&servers, &nodes)?.since(before));
+        let (before, takes, own) = (Cpu::now(&servers, &nodes)?, takes(&hosts)?, own_cpu()?);
+        let read = Checker::new(Protocol::HttpRefusing).read();
+        let measured = of_frs.run(&to_frs, &order, read);
+        let measured = measured.map_err(|error| format!("frs: {error}"))?;
+        let own = own_cpu()?.saturating_sub(own);
+        print_row("frs", &measured, Cpu::now(&servers, &nodes)?.since(before), own);
         let takes = (self::takes(&hosts)? - takes) / measured.answers as f64;
         println!("        {takes:.4} operations of the ledger a check");
     }
@@ -133,7 +147,14 @@ fn print_head(options: &Options) {
     println!("{:>47}{:>19}", "p99 µs", "p99 µs");
 }
 
-fn print_row(name: &str, measured: &Measured, cpu: Cpu) {
+/// Processor time of this process, which runs nothing beside the client.
+fn own_cpu() -> Result<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Ok(Duration::from_micros(micros.unsigned_abs()))
+}
+
+fn print_row(name: &str, measured: &Measured, cpu: Cpu, client: Duration) {
     let answers = measured.answers as f64;
     let each = |spent: Duration| spent.as_secs_f64() * 1e6 / answers;
     let micros = |latency: Duration| grouped(latency.as_micros() as u64);
@@ -148,41 +169,20 @@ fn print_row(name: &str, measured: &Measured, cpu: Cpu) {
         each(cpu.masters),
         each(cpu.replicas),
         each(cpu.sum()),
-        each(measured.cpu),
+        each(client),
     );
     println!("{:>47}{:>19}", micros(measured.early.p99), micros(measured.late.p99));
 }
 
 fn frs_request(key: u32) -> Vec<u8> {
-    let body = format!("<request><item biz=\"two\" key=\"k{key}\"/></request>");
-    let head = "POST /update HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/xml\r\n";
-    format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
-}
-
-fn frs_answer(bytes: &[u8]) -> Result<Option<Answer>> {
-    let Some(end) = memchr::memmem::find(bytes, b"\r\n\r\n") else { return Ok(None) };
-    let head = std::str::from_utf8(&bytes[..end])?;
-    let (_, length) = head.split_once("Content-Length: ").ok_or("an answer without a length")?;
-    let length: usize = length.split("\r\n").next().unwrap_or_default().parse()?;
-    let bytes_end = end + 4 + length;
-    let Some(body) = bytes.get(end + 4..bytes_end) else { return Ok(None) };
-    let says = |text: &str| memchr::memmem::find(body, text.as_bytes()).is_some();
-    match (says("limited=\"false\""), says("limited=\"true\"")) {
-        (is_admitted, is_limited) if is_admitted != is_limited => {
-            Ok(Some(Answer { bytes: bytes_end, is_admitted }))
-        }
-        _ => Err(format!("no verdict: {}", bytes[..bytes_end].escape_ascii()).into()),
-    }
+    update("update", &format!("<item biz=\"two\" key=\"k{key}\"/>")).into_bytes()
 }
 
 /// Loads the script on each master. The counters of a key are on one master.
-fn script_requests<'a>(nodes: &Nodes, keys: u32, order: &'a [u32]) -> Result<Requests<'a>> {
-    let mut servers = Vec::new();
+fn script_requests(nodes: &Nodes, keys: u32) -> Vec<Request> {
     let mut digest = String::new();
     for master in 0..MASTERS {
         digest = nodes.ask(master, cmd("SCRIPT").arg("LOAD").arg(SCRIPT));
-        let node = nodes.node(master);
-        servers.push(format!("{}:{}", node.host, node.port).parse()?);
     }
     let request = |key: u32| {
         let tag = format!("{{k{key}}}");
@@ -192,11 +192,10 @@ fn script_requests<'a>(nodes: &Nodes, keys: u32, order: &'a [u32]) -> Result<Req
         let server = Nodes::first_master(name::slot(tag.as_bytes()));
         Request { server, bytes: call.get_packed_command() }
     };
-    let of_keys = (0..keys).map(request).collect();
-    Ok(Requests { servers, of_keys, order, read: script_answer })
+    (0..keys).map(request).collect()
 }
 
-fn script_answer(bytes: &[u8]) -> Result<Option<Answer>> {
+fn script_answer(bytes: &[u8]) -> Read {
     match bytes {
         [b':', verdict @ (b'0' | b'1'), b'\r', b'\n', ..] => {
             Ok(Some(Answer { bytes: 4, is_admitted: *verdict == b'1' }))
@@ -204,28 +203,4 @@ fn script_answer(bytes: &[u8]) -> Result<Option<Answer>> {
         _ if bytes.len() < 4 => Ok(None),
         _ => Err(format!("no verdict: {}", bytes.escape_ascii()).into()),
     }
-}
-
-/// The keys in the order of their requests, drawn by Zipf's law with exponent 0.99.
-fn order(keys: u32) -> Vec<u32> {
-    const DRAWS: usize = 1 << 21;
-    let mut sums: Vec<f64> = Vec::new();
-    for key in 1..=keys {
-        sums.push(sums.last().copied().unwrap_or(0.0) + f64::from(key).powf(-0.99));
-    }
-    let all = sums.last().copied().unwrap_or(0.0);
-    // SplitMix64.
-    let mut state = 0x5eed_u64;
-    let mut unit = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let word = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((word ^ (word >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    };
-    (0..DRAWS)
-        .map(|_| {
-            let drawn = unit() * all;
-            sums.partition_point(|sum| *sum <= drawn).min(keys as usize - 1) as u32
-        })
-        .collect()
 }

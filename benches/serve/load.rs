@@ -1,34 +1,29 @@
-//! The bench's own client: one thread, a closed loop over all connections, HTTP or memcached.
-//!
-//! Each connection has one batch in flight: `depth` requests in one write, and the next batch when
-//! all replies have arrived. Requests are made beforehand and sent without copying. Every reply is
-//! checked.
+//! The bench's own client: requests of HTTP and memcached, and a check of every reply, for the
+//! prepared client of frs-load in a closed loop.
 
 #[path = "../random.rs"]
 mod random;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream as Blocking};
-use std::time::{Duration, Instant};
+use std::net::SocketAddr;
+use std::time::Duration;
 
+use frs_load::Keys;
+use frs_load::prepared::{self, Answer, Client, Pace, Request, Until};
 use memchr::memmem;
-use mio::net::TcpStream;
-use mio::{Events, Interest, Poll, Token};
 
-use crate::zipf::Zipf;
 use crate::{KEYS, Result};
 use random::Random;
 
-/// The bytes of replies that a connection can hold: a whole batch.
+/// The longest reply.
 const REPLY_BYTES: usize = 256 * 1024;
-/// The longest time in which no connection receives anything.
-const SILENCE: Duration = Duration::from_secs(5);
+/// Requests that a run sends before it begins anew.
+const DRAWS: usize = 1 << 20;
 
 /// The result of one run.
 pub struct Measured {
     pub requests: u64,
     pub elapsed: Duration,
-    /// Latencies of a batch. `None` if the client does not measure them.
+    /// `None` if the client does not measure it.
     pub p50: Option<Duration>,
     pub p99: Option<Duration>,
 }
@@ -43,10 +38,10 @@ pub enum Protocol {
     Memcached,
 }
 
-/// Requests of one length in a row.
+/// Requests, and the order in which they are sent.
 pub struct Requests {
-    bytes: Vec<u8>,
-    one: usize,
+    requests: Vec<Request>,
+    order: Vec<u32>,
 }
 
 impl Requests {
@@ -65,12 +60,7 @@ impl Requests {
         Requests::new(keys.chunks_exact(items).map(|keys| {
             let item = |key| format!("<item biz=\"{biz}\" key=\"k{key:06}\"/>");
             let items: String = keys.iter().map(item).collect();
-            let body = format!("<request>{items}</request>");
-            format!(
-                "POST /{command} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/xml\r\n\
-                 Content-Length: {}\r\n\r\n{body}",
-                body.len()
-            )
+            update(command, &items)
         }))
     }
 
@@ -81,22 +71,22 @@ impl Requests {
     }
 
     fn new(requests: impl Iterator<Item = String>) -> Requests {
-        let mut bytes = Vec::new();
-        let mut one = 0;
-        for request in requests {
-            one = request.len();
-            bytes.extend_from_slice(request.as_bytes());
-        }
-        assert!(one > 0 && bytes.len().is_multiple_of(one), "requests are of one length");
-        Requests { bytes, one }
+        let request = |text: String| Request { server: 0, bytes: text.into_bytes() };
+        let requests: Vec<Request> = requests.map(request).collect();
+        let mut random = Random(0xfeed);
+        let order = (0..DRAWS).map(|_| below(&mut random, requests.len()) as u32).collect();
+        Requests { requests, order }
     }
+}
 
-    /// `depth` requests from a random place on.
-    fn batch(&self, random: &mut Random, depth: usize) -> &[u8] {
-        let places = self.bytes.len() / self.one - depth + 1;
-        let start = below(random, places) * self.one;
-        &self.bytes[start..start + depth * self.one]
-    }
+/// A request over HTTP with these items.
+pub fn update(command: &str, items: &str) -> String {
+    let body = format!("<request>{items}</request>");
+    format!(
+        "POST /{command} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/xml\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 /// All keys in random order, for requests of `items` items.
@@ -109,39 +99,25 @@ pub fn shuffled(items: usize, all: usize) -> Vec<usize> {
 
 /// `draws` keys by Zipf's law.
 pub fn drawn(draws: usize, all: usize, exponent: f64) -> Vec<usize> {
-    let mut random = Random(0x5eed);
-    let zipf = Zipf::new(all, exponent);
-    (0..draws).map(|_| zipf.draw(random.next())).collect()
+    let keys = Keys::zipf(0x5eed, all as u32, exponent);
+    (0..draws as u64).map(|place| keys.at(place) as usize).collect()
 }
 
 /// The bytes of the reply to one request, head and body.
 pub fn reply_bytes(address: SocketAddr, requests: &Requests) -> Result<usize> {
-    let first = Requests { bytes: requests.bytes[..requests.one].to_vec(), one: requests.one };
-    pass(address, &first)
+    Ok(one_by_one(address, &requests.requests[..1])?.answer_bytes)
 }
 
-/// Sends each request once, one after the other. Returns the bytes of the last reply.
-pub fn pass(address: SocketAddr, requests: &Requests) -> Result<usize> {
-    let mut stream = Blocking::connect(address)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(SILENCE))?;
-    let (checker, mut buffer) = (Checker::new(), vec![0; REPLY_BYTES]);
-    let mut bytes = 0;
-    for request in requests.bytes.chunks_exact(requests.one) {
-        stream.write_all(request)?;
-        let mut filled = 0;
-        bytes = loop {
-            let read = stream.read(&mut buffer[filled..])?;
-            if read == 0 {
-                return Err("closed instead of a reply".into());
-            }
-            filled += read;
-            if let Some(bytes) = checker.http_reply(&buffer[..filled], Verdicts::Any)? {
-                break bytes;
-            }
-        };
-    }
-    Ok(bytes)
+/// Sends each request once, one after the other.
+pub fn pass(address: SocketAddr, requests: &Requests) -> Result<()> {
+    one_by_one(address, &requests.requests).map(drop)
+}
+
+fn one_by_one(address: SocketAddr, requests: &[Request]) -> Result<prepared::Measured> {
+    let order: Vec<u32> = (0..requests.len() as u32).collect();
+    let until = Until::Sent(requests.len() as u64);
+    let load = Load { address, protocol: Protocol::HttpRefusing, connections: 1, depth: 1 };
+    load.client(until).run(requests, &order, Checker::new(load.protocol).read())
 }
 
 /// One run of the client.
@@ -153,158 +129,54 @@ pub struct Load {
     pub depth: usize,
 }
 
-struct Connection {
-    stream: TcpStream,
-    buffer: Vec<u8>,
-    filled: usize,
-    /// The missing replies of the batch.
-    lacks: usize,
-    sent: Instant,
-}
-
 impl Load {
-    /// Sends for `duration` and counts the replies that arrived within it.
+    /// Sends for `duration`.
     pub fn run(&self, requests: &Requests, duration: Duration) -> Result<Measured> {
-        let mut poll = Poll::new()?;
-        let mut connections = self.connect(&poll)?;
-        let mut events = Events::with_capacity(self.connections);
-        let mut random = Random(0xfeed);
-        let checker = Checker::new();
-        let mut latencies: Vec<u32> = Vec::with_capacity(1 << 20);
-        let mut replies = 0;
-
-        let start = Instant::now();
-        for connection in &mut connections {
-            connection.send(requests.batch(&mut random, self.depth), self.depth)?;
-        }
-        loop {
-            poll.poll(&mut events, Some(SILENCE))?;
-            if events.is_empty() {
-                return Err(format!("no reply for {SILENCE:?}").into());
-            }
-            for event in &events {
-                let connection = &mut connections[event.token().0];
-                replies += connection.receive(self.protocol, &checker)?;
-                if connection.lacks == 0 {
-                    latencies.push(connection.sent.elapsed().as_nanos() as u32);
-                    connection.send(requests.batch(&mut random, self.depth), self.depth)?;
-                }
-            }
-            if start.elapsed() >= duration {
-                break;
-            }
-        }
-        let elapsed = start.elapsed();
-        latencies.sort_unstable();
-        let quantile = |percent: usize| {
-            let nanos = latencies.get(latencies.len() * percent / 100)?;
-            Some(Duration::from_nanos(u64::from(*nanos)))
-        };
-        Ok(Measured { requests: replies, elapsed, p50: quantile(50), p99: quantile(99) })
+        let read = Checker::new(self.protocol).read();
+        let client = self.client(Until::Elapsed(duration));
+        let measured = client.run(&requests.requests, &requests.order, read)?;
+        let prepared::Measured { answers, elapsed, late, .. } = measured;
+        Ok(Measured { requests: answers, elapsed, p50: Some(late.p50), p99: Some(late.p99) })
     }
 
-    fn connect(&self, poll: &Poll) -> Result<Vec<Connection>> {
-        let mut connections = Vec::new();
-        for place in 0..self.connections {
-            let stream = Blocking::connect(self.address)?;
-            stream.set_nodelay(true)?;
-            stream.set_nonblocking(true)?;
-            let mut stream = TcpStream::from_std(stream);
-            poll.registry().register(&mut stream, Token(place), Interest::READABLE)?;
-            let buffer = vec![0; REPLY_BYTES];
-            connections.push(Connection {
-                stream,
-                buffer,
-                filled: 0,
-                lacks: 0,
-                sent: Instant::now(),
-            });
+    fn client(&self, until: Until) -> Client {
+        Client {
+            servers: vec![self.address],
+            connections: self.connections as u32,
+            pace: Pace::Closed { depth: self.depth as u32 },
+            until,
+            early: Duration::ZERO,
         }
-        Ok(connections)
-    }
-}
-
-impl Connection {
-    /// Sends a batch. Nothing else is in flight, so a socket that does not take the whole batch is
-    /// an error.
-    fn send(&mut self, batch: &[u8], depth: usize) -> Result<()> {
-        self.sent = Instant::now();
-        self.lacks = depth;
-        match self.stream.write(batch)? {
-            written if written == batch.len() => Ok(()),
-            written => Err(format!("the socket took {written} of {} bytes", batch.len()).into()),
-        }
-    }
-
-    /// Reads the received bytes. Returns the number of replies that they complete.
-    fn receive(&mut self, protocol: Protocol, checker: &Checker) -> Result<u64> {
-        let mut replies = 0;
-        loop {
-            let space = &mut self.buffer[self.filled..];
-            let space_bytes = space.len();
-            let read = match self.stream.read(space) {
-                Ok(0) => return Err("the server closed a connection".into()),
-                Ok(read) => read,
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(replies),
-                Err(error) => return Err(error.into()),
-            };
-            self.filled += read;
-            replies += self.take(protocol, checker)?;
-            if read < space_bytes {
-                return Ok(replies);
-            }
-        }
-    }
-
-    /// Removes the complete replies from the buffer.
-    fn take(&mut self, protocol: Protocol, checker: &Checker) -> Result<u64> {
-        let mut taken = 0;
-        let mut replies = 0;
-        loop {
-            let rest = &self.buffer[taken..self.filled];
-            let reply = match protocol {
-                Protocol::Http => checker.http_reply(rest, Verdicts::Allowed)?,
-                Protocol::HttpRefusing => checker.http_reply(rest, Verdicts::Any)?,
-                Protocol::HttpRefused => checker.http_reply(rest, Verdicts::Refused)?,
-                Protocol::Memcached => checker.memcached_reply(rest)?,
-            };
-            let Some(bytes) = reply else { break };
-            taken += bytes;
-            replies += 1;
-        }
-        self.buffer.copy_within(taken..self.filled, 0);
-        self.filled -= taken;
-        self.lacks = self.lacks.checked_sub(replies).ok_or("more replies than requests")?;
-        Ok(replies as u64)
     }
 }
 
 /// Checks replies. Errors are a wrong status, an item in error, and an unexpected verdict.
-struct Checker {
+pub struct Checker {
+    protocol: Protocol,
     passed: memmem::Finder<'static>,
     limited: memmem::Finder<'static>,
     error: memmem::Finder<'static>,
 }
 
-/// The verdicts that count as success.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdicts {
-    Allowed,
-    Refused,
-    Any,
-}
-
 impl Checker {
-    fn new() -> Checker {
+    pub fn new(protocol: Protocol) -> Checker {
         Checker {
+            protocol,
             passed: memmem::Finder::new(b"limited=\"false\""),
             limited: memmem::Finder::new(b"limited=\"true\""),
             error: memmem::Finder::new(b" error=\""),
         }
     }
 
-    /// The length of the reply at the start of `bytes`. `None` if it is incomplete.
-    fn http_reply(&self, bytes: &[u8], verdicts: Verdicts) -> Result<Option<usize>> {
+    /// The reader of the replies.
+    pub fn read(self) -> impl Fn(&[u8]) -> prepared::Read {
+        move |bytes| match self.protocol {
+            Protocol::Memcached => memcached_reply(bytes),
+            _ => self.http_reply(bytes),
+        }
+    }
+
+    fn http_reply(&self, bytes: &[u8]) -> prepared::Read {
         let mut headers = [httparse::EMPTY_HEADER; 32];
         let mut response = httparse::Response::new(&mut headers);
         let httparse::Status::Complete(head) = response.parse(bytes)? else { return Ok(None) };
@@ -316,25 +188,30 @@ impl Checker {
             return Err(format!("a reply of {end} bytes").into());
         }
         let Some(body) = bytes.get(head..end) else { return Ok(None) };
-        let is_wrong = match verdicts {
-            Verdicts::Allowed => self.limited.find(body).is_some(),
-            Verdicts::Refused => self.passed.find(body).is_some(),
-            Verdicts::Any => false,
+        let is_limited = || self.limited.find(body).is_some();
+        let is_wrong = match self.protocol {
+            Protocol::HttpRefusing => false,
+            Protocol::HttpRefused => self.passed.find(body).is_some(),
+            Protocol::Http | Protocol::Memcached => is_limited(),
         };
         if response.code != Some(200) || is_wrong || self.error.find(body).is_some() {
-            return Err(format!("not a success: {}", bytes[..end].escape_ascii()).into());
+            return Err("not a success".into());
         }
-        Ok(Some(end))
+        let is_admitted = match self.protocol {
+            Protocol::HttpRefusing => !is_limited(),
+            Protocol::HttpRefused => false,
+            Protocol::Http | Protocol::Memcached => true,
+        };
+        Ok(Some(Answer { bytes: end, is_admitted }))
     }
+}
 
-    /// The length of memcached's reply to incr: a line with the new value.
-    fn memcached_reply(&self, bytes: &[u8]) -> Result<Option<usize>> {
-        let Some(end) = memchr::memchr(b'\n', bytes) else { return Ok(None) };
-        if bytes[0].is_ascii_digit() {
-            Ok(Some(end + 1))
-        } else {
-            Err(format!("not a success: {}", bytes[..end].escape_ascii()).into())
-        }
+/// The reply to memcached's incr: a line with the new value.
+fn memcached_reply(bytes: &[u8]) -> prepared::Read {
+    let Some(end) = memchr::memchr(b'\n', bytes) else { return Ok(None) };
+    match bytes[0].is_ascii_digit() {
+        true => Ok(Some(Answer { bytes: end + 1, is_admitted: true })),
+        false => Err("not a success".into()),
     }
 }
 

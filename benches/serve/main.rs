@@ -15,9 +15,6 @@ mod servers;
 mod tools;
 mod versions;
 mod wrk;
-#[allow(dead_code, reason = "the tests need the rest")]
-#[path = "../../tests/it/common/zipf.rs"]
-mod zipf;
 
 use std::error::Error;
 use std::path::PathBuf;

@@ -15,7 +15,7 @@ use frs_engine::inspect::Reader;
 use frs_store::fuzzing as at;
 use frs_store::{Checkpointer, PassRate, Runtime, Unpaced, prepare, restorable};
 
-use super::world::{KEYS, Kept, NOW, directory, parsed, put_in_force, write_pieces};
+use super::world::{KEYS, Kept, NOW, directory, put_in_force, write_pieces};
 
 /// Both checkpoints of both files.
 const FILES: usize = 4;
@@ -88,9 +88,7 @@ impl World {
             data.display(),
             dir.path().join("live").display()
         );
-        let conf = parsed(&srv);
-        Runtime::create_or_open(&data).expect("made");
-        put_in_force(&data, &conf, srv);
+        let conf = put_in_force(&data, srv);
         let live = dir.path().join("live");
         let made = Checkpointer::new(&data, &live).expect("made").expect("nobody else makes them");
         let mut made = made;

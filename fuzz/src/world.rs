@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use frs_conf::{Conf, Texts, active};
 use frs_engine::{Answers, Command, ItemOptions, Request, Role, Service};
 use frs_store::fuzzing as at;
-use frs_store::{Runtime, group, prepare};
+use frs_store::{Runtime, group, testing};
 
 /// The time of all calls, in milliseconds.
 pub const NOW: u64 = 1_800_000_000_000;
@@ -155,11 +155,11 @@ impl World {
              <http lock-timeout=\"1ms\"/></srv>",
             data.display()
         );
-        let conf = parsed(&srv);
+        let conf = Conf::parse("srv.xml", &srv, "map.xml", MAP).expect("sound");
         Runtime::create_or_open(data).expect("made");
         group::create(data, &conf.map.groups[0]).expect("made");
         (0..FILES).for_each(|file| settle(&group::path_of(data, "g", file as u32)));
-        put_in_force(data, &conf, srv);
+        let conf = put_in_force(data, srv);
         let page = PAGE_WORDS * 8;
         // The header and the register's first page; of the first slots the state, the counters, and
         // a part of the intents and of the undo log.
@@ -198,19 +198,12 @@ pub fn directory() -> tempfile::TempDir {
     dir.expect("a directory")
 }
 
-/// Parses a srv.xml and [`MAP`].
-pub fn parsed(srv: &str) -> Conf {
-    let conf = Conf::parse("srv.xml", srv, "map.xml", MAP);
-    conf.unwrap_or_else(|faults| panic!("{faults}"))
-}
-
-/// Prepares the groups, publishes the configuration, and charges a use of each key.
-pub fn put_in_force(data: &Path, conf: &Conf, srv: String) {
-    prepare(conf, &Default::default()).expect("prepared");
-    active::write(data, 1, &Texts::of(srv, MAP)).expect("written");
-    Runtime::open(data).expect("it is there").publish(1);
+/// Puts a srv.xml and [`MAP`] in force, and charges a use of each key.
+pub fn put_in_force(data: &Path, srv: String) -> Conf {
+    let (conf, _) = testing::put_in_force(data, &Texts::of(srv, MAP));
     let mut service = Service::attach(data, Role::Program).expect("attached");
     KEYS.into_iter().for_each(|key| ask(&mut service, Command::Update, key, NOW));
+    conf
 }
 
 /// Writes the pieces of an input over a file. Each is an offset, a length and its bytes.

@@ -462,11 +462,6 @@ impl Entry {
         self.group.is_some() & self.names_keys
     }
 
-    /// Whether its keys can be named.
-    pub fn names_keys(&self) -> bool {
-        self.names_keys
-    }
-
     /// The place of the key's node, if the business needs one.
     #[inline(always)]
     pub fn locate(&self, key: &KeyRef<'_>) -> Option<Wanted> {

@@ -28,6 +28,18 @@ fn directory() -> tempfile::TempDir {
     if chosen { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
 }
 
+/// Prepares a data directory as a starting master does, and puts its configuration in force as
+/// generation 1.
+pub fn put_in_force(dir: &Path, texts: &Texts) -> (Conf, Runtime) {
+    let conf = Conf::parse("srv.xml", &texts.srv, "map.xml", &texts.map);
+    let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));
+    let runtime = Runtime::create_or_open(dir).unwrap();
+    crate::prepare(&conf, &crate::Moves::default()).unwrap();
+    active::write(dir, 1, texts).unwrap();
+    runtime.publish(1);
+    (conf, runtime)
+}
+
 /// A prepared data directory. It is removed when dropped, unless another process owns it.
 pub struct World {
     pub dir: PathBuf,
@@ -46,24 +58,16 @@ impl World {
     pub fn shared(map: &str) -> World {
         let owned = directory();
         let dir = owned.path().to_path_buf();
-        let srv = shared_srv(&dir);
-        let conf = Conf::parse("srv.xml", &srv, "map.xml", map)
-            .unwrap_or_else(|faults| panic!("{faults}"));
-        let world = World { conf, dir, lock_timeout: "50ms", _owned: Some(owned) };
-        let runtime = Runtime::create_or_open(&world.dir).unwrap();
+        let runtime = Runtime::create_or_open(&dir).unwrap();
         runtime.set_cluster_keys(ClusterSecret::new([7; 32]).keys());
-        world.prepare();
-        world.publish_both(srv, map, 1);
-        world
+        let (conf, _) = put_in_force(&dir, &Texts::of(shared_srv(&dir), map));
+        World { conf, dir, lock_timeout: "50ms", _owned: Some(owned) }
     }
 
     /// Like [`World::new`]. With a long lock-timeout only a deadlock answers `busy`, however slow
     /// the machine is.
     pub fn with_lock_timeout(map: &str, lock_timeout: &'static str) -> World {
-        let owned = directory();
-        let dir = owned.path().to_path_buf();
-        let conf = parse(&dir, map);
-        World { conf, dir, lock_timeout, _owned: Some(owned) }.made(map)
+        World::made(directory(), map, lock_timeout)
     }
 
     /// Like [`World::new`], on disk. None if the directory of the running program is in memory,
@@ -75,16 +79,13 @@ impl World {
             skip("nothing is on disk");
             return None;
         }
-        let dir = owned.path().to_path_buf();
-        let conf = parse(&dir, map);
-        Some(World { conf, dir, lock_timeout: "50ms", _owned: Some(owned) }.made(map))
+        Some(World::made(owned, map, "50ms"))
     }
 
-    fn made(self, map: &str) -> World {
-        Runtime::create_or_open(&self.dir).unwrap();
-        self.prepare();
-        self.publish(map, 1);
-        self
+    fn made(owned: tempfile::TempDir, map: &str, lock_timeout: &'static str) -> World {
+        let dir = owned.path().to_path_buf();
+        let (conf, _) = put_in_force(&dir, &Texts::of(srv(&dir, lock_timeout), map));
+        World { conf, dir, lock_timeout, _owned: Some(owned) }
     }
 
     /// The directory that another process prepared.

@@ -45,15 +45,13 @@ pub fn open_to_read(path: &Path) -> io::Result<File> {
     open_regular(std::fs::OpenOptions::new().read(true), path)
 }
 
-/// Like [`open_regular`], in a directory that another user may write: neither a link nor a second
-/// name of a file leads this process elsewhere.
+/// Like [`open_unlinked`], in a directory that another user may write: no second name of a file
+/// leads this process elsewhere either.
 pub fn open_plain(options: &std::fs::OpenOptions, path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = options.clone().custom_flags(flags).open(path)?;
+    let file = open_unlinked(options, path)?;
     match is_plain(&file.metadata()?) {
         true => Ok(file),
-        false => Err(io::Error::other("found a link or no plain file, expected a plain file")),
+        false => Err(io::Error::other("found a file with a second name, expected a plain file")),
     }
 }
 

@@ -25,8 +25,11 @@ fn byte_range(kind: libc::c_int, start: u64, len: u64) -> libc::flock {
 /// Takes an open-file-description lock on a byte range without blocking. False if another
 /// description holds part of it.
 pub fn try_lock_range(file: &File, start: u64, len: u64) -> io::Result<bool> {
-    let range = byte_range(libc::F_WRLCK, start, len);
-    match fcntl(file, FcntlArg::F_OFD_SETLK(&range)) {
+    is_taken(fcntl(file, FcntlArg::F_OFD_SETLK(&byte_range(libc::F_WRLCK, start, len))))
+}
+
+fn is_taken(answer: nix::Result<libc::c_int>) -> io::Result<bool> {
+    match answer {
         Ok(_) => Ok(true),
         Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
         Err(error) => Err(error.into()),
@@ -63,11 +66,7 @@ pub fn is_range_locked(file: &File, start: u64, len: u64) -> io::Result<bool> {
 /// one holds part of the range. The lock ends with the process, or when the process closes any
 /// descriptor of the file.
 pub fn claim_range(file: &File, start: u64, len: u64) -> io::Result<bool> {
-    match fcntl(file, FcntlArg::F_SETLK(&byte_range(libc::F_WRLCK, start, len))) {
-        Ok(_) => Ok(true),
-        Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    is_taken(fcntl(file, FcntlArg::F_SETLK(&byte_range(libc::F_WRLCK, start, len))))
 }
 
 /// The other process that holds a lock of [`claim_range`], as the kernel says. `None` if there is

@@ -148,25 +148,8 @@ impl<'a> NodeCopier<'a> {
         biz_id: u32,
         field: &'k mut KeyField,
     ) -> Option<KeyRef<'k>> {
-        let key = self.old.key_of(words)?;
-        match (key.form(), self.key_type(biz_id)?) {
-            (KeyForm::Text, KeyType::String | KeyType::Digest) => {
-                let entry = self.to.entry(self.to.index_of(biz_id)?);
-                // No request would find a digest under another key than that of all machines.
-                let is_short = usize::from(key.bytes()) <= entry.field_words() * 8;
-                let stays = is_short && self.key_type(biz_id) == Some(KeyType::String);
-                if !stays && !entry.names_keys() {
-                    return None;
-                }
-                entry.encode(key.to_string().as_bytes(), field).ok()?;
-                Some(field.key())
-            }
-            (KeyForm::Digest, KeyType::String | KeyType::Digest)
-            | (KeyForm::Integer, KeyType::Integer)
-            | (KeyForm::V4 | KeyForm::V6, KeyType::Ip { .. })
-            | (KeyForm::Biz, _) => Some(key),
-            _ => None,
-        }
+        let entry = self.to.entry(self.to.index_of(biz_id)?);
+        entry.moved_key(self.old.key_of(words)?, field)
     }
 
     fn key_type(&self, biz_id: u32) -> Option<KeyType> {

@@ -21,7 +21,7 @@ pub struct KeptFilter<'a>(&'a AtomicU32);
 
 impl<'a> KeptFilter<'a> {
     /// The filter of the key-node whose head begins at this word of its file: beside the semaphore.
-    pub fn of_head(region: &'a Region, head: usize) -> KeptFilter<'a> {
+    pub(crate) fn of_head(region: &'a Region, head: usize) -> KeptFilter<'a> {
         KeptFilter(region.half(head * 2 + 1))
     }
 

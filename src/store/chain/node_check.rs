@@ -7,7 +7,7 @@ use crate::file::layout::node;
 
 /// CRC of a node's words. The CRC itself and the last use count as 0.
 #[inline(always)]
-pub fn node_crc(words: &[u64]) -> u32 {
+fn node_crc(words: &[u64]) -> u32 {
     let first = [words[node::CHECK] & !0xffff_ffff, words[node::KEY], 0];
     frs_base::hash::crc32c_words(first, &words[node::FIELD..])
 }

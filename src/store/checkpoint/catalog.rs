@@ -64,7 +64,7 @@ impl Complete {
     }
 
     /// The error that this pass may not be the newest one.
-    pub fn may_be_outdated(&self, why: String) -> Error {
+    pub(crate) fn may_be_outdated(&self, why: String) -> Error {
         let group = self.named.header.name.clone();
         Error::NewestDamaged { group, why, number: self.facts.number }
     }

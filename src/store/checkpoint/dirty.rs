@@ -40,7 +40,7 @@ impl Side {
 }
 
 /// Pages of a word of bits.
-pub const PAGES_OF_WORD: usize = 64;
+pub(crate) const PAGES_OF_WORD: usize = 64;
 const SIDES: usize = 2;
 
 /// The bits of a file: of each 64 pages a word for checkpoint a and, on the same line, one for b.
@@ -77,7 +77,7 @@ impl DirtyPages {
     }
 
     /// Words of bits for each checkpoint.
-    pub fn words_of_side(&self) -> usize {
+    pub(crate) fn words_of_side(&self) -> usize {
         self.pages.div_ceil(PAGES_OF_WORD)
     }
 
@@ -181,7 +181,7 @@ fn set(words: &[AtomicU64], bit: u64) {
 /// If two copies are equal, their words were in memory all together between the copies, while the
 /// semaphore was free. A look at the semaphore before and after one copy is not enough: a whole
 /// transaction may come and go between the two.
-pub fn copy_quiet(semaphore: Semaphore<'_>, words: &[AtomicU64], out: &mut [u64]) -> bool {
+pub(crate) fn copy_quiet(semaphore: Semaphore<'_>, words: &[AtomicU64], out: &mut [u64]) -> bool {
     if semaphore.word_in_order() != 0 {
         return false;
     }

@@ -253,7 +253,7 @@ impl Chain<'_> {
     /// Copies the node of a place. Returns `Some(None)` if it is the node of another key, `None` if
     /// it is not whole.
     #[inline(always)]
-    pub fn copy_if_same(
+    pub(crate) fn copy_if_same(
         &self,
         place: usize,
         key_word: u64,

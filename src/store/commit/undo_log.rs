@@ -120,7 +120,7 @@ impl SlotWords<'_> {
     /// Undoes the open transaction, if there is one. The owner calls it when it gives up, a
     /// recoverer when the owner is dead. The call can be repeated after an interruption at any
     /// point.
-    pub fn roll_back(self, files: &dyn Files) {
+    pub(crate) fn roll_back(self, files: &dyn Files) {
         // Newest entry first: if a word occurs twice, its oldest value is written last.
         for index in (0..self.phase().min(UNDO_MAX)).rev() {
             let undo = self.undo(index);
@@ -208,7 +208,7 @@ impl SlotWords<'_> {
     }
 
     /// Calls `look` with the id of each group that the undo log or the intent list names.
-    pub fn for_each_group(self, mut look: impl FnMut(u64)) {
+    pub(crate) fn for_each_group(self, mut look: impl FnMut(u64)) {
         (0..self.phase().min(UNDO_MAX)).for_each(|index| look(self.undo(index).group));
         self.intents().for_each(|intent| look(intent.group));
     }

@@ -16,12 +16,13 @@ use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, runtime};
 use super::map::PageAccess;
 use super::region::Region;
 pub use super::set::{FileSet, next_path_of, path_of};
-pub use super::set::{committed_path, is_next_there, is_there, is_unfinished};
+pub(crate) use super::set::committed_path;
+pub use super::set::{is_next_there, is_there, is_unfinished};
 use super::words::{
     FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of, write_zeros,
 };
 use crate::chain::kept_filter::KeptFilter;
-pub use crate::chain::node_check::{is_whole, node_crc, seal};
+pub use crate::chain::node_check::{is_whole, seal};
 use crate::chain::tags::moved_tag;
 use crate::checkpoint::dirty::DirtyPages;
 use crate::checkpoint::dirty_file;
@@ -168,7 +169,7 @@ pub(crate) fn header_words(header: &Header) -> [u64; at::NAME + 4] {
 }
 
 /// Reads and checks the header of a group file, and checks the file's length against it.
-pub fn read_header(path: &Path, file: &File) -> Result<Header, Error> {
+pub(crate) fn read_header(path: &Path, file: &File) -> Result<Header, Error> {
     let len = file.metadata().map_err(io_error(path, "read its length"))?.len();
     let mut bytes = [0u8; (at::CRC + 1) * 8];
     if len < layout::PAGE_BYTES as u64 {

@@ -109,14 +109,14 @@ pub const PAGE_BYTES: usize = of(4096, 4096, 64);
 pub const PAGE_WORDS: usize = PAGE_BYTES / 8;
 
 /// First word of a group file: "FRSGROUP".
-pub const GROUP_MAGIC: u64 = u64::from_le_bytes(*b"FRSGROUP");
+pub(crate) const GROUP_MAGIC: u64 = u64::from_le_bytes(*b"FRSGROUP");
 /// First word of runtime.mmap: "FRSRUNTM".
-pub const RUNTIME_MAGIC: u64 = u64::from_le_bytes(*b"FRSRUNTM");
+pub(crate) const RUNTIME_MAGIC: u64 = u64::from_le_bytes(*b"FRSRUNTM");
 /// Format number of group files and their checkpoints. It changes with the meaning or size of any
 /// field.
-pub const GROUP_VERSION: u32 = 6;
+pub(crate) const GROUP_VERSION: u32 = 6;
 /// Format number of runtime.mmap.
-pub const RUNTIME_VERSION: u32 = 7;
+pub(crate) const RUNTIME_VERSION: u32 = 7;
 
 /// Words of a key-node's head.
 pub const HEAD_WORDS: usize = 8;
@@ -244,7 +244,7 @@ pub mod runtime {
     /// The words of an extension, each bell and the bits of asking slots have cache lines of their
     /// own, because different processes write them.
     pub(crate) const EXTENSION: usize = PLACES + PLACES_MAX;
-    pub const EXTENSION_WORDS: usize = 8;
+    pub(crate) const EXTENSION_WORDS: usize = 8;
     pub(crate) const PROGRAMS_BELL: usize = EXTENSION + EXTENSION_WORDS;
     pub(crate) const WORKERS_BELL: usize = PROGRAMS_BELL + 8;
     pub(crate) const ASKING: usize = WORKERS_BELL + 8;
@@ -261,7 +261,7 @@ pub mod runtime {
     pub(crate) const CHECKPOINT_DOUBLINGS: usize = 27;
 
     /// Most group files that can be registered.
-    pub const FILES_MAX: usize = 4096;
+    pub(crate) const FILES_MAX: usize = 4096;
     pub(crate) const FILE_WORDS: usize = 16;
     pub(crate) const FILE_CHECKPOINT: usize = 12;
     pub(crate) const FILE_DOUBTS: usize = 13;
@@ -269,7 +269,7 @@ pub mod runtime {
     pub(crate) const FILES: usize = PAGE_WORDS;
     pub(crate) const FILE_FORMER: usize = 9;
     pub(crate) const FILE_USED: u64 = 1 << 32;
-    pub const FILE_QUARANTINE: u64 = 1 << 33;
+    pub(crate) const FILE_QUARANTINE: u64 = 1 << 33;
 
     /// Slots: most handles attached at once.
     pub const SLOTS: usize = 256;
@@ -325,7 +325,7 @@ pub mod slot {
     pub(crate) const HISTOGRAM_WORDS: usize = 128;
 
     /// Rows of groups. One row counts all groups beyond the table; each other row counts one group.
-    pub const GROUP_ROWS: usize = of(64, 2, 0);
+    pub(crate) const GROUP_ROWS: usize = of(64, 2, 0);
     pub(crate) const GROUP_ROW_WORDS: usize = 80;
     pub(crate) const GROUP_ROWS_START: usize = COUNTERS + PAGE_WORDS;
     pub(crate) const GROUP_COUNTS: usize = 4;
@@ -380,13 +380,13 @@ pub mod slot {
     pub(crate) const BIZ_FIRST: usize = 2;
 
     /// Letters of an owner that wait for their replies.
-    pub const LETTERS: usize = of(1024, 4, 1);
+    pub(crate) const LETTERS: usize = of(1024, 4, 1);
     pub(crate) const LETTER_STATES: usize = BIZ_ROWS_START + BIZ_ROWS * BIZ_ROW_WORDS;
     pub(crate) const LETTER_RECORDS: usize = LETTER_STATES + LETTERS;
     pub(crate) const LETTER_CHECK: usize = 0;
     pub(crate) const LETTER_HEAD: usize = 1;
     /// Words of the head of a letter.
-    pub const LETTER_HEAD_WORDS: usize = 5;
+    pub(crate) const LETTER_HEAD_WORDS: usize = 5;
     pub(crate) const LETTER_TAIL: usize = LETTER_HEAD + LETTER_HEAD_WORDS;
     /// Words of the longest tail of a letter.
     pub const LETTER_TAIL_WORDS: usize = of(32, 32, 1);
@@ -506,12 +506,12 @@ const fn digest_of(parts: &[usize]) -> u32 {
 const GROUP_MARK: u32 = 0x21a6_a911;
 
 /// The version word of a group file and of a checkpoint.
-pub const fn group_version_word() -> u64 {
+pub(crate) const fn group_version_word() -> u64 {
     GROUP_VERSION as u64 | (GROUP_MARK as u64) << 32
 }
 
 /// The version word of runtime.mmap.
-pub const fn runtime_version_word() -> u64 {
+pub(crate) const fn runtime_version_word() -> u64 {
     RUNTIME_VERSION as u64 | (runtime_digest() as u64) << 32
 }
 

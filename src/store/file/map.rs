@@ -58,17 +58,17 @@ impl Map {
     }
 
     /// Leaves the whole map out of forked children, so that it does not keep the file open there.
-    pub fn dont_fork(&self) -> io::Result<()> {
+    pub(crate) fn dont_fork(&self) -> io::Result<()> {
         self.room.advise(Advice::DontFork)
     }
 
     /// Reads no page ahead: most of the file is holes, and each page read ahead would take memory.
-    pub fn dont_read_ahead(&self) -> io::Result<()> {
+    pub(crate) fn dont_read_ahead(&self) -> io::Result<()> {
         self.room.advise_range(Advice::Random, self.from, self.bytes)
     }
 
     /// Populates the page tables.
-    pub fn populate(&self, access: PageAccess) -> io::Result<()> {
+    pub(crate) fn populate(&self, access: PageAccess) -> io::Result<()> {
         let advice = match access {
             PageAccess::Read => Advice::PopulateRead,
             PageAccess::Write => Advice::PopulateWrite,

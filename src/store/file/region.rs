@@ -61,7 +61,7 @@ impl Region {
 
 /// Copies words of a region out.
 #[inline(always)]
-pub fn copy_out(words: &[AtomicU64], out: &mut [u64]) {
+pub(crate) fn copy_out(words: &[AtomicU64], out: &mut [u64]) {
     let (lines, rest) = words.as_chunks::<LINE_WORDS>();
     let (copies, copy) = out.as_chunks_mut::<LINE_WORDS>();
     // One line at a time: most copies are whole lines, and a line is a run of loads without a loop.
@@ -75,7 +75,7 @@ pub fn copy_out(words: &[AtomicU64], out: &mut [u64]) {
 
 /// Copies words into a region.
 #[inline(always)]
-pub fn copy_in(words: &[AtomicU64], values: &[u64]) {
+pub(crate) fn copy_in(words: &[AtomicU64], values: &[u64]) {
     let (lines, rest) = words.as_chunks::<LINE_WORDS>();
     let (values, value) = values.as_chunks::<LINE_WORDS>();
     for (values, line) in values.iter().zip(lines) {
@@ -89,7 +89,7 @@ pub fn copy_in(words: &[AtomicU64], values: &[u64]) {
 /// Copies words into a region. Of more than one line, writes only the lines that differ. The others
 /// remain in other processors' caches.
 #[inline(always)]
-pub fn copy_changed(words: &[AtomicU64], values: &[u64]) {
+pub(crate) fn copy_changed(words: &[AtomicU64], values: &[u64]) {
     if words.len() <= LINE_WORDS {
         return copy_in(words, values);
     }
@@ -119,7 +119,7 @@ pub fn put(word: &AtomicU64, value: u64) {
 
 /// Writes a word of a region, after everything that this thread wrote before.
 #[inline]
-pub fn put_release(word: &AtomicU64, value: u64) {
+pub(crate) fn put_release(word: &AtomicU64, value: u64) {
     #[cfg(any(test, feature = "crash-points"))]
     if !crate::crash::point() {
         return;
@@ -182,7 +182,7 @@ mod mapped {
 
         /// Like [`Region::map`], for reading. A store through it would fault, so its users only
         /// load.
-        pub fn map_for_reading(file: &File, words: usize) -> io::Result<Region> {
+        pub(crate) fn map_for_reading(file: &File, words: usize) -> io::Result<Region> {
             Ok(Region::of_map(Map::new(file, 0, words * 8, ProtFlags::PROT_READ)?, words))
         }
 
@@ -292,7 +292,7 @@ mod mapped {
         }
 
         /// Leaves the map out of forked children.
-        pub fn dont_fork(&self) -> io::Result<()> {
+        pub(crate) fn dont_fork(&self) -> io::Result<()> {
             self.backing_map().map_or(Ok(()), Map::dont_fork)
         }
 

@@ -48,7 +48,7 @@ pub fn is_next_there(live_dir: &Path, name: &str) -> bool {
 }
 
 /// Where a migration puts file 0 once all drafts are complete: see `grow/staging.rs`.
-pub fn committed_path(live_dir: &Path, name: &str) -> PathBuf {
+pub(crate) fn committed_path(live_dir: &Path, name: &str) -> PathBuf {
     path_of(live_dir, name, 0).with_extension("mmap.migrated")
 }
 

@@ -88,7 +88,7 @@ impl Group {
     }
 
     /// Makes the kernel consider pages dirty, while other processes store into them.
-    pub fn touch_pages(&self, file: u32, from: usize, bytes: usize) {
+    pub(crate) fn touch_pages(&self, file: u32, from: usize, bytes: usize) {
         let region = self.file(file);
         for page in (from / 8..(from + bytes) / 8).step_by(PAGE_WORDS) {
             let behind = page.checked_sub(PAGE_WORDS);

@@ -50,7 +50,7 @@ impl Draft {
     }
 
     /// Like [`Draft::create`], under these names. On an error some of the files may be there.
-    pub fn create_at(
+    pub(crate) fn create_at(
         live_dir: &Path,
         header: &Header,
         paths: Vec<PathBuf>,

@@ -26,7 +26,7 @@ impl Token {
     }
 
     /// The holder that a word names, if it is taken.
-    pub fn of_word(word: u32) -> Option<Token> {
+    pub(crate) fn of_word(word: u32) -> Option<Token> {
         (word & !WAITERS != 0).then_some(Token(word & !WAITERS))
     }
 
@@ -41,7 +41,7 @@ impl Token {
     }
 
     /// The epoch after this one; 0 is skipped.
-    pub fn next_epoch(epoch: u32) -> u32 {
+    pub(crate) fn next_epoch(epoch: u32) -> u32 {
         (epoch & EPOCH_MASK) % EPOCH_MASK + 1
     }
 }
@@ -59,7 +59,7 @@ impl<'a> Semaphore<'a> {
 
     /// The semaphore of the key-node whose head begins at this word of its file.
     #[inline]
-    pub fn of_head(region: &'a Region, head: usize) -> Semaphore<'a> {
+    pub(crate) fn of_head(region: &'a Region, head: usize) -> Semaphore<'a> {
         Semaphore(region.half(head * 2))
     }
 
@@ -74,7 +74,7 @@ impl<'a> Semaphore<'a> {
 
     /// Like [`Semaphore::word`], in one total order with the exchanges that take the semaphore and
     /// the accesses to the bits of changed pages.
-    pub fn word_in_order(self) -> u32 {
+    pub(crate) fn word_in_order(self) -> u32 {
         in_order();
         // SeqCst: after the clearing of bits; pairs with a holder's exchange and with the marks
         // that the holder sets. It includes Acquire: a reader of 0 sees all that the last holder
@@ -88,7 +88,7 @@ impl<'a> Semaphore<'a> {
     }
 
     /// Frees a word that has the waiters bit but names no holder: no holder will free it.
-    pub fn free_unowned(self) -> bool {
+    pub(crate) fn free_unowned(self) -> bool {
         self.exchange(WAITERS, 0).is_ok()
     }
 
@@ -102,7 +102,7 @@ impl<'a> Semaphore<'a> {
 
     /// Like [`Semaphore::try_take`], for a waiter that has slept. It sets the waiters bit, because
     /// others may still sleep.
-    pub fn try_take_after_sleep(self, token: Token) -> Result<(), u32> {
+    pub(crate) fn try_take_after_sleep(self, token: Token) -> Result<(), u32> {
         debug_assert!(token.epoch() != 0, "slot {} takes without an epoch", token.slot());
         self.exchange(0, token.0 | WAITERS)
     }
@@ -134,7 +134,7 @@ impl<'a> Semaphore<'a> {
     }
 
     /// Releases it on behalf of a dead holder, if the word still names that holder.
-    pub fn release_for(self, dead: Token) -> bool {
+    pub(crate) fn release_for(self, dead: Token) -> bool {
         let mut word = self.0.load(Ordering::Acquire);
         while Token::of_word(word) == Some(dead) {
             #[cfg(any(test, feature = "crash-points"))]
@@ -154,7 +154,7 @@ impl<'a> Semaphore<'a> {
 
     /// Sleeps until the word changes, at most 1 ms: a holder killed between its release and its
     /// wake-up call must not cost more. Returns early at any doubt.
-    pub fn sleep_slice(self, seen: u32) {
+    pub(crate) fn sleep_slice(self, seen: u32) {
         if self.mark(seen) {
             wait(self.0, seen | WAITERS);
         }

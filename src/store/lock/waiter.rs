@@ -60,7 +60,7 @@ impl Waiter {
 
     /// Looks until the semaphore is taken, or until it is time to sleep. Returns None in the first
     /// case, the word that was seen last in the second.
-    pub fn look_awhile(&mut self, semaphore: Semaphore<'_>, token: Token) -> Option<u32> {
+    pub(crate) fn look_awhile(&mut self, semaphore: Semaphore<'_>, token: Token) -> Option<u32> {
         loop {
             match self.look(semaphore, token) {
                 Next::Taken => return None,

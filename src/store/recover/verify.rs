@@ -115,7 +115,7 @@ impl Report {
     }
 
     /// Records of key-nodes that do not match their checksums.
-    pub fn unproven_records(&self) -> u64 {
+    pub(crate) fn unproven_records(&self) -> u64 {
         self.unproven.iter().map(|unproven| unproven.records).sum()
     }
 }

@@ -62,7 +62,7 @@ impl Backing {
     }
 
     /// Releases the slot's lock.
-    pub fn unlock(&self, slot: u32) -> io::Result<()> {
+    pub(crate) fn unlock(&self, slot: u32) -> io::Result<()> {
         match self {
             Backing::File(file) => sys::unlock_range(file, slot_byte(slot), 1),
             #[cfg(any(test, feature = "crash-points"))]
@@ -74,7 +74,7 @@ impl Backing {
     }
 
     /// Takes the lock for freeing semaphores in the name of a slot, if it is free now.
-    pub fn try_lock_freeing(&self, slot: u32) -> bool {
+    pub(crate) fn try_lock_freeing(&self, slot: u32) -> bool {
         match self {
             Backing::File(file) => {
                 sys::try_lock_range(file, freeing_byte(slot), 1).unwrap_or(false)
@@ -85,7 +85,7 @@ impl Backing {
     }
 
     /// Releases the lock for freeing.
-    pub fn unlock_freeing(&self, slot: u32) -> io::Result<()> {
+    pub(crate) fn unlock_freeing(&self, slot: u32) -> io::Result<()> {
         match self {
             Backing::File(file) => sys::unlock_range(file, freeing_byte(slot), 1),
             #[cfg(any(test, feature = "crash-points"))]

@@ -17,7 +17,8 @@ use crate::file::layout::{self, slot as at};
 use crate::file::region::Region;
 
 pub use extension::{ExtensionSums, ExtensionWords};
-pub use histogram::{BUCKETS, Doubling, Histogram, bucket_of, upper_us};
+pub(crate) use histogram::upper_us;
+pub use histogram::{BUCKETS, Doubling, Histogram, bucket_of};
 pub use sums::{BizKey, BizSums, GroupKey, GroupSums, Nodes, SlotCounts, Sums};
 
 /// Events that have a word each. The number is the place of the word.
@@ -209,7 +210,7 @@ impl<'a> Counters<'a> {
 
     /// Counts events of a group.
     #[inline]
-    pub fn add_to_group(self, row: GroupRow, counter: GroupCounter, by: u64) {
+    pub(crate) fn add_to_group(self, row: GroupRow, counter: GroupCounter, by: u64) {
         self.grow(row.word() + at::GROUP_COUNTS + counter as usize, by);
     }
 
@@ -281,7 +282,7 @@ impl<'a> Counters<'a> {
     }
 
     /// A new owner has no connection yet.
-    pub fn forget_clients(self) {
+    pub(crate) fn forget_clients(self) {
         self.set_open(0);
         self.set_parked(0);
     }

@@ -99,7 +99,7 @@ impl<'a> SlotWords<'a> {
     }
 
     /// Stores the owner.
-    pub fn set_owner(self, owner: SlotOwner) {
+    pub(crate) fn set_owner(self, owner: SlotOwner) {
         put(&self.words[OWNER], u64::from(owner.pid) | u64::from(owner.role) << 32);
     }
 
@@ -122,7 +122,7 @@ impl<'a> SlotWords<'a> {
 
     /// Stores that number.
     #[cfg(not(loom))]
-    pub fn set_retired(self, groups: u64) {
+    pub(crate) fn set_retired(self, groups: u64) {
         put(&self.words[crate::file::layout::slot::RETIRED], groups);
     }
 

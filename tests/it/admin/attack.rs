@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
+use frs_load::Keys;
 use serde_json::Value;
 
 use crate::common::plane::Plane;
 use crate::common::terminal::{Size, Terminal};
-use crate::common::zipf::{Zipf, word};
 use crate::common::{Client, Setup, text, wait_until};
 
 /// Both businesses have the same traffic. The attacker uses the first one.
@@ -102,13 +102,12 @@ fn send(client: &mut Client, keys: Vec<Key>) -> Vec<Key> {
 
 /// Zipf traffic of all addresses: rank n comes in proportion to 1/n.
 fn usual(seed: u64) -> impl FnMut() -> Vec<Key> {
-    let zipf = Zipf::new(ADDRESSES as usize, 1.0);
-    // Each seed has its own numbers.
-    let mut next = seed << 32;
+    let ranks = Keys::zipf(seed, ADDRESSES as u32, 1.0);
+    let mut next = 0;
     move || {
         let of = |nth: usize| {
             next += 1;
-            let rank = zipf.draw(word(next)) as u64;
+            let rank = ranks.at(next).into();
             Key { biz: ["login", "pages"][nth % 2].to_owned(), address: address(rank) }
         };
         (0..24).map(of).collect()

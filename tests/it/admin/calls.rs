@@ -1,14 +1,13 @@
 //! The admin plane, end to end: every route and every refusal, many clients at once, and the state
 //! after its answers.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::metrics::promtool;
-use crate::common::plane::{Plane, TOKEN, ask};
+use crate::common::plane::{Plane, TOKEN, ask, ask_socket};
 use crate::common::{Answer, Client, Server, Settings, Setup, text, wait_until};
 use frs_conf::Conf;
 use nix::sys::signal::Signal;
@@ -639,14 +638,7 @@ fn over_a_unix_socket_its_mode_decides() {
     server.wait_for_workers(2);
     let path = setup.path("admin.sock");
     assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
-    let ask = |request: &str| {
-        let mut stream = UnixStream::connect(&path).expect("connected");
-        stream.set_read_timeout(Some(crate::common::BOUND)).expect("set");
-        stream.write_all(request.as_bytes()).expect("sent");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("read");
-        text
-    };
+    let ask = |request: &str| ask_socket(&path, request).expect("answered");
     let body = biz(9, 5);
     let length = body.len();
     let answer = ask(&format!(

@@ -1,10 +1,8 @@
 //! The log of changes, their authors, changes that are undone, and bans that are lifted.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use crate::common::plane::{Plane, TOKEN, ask};
+use crate::common::plane::{Plane, TOKEN, ask, ask_socket};
 use crate::common::{Answer, Client, Server, Settings, Setup, text, wait_until};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
@@ -213,14 +211,7 @@ fn over_a_unix_socket_it_is_the_user() {
     let setup = Setup::new(&Settings { more, ..Settings::default() });
     let _server = setup.start();
     let path = setup.path("admin.sock");
-    let ask = |request: &str| {
-        let mut stream = UnixStream::connect(&path).expect("connected");
-        stream.set_read_timeout(Some(crate::common::BOUND)).expect("set");
-        stream.write_all(request.as_bytes()).expect("sent");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("read");
-        text
-    };
+    let ask = |request: &str| ask_socket(&path, request).expect("answered");
     let answer = ask("PUT /node?biz=three&key=k&used=1 HTTP/1.0\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     let answer = ask("GET /changes HTTP/1.0\r\n\r\n");

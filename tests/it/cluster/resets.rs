@@ -1,7 +1,6 @@
 //! A reset of a shared business holds on every machine: the cluster keeps its epoch, and all
 //! machines follow.
 
-use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +13,8 @@ use super::gate::Gate;
 use super::history::{Window, now_ms};
 use super::hosts::{Hosts, Load, Routing, Shared, map, settings};
 use super::nodes::{NAME, Nodes};
-use crate::common::{BOUND, Client, Setup, wait_until};
+use crate::common::plane::ask_socket;
+use crate::common::{Client, Setup, wait_until};
 
 /// Hosts with an admin plane each.
 pub fn hosts(count: usize, nodes: &Nodes, shared: &[Shared]) -> Hosts {
@@ -37,12 +37,10 @@ fn total(max: u64) -> Shared {
 /// Resets a business through the admin plane of a host. Returns the status.
 fn try_reset(setup: &Setup, biz: &str) -> u16 {
     let path = setup.path("admin.sock");
-    let mut stream = wait_until("the admin plane listens", || UnixStream::connect(&path).ok());
-    stream.set_read_timeout(Some(BOUND)).expect("set");
-    let head = format!("POST /biz/{biz}/reset HTTP/1.1\r\nHost: any\r\nConnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes()).expect("sent");
-    let mut text = String::new();
-    stream.read_to_string(&mut text).expect("read");
+    wait_until("the admin plane listens", || UnixStream::connect(&path).ok());
+    let request =
+        format!("POST /biz/{biz}/reset HTTP/1.1\r\nHost: any\r\nConnection: close\r\n\r\n");
+    let text = ask_socket(&path, &request).expect("answered");
     text.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status")
 }
 

@@ -19,7 +19,8 @@ pub struct Installed {
 
 impl Installed {
     pub fn new() -> Installed {
-        let built = tools::built("frs-c", &["--package", "frs-c"]);
+        let library = tools::built("libfrs.so", &["--package", "frs-c"]);
+        let built = library.parent().expect("a directory");
         let prefix = tempfile::tempdir().expect("a directory");
         let mut install = Command::new(bindings("c/install"));
         let output = install.arg(prefix.path()).arg(built).output().expect("it runs");

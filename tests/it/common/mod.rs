@@ -17,7 +17,6 @@ pub mod python;
 pub mod terminal;
 pub mod tools;
 pub mod years;
-pub mod zipf;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

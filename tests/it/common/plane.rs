@@ -1,16 +1,28 @@
-//! A server with an admin plane over TCP.
+//! A server with an admin plane over TCP, and questions to one on a unix socket.
 
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
 use super::address::Reserved;
-use super::{Answer, Client, Server, Settings, Setup, wait_until};
+use super::{Answer, BOUND, Client, Server, Settings, Setup, wait_until};
 
 /// The token of the admin plane.
 pub const TOKEN: &str = "a-token-of-the-tests-0123456789";
+
+/// All that a unix socket answers to a request before it closes.
+pub fn ask_socket(path: impl AsRef<Path>, request: &str) -> io::Result<String> {
+    let mut stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(BOUND))?;
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
 
 /// A server with an admin plane on an address that no other test gets.
 pub struct Plane {

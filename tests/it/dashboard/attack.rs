@@ -4,15 +4,16 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use frs_load::Keys;
+
 use super::browser::chromium;
 use super::{assert_no_complaints, go, grouped, open, row, visit};
 use crate::common::Server;
 use crate::common::load::UntilDropped;
 use crate::common::plane::Plane;
-use crate::common::zipf::{Zipf, word};
 
 const ATTACKER: &str = "203.0.113.66";
-const ADDRESSES: usize = 10_000;
+const ADDRESSES: u32 = 10_000;
 /// The most refusals before the attacker is seen: five seconds of 200 each.
 const SEEN_BY: u64 = 1000;
 
@@ -33,11 +34,11 @@ const MAP: &str = r#"<map>
 
 /// Makes traffic until `ends`. Counts the attacker's requests.
 fn make_traffic(server: &Server<'_>, attacks: &AtomicBool, ends: &AtomicBool, sent: &AtomicU64) {
-    let (mut client, zipf) = (server.client(), Zipf::new(ADDRESSES, 1.0));
+    let (mut client, ranks) = (server.client(), Keys::zipf(0, ADDRESSES, 1.0));
     let attack = format!("/update?biz=api&key={ATTACKER}");
     client.get(&format!("{attack}&count=5000"));
     for nth in (1_u64..).take_while(|_| !ends.load(Ordering::Relaxed)) {
-        let rank = zipf.draw(word(nth));
+        let rank = ranks.at(nth);
         client.get(&format!("/update?biz=api&key=10.0.{}.{}", rank / 250, rank % 250));
         if nth.is_multiple_of(4) {
             client.get(&format!("/update?biz=search&key=user{}", rank % 20));

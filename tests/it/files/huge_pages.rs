@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::{Server, Settings, Setup, needs, wait_until};
-use frs_conf::{Conf, Texts, active};
+use frs_conf::Texts;
 use frs_engine::{Answers, Command, ItemOptions, Request, Role, Service};
-use frs_store::{Runtime, prepare};
+use frs_store::testing::put_in_force;
 use nix::unistd::Pid;
 
 const NOW: u64 = 1_700_000_000_000;
@@ -169,12 +169,7 @@ fn a_program_is_not_charged_for_huge_pages() {
 /// Prepares the directory as a server's start does, with these attributes of `<data>`.
 fn prepared(dir: &Path, more: &str) -> std::path::PathBuf {
     let srv = format!("<srv><data dir=\"{}\" {more}/></srv>", dir.display());
-    let texts = Texts::of(srv, MAP);
-    let conf = Conf::parse("srv.xml", &texts.srv, "map.xml", MAP).expect("sound");
-    let runtime = Runtime::create_or_open(dir).expect("a runtime");
-    prepare(&conf, &Default::default()).expect("groups");
-    active::write(dir, 1, &texts).expect("written");
-    runtime.publish(1);
+    put_in_force(dir, &Texts::of(srv, MAP));
     dir.to_owned()
 }
 

@@ -12,7 +12,7 @@ const MAP: &str = include_str!("../../../conf/map.xml");
 
 /// An example's program.
 pub(super) fn example(name: &str) -> PathBuf {
-    built(name, &["--package", "frs", "--example", name]).join("examples").join(name)
+    built(&format!("examples/{name}"), &["--package", "frs", "--example", name])
 }
 
 fn run(name: &str, data: &Path, input: &str) -> Output {

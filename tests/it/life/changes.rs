@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::io;
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 use nix::sys::signal::{Signal, kill};
 
 use super::Life;
+use crate::common::plane::ask_socket;
 use crate::common::{BOUND, Settings, Setup, is_alive, wait_until};
 
 fn biz(max: u64) -> String {
@@ -18,16 +17,12 @@ fn biz(max: u64) -> String {
 
 /// The answer of the admin plane on a unix socket.
 pub(super) fn ask(setup: &Setup, method: &str, target: &str, body: &str) -> io::Result<String> {
-    let mut stream = UnixStream::connect(setup.path("admin.sock"))?;
-    stream.set_read_timeout(Some(BOUND))?;
     let length = body.len();
-    let head = format!(
+    let request = format!(
         "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
          Content-Length: {length}\r\n\r\n{body}"
     );
-    stream.write_all(head.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
+    let answer = ask_socket(setup.path("admin.sock"), &request)?;
     if answer.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(answer) }
 }
 

@@ -10,6 +10,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Pid, Uid, User};
 
 use crate::common::needs::{self, skip};
+use crate::common::plane::ask_socket;
 use crate::common::{Settings, Setup, is_alive, text, wait_until};
 
 /// The user nobody. `None` if the test is not root, or the user does not exist.
@@ -350,14 +351,10 @@ fn the_map_in_a_directory_of_the_servers_user_is_changed_there_and_leads_root_no
     give(&map, &user);
     let server = setup.start();
     server.client().charge("plenty", "k", 1);
-    let mut stream =
-        std::os::unix::net::UnixStream::connect(setup.path("run/admin.sock")).expect("connected");
     let biz = "<biz id=\"9\" name=\"nine\" key=\"string\">\
                <limit policy=\"interval\" interval=\"1h\" max=\"5\"/></biz>";
     let request = format!("PUT /biz/9 HTTP/1.0\r\nContent-Length: {}\r\n\r\n{biz}", biz.len());
-    std::io::Write::write_all(&mut stream, request.as_bytes()).expect("sent");
-    let mut answer = String::new();
-    std::io::Read::read_to_string(&mut stream, &mut answer).expect("read");
+    let answer = ask_socket(setup.path("run/admin.sock"), &request).expect("answered");
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
     assert!(fs::read_to_string(&map).expect("readable").contains("nine"));
     assert!(!beside.exists());

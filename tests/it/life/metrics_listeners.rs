@@ -5,15 +5,14 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixStream;
 
 use nix::sys::signal::{Signal, kill};
 use socket2::{Domain, Socket, Type};
 
 use super::{Life, under_load};
 use crate::common::address::Reserved;
-use crate::common::plane::TOKEN;
-use crate::common::{Answer, BOUND, Client, Settings, Setup, text, wait_until};
+use crate::common::plane::{TOKEN, ask_socket};
+use crate::common::{Answer, Client, Settings, Setup, text, wait_until};
 
 fn settings(more: &str) -> Settings {
     Settings { more: more.to_owned(), ..Settings::default() }
@@ -42,11 +41,7 @@ fn client_from(source: &str, to: SocketAddr) -> Client {
 
 /// Whether a unix socket serves metrics.
 fn is_served_at(path: &std::path::Path) -> bool {
-    let mut stream = UnixStream::connect(path).expect("connected");
-    stream.set_read_timeout(Some(BOUND)).expect("set");
-    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("answered");
+    let answer = ask_socket(path, "GET /metrics HTTP/1.0\r\n\r\n").expect("answered");
     answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("\nfrs_build_info{")
 }
 

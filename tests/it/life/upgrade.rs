@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -20,6 +20,7 @@ use super::systemd::Systemd;
 use super::{Life, install, install_script, under_load};
 use crate::common::address::Reserved;
 use crate::common::load::wait_for_more;
+use crate::common::plane::ask_socket;
 use crate::common::programs::test_name;
 use crate::common::{
     BOUND, Client, Settings, Setup, descriptors, files, is_alive, needs, text, wait_until,
@@ -146,14 +147,9 @@ fn ask_admin(setup: &Setup, method: &str, target: &str) -> String {
 }
 
 fn try_ask_admin(setup: &Setup, method: &str, target: &str) -> io::Result<String> {
-    let mut stream = UnixStream::connect(setup.path("admin.sock"))?;
-    stream.set_read_timeout(Some(BOUND))?;
-    let head =
+    let request =
         format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
+    ask_socket(setup.path("admin.sock"), &request)
 }
 
 // Shows: upgrades.

@@ -18,11 +18,12 @@ use std::time::{Duration, Instant};
 
 use crate::common::programs::program;
 use frs_base::clock;
-use frs_conf::{Conf, Texts, active};
+use frs_conf::Texts;
 use frs_engine::inspect::Reader;
 use frs_engine::{Answers, Command, ItemError, ItemOptions, Request, Role, Service};
 use frs_store::region::Region;
-use frs_store::{Counter, GroupCounter, Runtime, prepare};
+use frs_store::testing::put_in_force;
+use frs_store::{Counter, GroupCounter, Runtime};
 
 const TEST: &str = "programs_are_killed_at_any_moment_and_nothing_is_lost";
 const VICTIM: &str = "victim";
@@ -295,12 +296,7 @@ impl Round {
             "<srv><workers>{SEATS}</workers><listen>127.0.0.1:1</listen><data dir=\"{}\"/></srv>",
             data.display()
         );
-        let conf = Conf::parse("srv.xml", &srv, "map.xml", MAP);
-        let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));
-        Runtime::create_or_open(&data).expect("made");
-        prepare(&conf, &Default::default()).expect("prepared");
-        active::write(&data, 1, &Texts::of(srv, MAP)).expect("written");
-        Runtime::open(&data).expect("it is there").publish(1);
+        put_in_force(&data, &Texts::of(srv, MAP));
         let page = Page::create(&dir.path().join("page"));
         let (programs, none) = ((0..SEATS).map(|_| None).collect(), [0; SUBJECTS]);
         let random = Random::new(seed);

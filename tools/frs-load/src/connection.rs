@@ -13,6 +13,8 @@ use crate::target::Stream;
 pub struct Sent {
     /// Its number in the run, which determines its keys.
     pub number: u64,
+    /// The server that it was sent to.
+    pub server: usize,
     /// The key of its first item.
     pub key: u32,
     /// The time from which its latency counts.

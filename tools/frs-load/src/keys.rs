@@ -20,8 +20,13 @@ enum Places {
 }
 
 impl Keys {
-    /// `count` keys. The exponent of a Zipf order is at least 0.
-    pub fn new(seed: u64, count: u32, order: Order) -> Keys {
+    /// `count` keys by Zipf's law, with an exponent of at least 0.
+    pub fn zipf(seed: u64, count: u32, exponent: f64) -> Keys {
+        Keys::new(seed, count, Order::Zipf(exponent))
+    }
+
+    /// `count` keys in this order; an exponent of Zipf is at least 0.
+    pub(crate) fn new(seed: u64, count: u32, order: Order) -> Keys {
         Keys(match order {
             Order::Zipf(exponent) => Places::Drawn { seed, zipf: Zipf::new(count, exponent) },
             Order::InTurn(first) => Places::InTurn { first, count },

@@ -1,8 +1,8 @@
-//! The loop of a thread: it sends requests that are due, reads answers, and checks and counts them.
+//! A thread's loop: sends requests that are due, reads answers, hands them to its traffic.
 //!
-//! Invariant: a client has a connection to each server, and a place for each unanswered request
-//! that it may have. A place is idle or holds one unanswered request, to any server. So a request
-//! is sent as soon as it is due and any place is idle.
+//! Invariant: a client has a connection to each server, and as many places as it may have
+//! unanswered requests. A place is either idle or holds one unanswered request, to any server. So a
+//! request is sent as soon as it is due and any place is idle. A burst is sent by one client.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,18 +16,11 @@ use mio::{Events, Interest, Poll, Token};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-use crate::answer::{Checker, Reply};
-use crate::arguments::{Arguments, Format};
 use crate::connection::{LoadConnection, Received, Sent};
-use crate::keys::Keys;
-use crate::request::Requests;
-use crate::routing::Routing;
+use crate::failure::{Failure, SILENCE};
 use crate::schedule::{Next, Schedule};
-use crate::tally::Tally;
 use crate::target::{Stream, Target};
 
-/// The longest silence of all connections of a thread while answers are outstanding.
-const SILENCE: Duration = Duration::from_secs(10);
 /// The pause after which a thread checks whether another thread has failed.
 const LOOK: Duration = Duration::from_millis(100);
 /// A thread does not sleep for a shorter time. Setting a timer and waking up by it takes as long,
@@ -38,44 +31,62 @@ const TIMER: Token = Token(usize::MAX);
 /// The most events that are handled before requests are sent again.
 const EVENTS: usize = 256;
 
-/// The reason for which a run ends early.
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// The server cannot be reached.
-    #[error("cannot connect to {target}: {source}")]
-    Connect { target: Target, source: io::Error },
-    /// The server accepts connections and does not answer.
-    #[error("no answer for {} s", SILENCE.as_secs())]
-    Silent,
-    /// The server closed every connection without an answer.
-    #[error("no request was answered: {items} items were lost with their connections")]
-    Unanswered { items: u64 },
-    /// The server sent an answer that the protocol forbids.
-    #[error("wrong answer: {what}\n--- asked\n{asked}\n--- answered\n{answered}")]
-    Wrong { what: String, asked: String, answered: String },
-    /// The drawing cannot be written.
-    #[error("cannot write the plot: {0}")]
-    Plot(io::Error),
-    /// The latencies cannot be written.
-    #[error("cannot write the latencies: {0}")]
-    Latencies(io::Error),
-    /// A system call failed that every run needs.
-    #[error("{0}")]
-    Kernel(#[from] io::Error),
+/// What a thread sends, and what it makes of the answers.
+pub trait Traffic {
+    /// Chooses the request of a number, whose latency counts from `from_ns`.
+    fn choose(&mut self, number: u64, from_ns: u64) -> Sent;
+
+    /// Appends the request that was chosen last.
+    fn append(&mut self, out: &mut Vec<u8>, sent: &Sent);
+
+    /// Takes the answer at the start of `bytes`, to the oldest unanswered request of its
+    /// connection. None while it is incomplete.
+    fn take(
+        &mut self,
+        sent: Option<&Sent>,
+        bytes: &[u8],
+        now_ns: u64,
+    ) -> Result<Option<Taken>, Failure>;
+
+    /// Counts a connection that the server closed with so many unanswered requests. An error ends
+    /// the run.
+    fn closed(&mut self, server: usize, unanswered: u64) -> Result<(), Failure>;
+}
+
+/// An answer that was taken.
+pub struct Taken {
+    pub bytes: usize,
+    /// The server has announced that it closes the connection.
+    pub closes: bool,
 }
 
 /// A thread's share of a run.
-pub struct Share {
+pub struct Share<'r> {
+    pub targets: &'r [Target],
     /// Connections of one client are adjacent: one to each server, in the order of the servers.
     pub streams: Vec<Stream>,
+    /// Unanswered requests of each client.
+    pub pipeline: u32,
+    /// Whether requests that are due are sent after each read, not after all connections are read.
+    pub sends_at_once: bool,
     pub schedule: Schedule,
-    pub keys: Keys,
+}
+
+impl Share<'_> {
+    /// Adds clients.
+    pub fn connect(&mut self, clients: u32) -> Result<(), Failure> {
+        for _ in 0..clients {
+            for target in self.targets {
+                self.streams.push(connect(target)?);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The result of a run.
-pub struct Run {
-    /// The counts of each server.
-    pub tallies: Vec<Tally>,
+pub struct Run<T> {
+    pub traffic: T,
     /// Number of requests of an open loop that were due and never sent.
     pub unsent: u64,
     /// The reason for which the run ended early. `None` if it did not.
@@ -83,15 +94,15 @@ pub struct Run {
 }
 
 /// One thread's run.
-pub struct Load<'r> {
-    targets: Vec<&'r Target>,
+pub struct Load<'r, T> {
+    targets: &'r [Target],
     failed: &'r AtomicBool,
     start: Instant,
     poll: Poll,
     timer: TimerFd,
     connections: Vec<LoadConnection>,
-    /// The idle places, each by the number of its client.
-    idle: VecDeque<usize>,
+    clients: Clients,
+    sends_at_once: bool,
     /// Connections with newly pushed requests.
     pushed: Vec<usize>,
     on_the_way: u64,
@@ -104,52 +115,77 @@ pub struct Load<'r> {
     turned_ns: u64,
     room: Vec<u8>,
     schedule: Schedule,
-    answers: Answers,
+    traffic: T,
 }
 
-/// The parts that make requests and check answers.
-struct Answers {
-    keys: Keys,
-    items: u64,
-    asked: Vec<u32>,
-    routing: Routing,
-    requests: Requests,
-    format: Format,
-    checker: Checker,
-    counts_windows: bool,
-    /// The tally of each server.
-    tallies: Vec<Tally>,
-    /// Whether the server has announced that it closes the connection that was read last.
-    closes: bool,
+/// Which client sends the next request.
+enum Clients {
+    /// The client whose place has been idle the longest: its number, once for each idle place.
+    Idle(VecDeque<usize>),
+    /// The clients in turn, one for each burst.
+    InTurn { burst_ns: u64, clients: usize, idle_places: usize },
 }
 
-impl<'r> Load<'r> {
+impl Clients {
+    fn new(share: &Share<'_>) -> Clients {
+        let clients = share.streams.len() / share.targets.len();
+        match share.schedule.burst_ns {
+            None => Clients::Idle((0..share.pipeline).flat_map(|_| 0..clients).collect()),
+            Some(burst_ns) => Clients::InTurn {
+                burst_ns,
+                clients,
+                idle_places: clients * share.pipeline as usize,
+            },
+        }
+    }
+
+    /// Takes an idle place for a request that is due at `from_ns`. Returns its client.
+    fn take(&mut self, from_ns: u64) -> Option<usize> {
+        match self {
+            Clients::Idle(idle) => idle.pop_front(),
+            Clients::InTurn { burst_ns, clients, idle_places } => {
+                *idle_places = idle_places.checked_sub(1)?;
+                Some((from_ns / *burst_ns) as usize % *clients)
+            }
+        }
+    }
+
+    /// Makes places of a client idle.
+    fn free(&mut self, client: usize, places: usize) {
+        match self {
+            Clients::Idle(idle) => idle.extend(std::iter::repeat_n(client, places)),
+            Clients::InTurn { idle_places, .. } => *idle_places += places,
+        }
+    }
+}
+
+impl<'r, T: Traffic> Load<'r, T> {
     /// Prepares the run. Time counts from `start`.
     pub fn new(
-        arguments: &'r Arguments,
-        share: Share,
+        share: Share<'r>,
+        traffic: T,
         start: Instant,
         failed: &'r AtomicBool,
-    ) -> io::Result<Load<'r>> {
+    ) -> io::Result<Load<'r, T>> {
         let poll = Poll::new()?;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK)?;
         let descriptor = timer.as_fd().as_raw_fd();
         poll.registry().register(&mut SourceFd(&descriptor), TIMER, Interest::READABLE)?;
+        let clients = Clients::new(&share);
         let mut connections = Vec::with_capacity(share.streams.len());
         for (place, mut stream) in share.streams.into_iter().enumerate() {
             register(&poll, &mut stream, place)?;
             connections.push(LoadConnection::new(stream));
         }
-        let routing = Routing::new(arguments);
-        let clients = connections.len() / routing.servers();
-        let places = (0..arguments.pipeline).flat_map(|_| 0..clients);
         Ok(Load {
-            targets: arguments.targets().collect(),
+            targets: share.targets,
             failed,
             start,
             poll,
             timer,
-            idle: places.collect(),
+            connections,
+            clients,
+            sends_at_once: share.sends_at_once,
             pushed: Vec::new(),
             on_the_way: 0,
             ended: false,
@@ -157,30 +193,18 @@ impl<'r> Load<'r> {
             turned_ns: 0,
             room: vec![0; ROOM_BYTES],
             schedule: share.schedule,
-            connections,
-            answers: Answers {
-                keys: share.keys,
-                items: arguments.items.into(),
-                asked: Vec::new(),
-                requests: Requests::new(arguments),
-                format: arguments.format(),
-                checker: Checker::new(arguments),
-                counts_windows: arguments.windows,
-                tallies: vec![Tally::new(); routing.servers()],
-                routing,
-                closes: false,
-            },
+            traffic,
         })
     }
 
     /// Runs the thread to its end.
-    pub fn run(mut self) -> Run {
+    pub fn run(mut self) -> Run<T> {
         let failure = self.turns().err();
         if failure.is_some() {
             // Relaxed: the flag publishes no other data.
             self.failed.store(true, Ordering::Relaxed);
         }
-        Run { tallies: self.answers.tallies, unsent: self.schedule.unsent(), failure }
+        Run { traffic: self.traffic, unsent: self.schedule.unsent(), failure }
     }
 
     fn turns(&mut self) -> Result<(), Failure> {
@@ -197,6 +221,9 @@ impl<'r> Load<'r> {
             }
             for event in &events {
                 self.take(event)?;
+                if self.sends_at_once {
+                    self.send()?;
+                }
             }
             if self.on_the_way > 0 && self.is_silent() {
                 return Err(Failure::Silent);
@@ -210,21 +237,18 @@ impl<'r> Load<'r> {
         let now_ns = self.turn_ns();
         let next = loop {
             let next = self.schedule.next(now_ns);
-            let (Next::Send { number, from_ns }, Some(&client)) = (next, self.idle.front()) else {
-                break next;
-            };
-            self.idle.pop_front();
+            let Next::Send { number, from_ns } = next else { break next };
+            let Some(client) = self.clients.take(from_ns) else { break next };
             self.schedule.advance();
             if self.on_the_way == 0 {
                 self.heard_ns = now_ns;
             }
             self.on_the_way += 1;
-            let server = self.answers.choose(number);
-            let place = client * self.targets.len() + server;
+            let sent = self.traffic.choose(number, from_ns);
+            let place = client * self.targets.len() + sent.server;
             self.pushed.push(place);
-            let answers = &mut self.answers;
-            let sent = Sent { number, key: answers.asked[0], from_ns };
-            self.connections[place].push(sent, |out| answers.append_request(out, server));
+            let traffic = &mut self.traffic;
+            self.connections[place].push(sent, |out| traffic.append(out, &sent));
         };
         for place in self.pushed.drain(..) {
             self.connections[place].flush();
@@ -281,25 +305,27 @@ impl<'r> Load<'r> {
     }
 
     fn receive(&mut self, place: usize, ends: bool) -> Result<(), Failure> {
-        let (client, server) = self.client_and_server(place);
+        let (client, _) = self.client_and_server(place);
         loop {
             let connection = &mut self.connections[place];
             let before = connection.sent.len();
-            self.answers.closes = false;
-            let (answers, start, mut now_ns) = (&mut self.answers, self.start, 0);
+            let (traffic, start) = (&mut self.traffic, self.start);
+            let (mut now_ns, mut closes) = (0, false);
             let received = connection.receive(&mut self.room, |sent, bytes| {
                 now_ns = elapsed_ns(start);
-                answers.take_all(server, sent, bytes, now_ns)
+                let taken = take_all(traffic, sent, bytes, now_ns)?;
+                closes = taken.closes;
+                Ok::<_, Failure>(taken.bytes)
             })?;
             let taken = before - self.connections[place].sent.len();
             if taken > 0 {
                 self.on_the_way -= taken as u64;
                 self.heard_ns = now_ns;
-                self.idle.extend(std::iter::repeat_n(client, taken));
+                self.clients.free(client, taken);
             }
             match received {
                 Received::Closed => return self.reconnect(place),
-                _ if self.answers.closes => return self.reconnect(place),
+                _ if closes => return self.reconnect(place),
                 Received::Full => {}
                 Received::Part if ends => {}
                 Received::Part | Received::Nothing => return Ok(()),
@@ -310,21 +336,13 @@ impl<'r> Load<'r> {
     /// Connects again. The unanswered requests of the old connection are lost.
     fn reconnect(&mut self, place: usize) -> Result<(), Failure> {
         let (client, server) = self.client_and_server(place);
-        let target = self.targets[server];
-        let mut stream = target
-            .connect()
-            .map_err(|source| Failure::Connect { target: target.clone(), source })?;
+        let mut stream = connect(&self.targets[server])?;
         register(&self.poll, &mut stream, place)?;
         let lost = std::mem::replace(&mut self.connections[place], LoadConnection::new(stream));
         let lost = lost.sent.len();
-        self.idle.extend(std::iter::repeat_n(client, lost));
+        self.clients.free(client, lost);
         self.on_the_way -= lost as u64;
-        let tally = &mut self.answers.tallies[server];
-        tally.reconnects += 1;
-        if lost > 0 {
-            tally.failed("closed", lost as u64 * self.answers.items);
-        }
-        Ok(())
+        self.traffic.closed(server, lost as u64)
     }
 
     /// Whether, at the start of this turn, nothing had been heard for too long.
@@ -343,90 +361,27 @@ impl<'r> Load<'r> {
     }
 }
 
-impl Answers {
-    /// Chooses the keys of a request, and the server for these keys.
-    fn choose(&mut self, number: u64) -> usize {
-        self.choose_keys(number);
-        self.routing.server(number, &self.asked)
+/// Takes all complete answers. Returns how many bytes they have, and whether the connection closes
+/// after the last one.
+fn take_all<T: Traffic>(
+    traffic: &mut T,
+    sent: &mut VecDeque<Sent>,
+    bytes: &[u8],
+    now_ns: u64,
+) -> Result<Taken, Failure> {
+    let mut done = Taken { bytes: 0, closes: false };
+    while done.bytes < bytes.len() && !done.closes {
+        let taken = traffic.take(sent.front(), &bytes[done.bytes..], now_ns)?;
+        let Some(taken) = taken else { break };
+        sent.pop_front();
+        done.bytes += taken.bytes;
+        done.closes = taken.closes;
     }
+    Ok(done)
+}
 
-    /// Appends the request with the keys that were chosen last.
-    fn append_request(&mut self, out: &mut Vec<u8>, server: usize) {
-        self.requests.append(out, server, &self.asked);
-    }
-
-    fn choose_keys(&mut self, number: u64) {
-        let first = number.wrapping_mul(self.items);
-        let places = (0..self.items).map(|item| first.wrapping_add(item));
-        self.asked.clear();
-        self.asked.extend(places.map(|place| self.keys.at(place)));
-    }
-
-    /// Handles all complete answers of a server. Returns the number of their bytes.
-    fn take_all(
-        &mut self,
-        server: usize,
-        sent: &mut VecDeque<Sent>,
-        bytes: &[u8],
-        now_ns: u64,
-    ) -> Result<usize, Failure> {
-        let mut done = 0;
-        while done < bytes.len() && !self.closes {
-            let rest = &bytes[done..];
-            let wrong = |what, asked| Failure::Wrong { what, asked, answered: shown(rest) };
-            let reply = match Reply::read(self.format, rest) {
-                Ok(Some(reply)) => reply,
-                Ok(None) => break,
-                Err(what) => return Err(wrong(what, self.shown_request(sent.front()))),
-            };
-            let answered = sent.pop_front();
-            if let Err(what) = self.take_one(server, answered, &reply, now_ns) {
-                let wrong = |what, asked| Failure::Wrong {
-                    what,
-                    asked,
-                    answered: shown(&rest[..reply.bytes]),
-                };
-                return Err(wrong(what, self.shown_request(answered.as_ref())));
-            }
-            done += reply.bytes;
-        }
-        Ok(done)
-    }
-
-    fn take_one(
-        &mut self,
-        server: usize,
-        sent: Option<Sent>,
-        reply: &Reply<'_>,
-        now_ns: u64,
-    ) -> Result<(), String> {
-        let sent = sent.ok_or("an answer that nothing was asked for")?;
-        if self.items == 1 {
-            self.asked.clear();
-            self.asked.push(sent.key);
-        } else {
-            self.choose_keys(sent.number);
-        }
-        let tally = &mut self.tallies[server];
-        let counts_windows = self.counts_windows;
-        self.checker.check(reply, &self.asked, |noted| {
-            tally.item(noted.outcome);
-            if counts_windows {
-                tally.windows.note(noted, now_ns / 1_000_000);
-            }
-        })?;
-        tally.answered(reply.status, now_ns.saturating_sub(sent.from_ns), now_ns);
-        self.closes = reply.closes;
-        Ok(())
-    }
-
-    fn shown_request(&mut self, sent: Option<&Sent>) -> String {
-        let Some(sent) = sent else { return "nothing".to_owned() };
-        let mut bytes = Vec::new();
-        let server = self.choose(sent.number);
-        self.append_request(&mut bytes, server);
-        shown(&bytes)
-    }
+fn connect(target: &Target) -> Result<Stream, Failure> {
+    target.connect().map_err(|source| Failure::Connect { target: target.clone(), source })
 }
 
 fn register(poll: &Poll, stream: &mut Stream, place: usize) -> io::Result<()> {
@@ -435,13 +390,4 @@ fn register(poll: &Poll, stream: &mut Stream, place: usize) -> io::Result<()> {
 
 fn elapsed_ns(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// The beginning of a request or an answer, line by line.
-fn shown(bytes: &[u8]) -> String {
-    const SHOWN: usize = 2048;
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]);
-    let plain = |c: char| if c == '\n' || !c.is_control() { c } else { '\u{FFFD}' };
-    let lines: String = text.replace("\r\n", "\n").chars().map(plain).collect();
-    format!("{}{}", lines.trim_end(), if bytes.len() > SHOWN { " …" } else { "" })
 }

@@ -26,6 +26,8 @@ pub struct Schedule {
     pub total: Option<u64>,
     /// Requests per second of the whole run. `None` to send as soon as a place is idle.
     pub rate: Option<u64>,
+    /// In bursts: all requests that are meant for this much time are due at its beginning.
+    pub burst_ns: Option<u64>,
     /// The time after which nothing is sent.
     pub end_ns: Option<u64>,
 }
@@ -68,8 +70,8 @@ impl Schedule {
     /// The time at which a request is due. `None` if it has no particular time.
     fn meant_ns(&self, number: u64) -> Option<u64> {
         let rate = u128::from(self.rate?);
-        let meant_ns = u128::from(number) * SECOND_NS / rate;
-        Some(u64::try_from(meant_ns).unwrap_or(u64::MAX))
+        let meant_ns = u64::try_from(u128::from(number) * SECOND_NS / rate).unwrap_or(u64::MAX);
+        Some(self.burst_ns.map_or(meant_ns, |burst_ns| meant_ns - meant_ns % burst_ns))
     }
 }
 
@@ -80,7 +82,14 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn open(rate: u64) -> Schedule {
-        Schedule { number: 0, stride: 1, total: None, rate: Some(rate), end_ns: Some(1000 * MS) }
+        Schedule {
+            number: 0,
+            stride: 1,
+            total: None,
+            rate: Some(rate),
+            burst_ns: None,
+            end_ns: Some(1000 * MS),
+        }
     }
 
     /// The latencies on one connection to a server that takes 1 ms for each request and stalls
@@ -160,5 +169,19 @@ mod tests {
         assert_eq!(schedule.next(0), Next::Done);
         let endless = Schedule { end_ns: None, ..schedule };
         assert_eq!(endless.next(u64::MAX - 1), Next::Wait { until_ns: u64::MAX });
+    }
+
+    #[test]
+    fn a_burst_is_due_at_its_beginning() {
+        let schedule = Schedule { burst_ns: Some(10 * MS), ..open(1000) };
+        let due = |number| match (Schedule { number, ..schedule.clone() }).next(999 * MS) {
+            Next::Send { from_ns, .. } => from_ns / MS,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([0, 9, 10, 19, 20].map(due), [0, 0, 10, 10, 20]);
+        assert_eq!(
+            Schedule { number: 30, ..schedule }.next(29 * MS),
+            Next::Wait { until_ns: 30 * MS }
+        );
     }
 }

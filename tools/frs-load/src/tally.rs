@@ -39,13 +39,17 @@ pub struct Tally {
     pub last_ns: u64,
 }
 
+/// No latencies yet: in ns, to three digits.
+pub fn latencies_ns() -> Histogram<u64> {
+    // A lowest value of 1 and three digits are valid bounds.
+    Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("bounds")
+}
+
 impl Tally {
     /// An empty tally.
     pub fn new() -> Tally {
-        // 1 as the lowest value and three digits are valid bounds.
-        let latencies_ns = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("bounds");
         Tally {
-            latencies_ns,
+            latencies_ns: latencies_ns(),
             slices: Vec::new(),
             verdicts: [0; VERDICTS.len()],
             errors: BTreeMap::new(),

@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream as BlockingTcp, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream as BlockingTcp, ToSocketAddrs};
 use std::os::unix::net::UnixStream as BlockingUnix;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -100,6 +100,12 @@ fn connect_tcp(authority: &str) -> io::Result<TcpStream> {
         }
     }
     Err(last)
+}
+
+impl From<SocketAddr> for Target {
+    fn from(address: SocketAddr) -> Target {
+        Target { address: Address::Tcp(address.to_string()), command: None }
+    }
 }
 
 impl fmt::Display for Target {

@@ -11,7 +11,7 @@
 
 use frs_conf::key::{KeyNodeId, KeyRef, Location};
 
-use super::{NodeCopy, NodeIndex, Transaction, Wanted, WorkingCopies};
+use super::{NodeIndex, Transaction, Wanted, WorkingCopies};
 use crate::chain::tags::{moved_tag, set_tag};
 use crate::file::group::is_whole;
 use crate::file::layout::{CHAIN_MAX, node, tag};
@@ -69,25 +69,11 @@ impl Transaction<'_> {
         let key_node = self.key_node_of(wanted);
         let start = self.copies.words.len();
         let Some(place) = self.find(key_node, wanted.at.tag, key_word, key) else { return };
-        let states = start + node::FIELD + self.groups()[wanted.group].field_words();
+        let former = self.add_copy(wanted, Some(place), start);
         let copies = &mut *self.copies;
-        let (end, former) = (copies.words.len(), copies.nodes.len());
-        copies.nodes.push(NodeCopy {
-            key_node,
-            older: copies.key_nodes[key_node].newest.replace(former),
-            tag: wanted.at.tag,
-            place: Some(place),
-            found: true,
-            former: None,
-            evicts: None,
-            dirty: false,
-            start,
-            states,
-            end,
-        });
-        let old = copies.words[start..end].to_vec();
+        let old = copies.words[start..].to_vec();
         let node = &mut copies.nodes[index.0];
-        node.former = Some(former);
+        node.former = Some(former.0);
         copies.formers += 1;
         if node.place.is_some() {
             // The node has moved, and the power failed before it was removed here. The node in the

@@ -40,7 +40,7 @@ pub const fn bucket_of(us: u64) -> usize {
 }
 
 /// The longest time of a bucket, in microseconds. None for the last bucket.
-pub const fn upper_us(bucket: usize) -> Option<u64> {
+pub(crate) const fn upper_us(bucket: usize) -> Option<u64> {
     if bucket >= BUCKETS - 1 {
         return None;
     }

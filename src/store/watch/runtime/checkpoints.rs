@@ -92,7 +92,7 @@ impl Runtime {
     }
 
     /// Stores when the newest complete pass over a group began.
-    pub fn set_checkpoint_time(&self, group: &str, begun_ms: u64) {
+    pub(crate) fn set_checkpoint_time(&self, group: &str, begun_ms: u64) {
         for named in self.named_groups(group) {
             if let Some(word) = self.checkpoint_time_word(named.id) {
                 self.region.store(word, begun_ms);

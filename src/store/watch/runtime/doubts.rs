@@ -50,7 +50,7 @@ impl Runtime {
     ///
     /// # Errors
     /// The sync fails. The doubts stay.
-    pub fn sync_file<E>(
+    pub(crate) fn sync_file<E>(
         &self,
         index: usize,
         sync: impl FnOnce() -> Result<(), E>,

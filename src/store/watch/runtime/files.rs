@@ -133,7 +133,7 @@ impl Runtime {
     }
 
     /// The first file of each registered group.
-    pub fn first_files(&self) -> impl Iterator<Item = Registered> {
+    pub(crate) fn first_files(&self) -> impl Iterator<Item = Registered> {
         (0..at::FILES_MAX).filter_map(|index| {
             let words = self.used_entry(index)?;
             (words[1] as u32 == 0).then(|| Registered { index, entry: entry_of(words) })

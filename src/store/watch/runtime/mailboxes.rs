@@ -58,7 +58,7 @@ impl Runtime {
     }
 
     /// Whether a living process holds the lock of the reader.
-    pub fn are_mailboxes_locked(&self) -> Result<bool, Error> {
+    pub(crate) fn are_mailboxes_locked(&self) -> Result<bool, Error> {
         sys::is_range_locked(self.backing.file(), MAILBOXES_BYTE, 1)
             .map_err(io_error(&self.path, "look at the lock of its mailboxes"))
     }

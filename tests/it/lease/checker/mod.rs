@@ -214,7 +214,7 @@ fn no_walk_admits_too_many() {
         ("two counters", Bounds { max: 2, losses: 1, recalls: 2, returns: 1, binds: 7, ..COUNTER }),
         ("long learning", Bounds { learn_ms: 200, losses: 0, ..ALL }),
     ] {
-        assert_eq!(walk(&World::new(bounds), walks, 80), None, "{name}");
+        assert_eq!(walk(&World::new(bounds), 1..walks + 1, 80), None, "{name}");
     }
 }
 
@@ -345,45 +345,47 @@ fn the_least_max_decides() {
     broken_without(Rule::Ledger(LedgerRule::LeastMax), bounds);
 }
 
-/// Asserts that walks find a fault without the rule, and none with it.
-fn walks_find(rule: Rule, bounds: Bounds) {
+/// Asserts that walks find a fault without the rule, and none with it. The walks begin at a number
+/// near the first walk that finds the fault. This only saves time: walks from any other number on
+/// find it too.
+fn walks_find(rule: Rule, bounds: Bounds, from: u64) {
     let without = Bounds { without: Some(rule), ..bounds };
-    let fault = walk(&World::new(without), 50_000, 80);
+    let fault = walk(&World::new(without), from..from + 50_000, 80);
     println!("without {rule:?}:\n{}\n", fault.as_deref().unwrap_or("nothing"));
     assert!(fault.is_some(), "nothing found without {rule:?}");
-    assert_eq!(walk(&World::new(bounds), 500, 80), None, "with {rule:?} kept");
+    assert_eq!(walk(&World::new(bounds), 1..501, 80), None, "with {rule:?} kept");
 }
 
 #[test]
 fn a_dead_hosts_share_rests() {
-    walks_find(Rule::Ledger(LedgerRule::ShareRests), Bounds { losses: 1, binds: 5, ..SLIDING });
+    walks_find(Rule::Ledger(LedgerRule::ShareRests), Bounds { losses: 1, binds: 5, ..SLIDING }, 1);
 }
 
 #[test]
 fn a_share_beyond_the_max_is_not_renewed() {
-    walks_find(Rule::Ledger(LedgerRule::ShareCut), Bounds { forced: 1, binds: 7, ..SLIDING });
+    walks_find(Rule::Ledger(LedgerRule::ShareCut), Bounds { forced: 1, binds: 7, ..SLIDING }, 1);
 }
 
 // Shows: returns-between-machines.
 #[test]
 fn uses_are_taken_out_of_a_log_once() {
-    walks_find(Rule::TakeBackOnce, Bounds { max: 2, returns: 1, binds: 7, ..SLIDING });
+    walks_find(Rule::TakeBackOnce, Bounds { max: 2, returns: 1, binds: 7, ..SLIDING }, 3_300);
 }
 
 #[test]
 fn no_use_is_taken_out_of_a_log_that_is_lost() {
     let bounds = Bounds { max: 2, returns: 1, losses: 1, binds: 7, ..SLIDING };
-    walks_find(Rule::Ledger(LedgerRule::BackOfALog), bounds);
+    walks_find(Rule::Ledger(LedgerRule::BackOfALog), bounds, 29_200);
 }
 
 #[test]
 fn tokens_flow_back_up_to_what_is_unspent() {
-    walks_find(Rule::Ledger(LedgerRule::TokenCap), Bounds { max: 2, binds: 7, ..TOKEN });
+    walks_find(Rule::Ledger(LedgerRule::TokenCap), Bounds { max: 2, binds: 7, ..TOKEN }, 1);
 }
 
 #[test]
 fn no_token_flows_back_in_place_of_an_unspent_one() {
-    walks_find(Rule::Ledger(LedgerRule::TokenWaits), Bounds { max: 2, binds: 7, ..TOKEN });
+    walks_find(Rule::Ledger(LedgerRule::TokenWaits), Bounds { max: 2, binds: 7, ..TOKEN }, 1_800);
 }
 
 #[test]
@@ -410,7 +412,7 @@ fn claims_have_a_new_seq() {
 #[test]
 fn the_window_before_is_claimed() {
     let bounds = Bounds { hosts: 1, ticks: 5, binds: 4, doubles: 0, ..COUNTER_FAILING };
-    walks_find(Rule::ClaimTheWindowBefore, bounds);
+    walks_find(Rule::ClaimTheWindowBefore, bounds, 10_900);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::ops::Range;
 
 /// A state machine whose states can be compared by their hashes.
 pub trait World: Clone + Hash {
@@ -68,11 +69,11 @@ pub fn search<W: World>(start: W, most: usize) -> Found {
     Found { states: ways.len(), is_whole: true, fault: None }
 }
 
-/// Takes random walks from a world, each of at most `steps` events: deeper than a search reaches.
-/// Returns the path to a fault.
-pub fn walk<W: World>(start: &W, walks: u64, steps: usize) -> Option<String> {
+/// Takes a random walk from a world for each seed, each of at most `steps` events: deeper than a
+/// search reaches. Returns the path to a fault.
+pub fn walk<W: World>(start: &W, seeds: Range<u64>, steps: usize) -> Option<String> {
     let mut choices = Vec::new();
-    for seed in 1..=walks {
+    for seed in seeds {
         let (mut world, mut events) = (start.clone(), Vec::new());
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for _ in 0..steps {
