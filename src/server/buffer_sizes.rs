@@ -62,7 +62,7 @@ mod tests {
             refused_clients: 1024,
             client_bytes: 1 << 10,
             head_bytes: 2 << 10,
-            answer_bytes: 456,
+            answer_bytes: 444,
             window_bytes: 13,
             echo_factor: 6,
             item_bytes: 18,
