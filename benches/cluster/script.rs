@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use clap::Args;
 use frs_base::figures::grouped;
+use frs_cluster::name;
 use frs_load::Keys;
 use frs_load::prepared::{Answer, Client, Measured, Pace, Read, Request, Until};
-use frs_cluster::name;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use redis::cmd;

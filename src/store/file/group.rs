@@ -15,8 +15,8 @@ use frs_conf::{self as conf, Geometry, HashKind};
 use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, runtime};
 use super::map::PageAccess;
 use super::region::Region;
-pub use super::set::{FileSet, next_path_of, path_of};
 pub(crate) use super::set::committed_path;
+pub use super::set::{FileSet, next_path_of, path_of};
 pub use super::set::{is_next_there, is_there, is_unfinished};
 use super::words::{
     FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of, write_zeros,
