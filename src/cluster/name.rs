@@ -7,10 +7,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::lease::Incarnation;
 use frs_base::hash;
 use frs_conf::ClusterSecret;
 use frs_conf::key::{KeyForm, KeyRef};
+
+use crate::lease::Incarnation;
 
 /// Slots of a cluster.
 const SLOTS: u16 = 1 << 14;

@@ -10,10 +10,10 @@
 
 use std::fmt::Write as _;
 
-use crate::lease::Incarnation;
 use frs_engine::StoredKey;
 
 use super::ledger;
+use crate::lease::Incarnation;
 
 /// The version of the format.
 const VERSION: &str = "1";

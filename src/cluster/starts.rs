@@ -8,11 +8,12 @@
 //! Each start draws a number, which becomes `known` once the ledger has it. Until then the leases
 //! of the host are unproven: no process spends or changes them.
 
-use crate::incarnation::{ClusterId, HostFacts, UNPROVEN_BIT, salt_of};
 use frs_base::sync::{AtomicU64, Ordering};
 use frs_base::sys;
 use frs_store::region::put;
 use frs_store::{Error, MailboxLock, Runtime, io_error};
+
+use crate::incarnation::{ClusterId, HostFacts, UNPROVEN_BIT, salt_of};
 
 // The words of the extension in runtime.mmap. Older binaries leave all but the first one 0.
 /// The last number of a binding to the ledger.

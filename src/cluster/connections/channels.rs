@@ -9,13 +9,13 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::figures::{ClusterFunction, ClusterResult};
 use frs_conf::ClusterNode;
 use redis::Value;
 
 use super::backoff::Backoff;
 use super::report::{Report, Reports};
 use super::wire::{Access, Broken, Wire};
+use crate::figures::{ClusterFunction, ClusterResult};
 use crate::name::CHANNELS;
 
 /// Most published records that the owner has not taken yet. Further records are dropped, and the

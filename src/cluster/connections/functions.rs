@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use crate::figures::{ClusterFunction, ClusterResult};
 use redis::{Value, cmd};
 
 use super::fault::ClusterFault;
 use super::info::Info;
 use super::wire::{Broken, Wire, words};
+use crate::figures::{ClusterFunction, ClusterResult};
 use crate::ledger::LIBRARY;
 
 /// Timeouts allowed for a load: the source is long, and a node takes time to compile it.

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::figures::ClusterResult;
 use frs_base::clock;
 use frs_conf::ClusterNode;
 use redis::Value;
@@ -16,6 +15,7 @@ use super::message_counts::MessageCounts;
 use super::report::{LinkNumber, Report, Reports};
 use super::task::{Settled, Task, result_of};
 use super::topology::Redirection;
+use crate::figures::ClusterResult;
 
 /// A task on its way to a master.
 pub(super) struct Job {

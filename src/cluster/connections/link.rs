@@ -10,7 +10,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::figures::{ClusterFunction, ClusterResult};
 use frs_base::clock;
 use frs_conf::ClusterNode;
 use redis::{Cmd, Value, cmd};
@@ -23,6 +22,7 @@ use super::report::{LinkNumber, Report, Reports};
 use super::task::Task;
 use super::topology::Redirection;
 use super::wire::{Access, Broken, Wire, is_not_allowed, words};
+use crate::figures::{ClusterFunction, ClusterResult};
 use crate::ledger::{self, Heartbeat};
 use crate::name::SlotKeys;
 

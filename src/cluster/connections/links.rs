@@ -13,7 +13,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::starts::Starts;
 use frs_base::clock;
 use frs_conf::{Cluster, ClusterNode, Password};
 
@@ -30,6 +29,7 @@ use super::task::{Settled, Task, result_of};
 use super::topology::{Redirection, View};
 use super::wire::Access;
 use crate::name::{self, Secret, SlotKeys};
+use crate::starts::Starts;
 use crate::warm::WarmMessage;
 
 /// Most jobs that wait for one master.

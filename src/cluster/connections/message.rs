@@ -6,10 +6,9 @@
 use std::fmt;
 use std::ops::Range;
 
+use super::fault::ClusterFault;
 use crate::figures::ClusterFunction;
 use crate::lease::{Incarnation, Settings, Take, Taken};
-
-use super::fault::ClusterFault;
 use crate::ledger::{Answer, BadReply, BadSettings, Reply};
 use crate::starts::Starts;
 use crate::warm::WarmAnswer;

@@ -6,12 +6,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::lease::Kind;
 use frs_base::clock;
 use frs_store::counter::{BUCKETS, Histogram, bucket_of};
 
 use crate::figures::{ClusterFunction, ClusterResult};
-
+use crate::lease::Kind;
 use crate::warm::WarmCall;
 
 const FUNCTIONS: usize = ClusterFunction::ALL.len();

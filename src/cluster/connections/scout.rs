@@ -6,7 +6,6 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use crate::figures::ClusterFunction;
 use frs_base::clock;
 use frs_conf::ClusterNode;
 use redis::{Value, cmd};
@@ -16,6 +15,7 @@ use super::functions;
 use super::report::{Report, Reports};
 use super::topology::View;
 use super::wire::{Access, Broken, Wire, words};
+use crate::figures::ClusterFunction;
 
 /// The shortest time between two looks. It is needed as each MOVED orders a look.
 const BETWEEN_ASKED: Duration = Duration::from_millis(20);

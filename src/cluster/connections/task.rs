@@ -2,17 +2,17 @@
 //!
 //! Invariant: the meaning of an answer follows from the task alone, whichever node has answered.
 
-use crate::figures::{ClusterFunction, ClusterResult};
-use crate::lease::Taken;
-use crate::starts::Starts;
 use frs_conf::{ClusterNode, MAX_EPOCH};
 use redis::{Cmd, Value, cmd};
 
 use super::message::{Event, Id, Lost, Message};
 use super::message_counts;
 use super::topology::Redirection;
+use crate::figures::{ClusterFunction, ClusterResult};
+use crate::lease::Taken;
 use crate::ledger::Answer;
 use crate::name::SlotKeys;
+use crate::starts::Starts;
 use crate::warm::{WarmAnswer, WarmCall, WarmMessage};
 use crate::{ledger, name};
 

@@ -7,7 +7,6 @@ use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::figures::{ClusterFunction, ClusterResult};
 use frs_base::clock;
 use frs_conf::{Cluster, ClusterNode, Password};
 use redis::{Cmd, Value, cmd};
@@ -16,6 +15,7 @@ use super::fault::ClusterFault;
 use super::message_counts::MessageCounts;
 use super::reply;
 use super::stream::Stream;
+use crate::figures::{ClusterFunction, ClusterResult};
 
 /// Timeouts allowed for a handshake and a password.
 const LOGIN_TIMEOUTS: u32 = 4;

@@ -4,17 +4,16 @@
 
 use std::sync::Arc;
 
-use crate::lease::Holding;
 use frs_conf::ClusterNode;
 use frs_store::counter::Counters;
 
+use super::core::Figures;
+use crate::connections::MessageCounts;
 use crate::figures::{
     ClusterFunction, ClusterNodeState, ClusterResult, CourierCounters, LeaseCounter, LeaseState,
     SpillResult,
 };
-
-use super::core::Figures;
-use crate::connections::MessageCounts;
+use crate::lease::Holding;
 use crate::warm::SpillFigures;
 
 /// The figures published so far.

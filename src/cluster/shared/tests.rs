@@ -8,9 +8,8 @@ mod tally;
 use std::sync::Arc;
 
 use frs_conf::{Conf, Scope};
-use proptest::prelude::*;
-
 use frs_limit::{Demand, Figures, Rules, States, Terms, Verdict, Waited, Worth};
+use proptest::prelude::*;
 
 use super::{LeaseClock, SHARED_WORDS, Spending};
 use super::{LeasedLimits, leases, set_lease};

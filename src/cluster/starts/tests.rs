@@ -1,9 +1,9 @@
 //! Starts of a real directory, against a register with the same content as the ledger's function.
 
-use crate::incarnation::Incarnation;
 use frs_base::testing::SparseCopy;
 
 use super::*;
+use crate::incarnation::Incarnation;
 
 /// The cluster's record of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

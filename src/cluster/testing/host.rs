@@ -1,14 +1,15 @@
 //! A host whose courier is played by hand: a service that waits, and the ends of its needs.
 
-use crate::lease::Lease;
-use crate::nodes::{self, LeaseMoment, SentRecords};
-use crate::testing::shared;
 use frs_base::clock;
 use frs_engine::testing::{Ask, World, request};
 use frs_engine::{
     Answer, Command, Exchange, ItemError, Need, NeedEnd, Request, Service, Stage, StoredKey,
 };
 use frs_store::{LetterQueue, TakenLetter, Ticket};
+
+use crate::lease::Lease;
+use crate::nodes::{self, LeaseMoment, SentRecords};
+use crate::testing::shared;
 
 /// A need that the courier has taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

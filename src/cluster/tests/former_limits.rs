@@ -1,9 +1,5 @@
 //! Limits of a shared business that come, go and change places, and the leases that they keep.
 
-use crate::PLUG;
-use crate::lease::Holding;
-use crate::nodes::{self, LeasePass, LeasedLimit};
-use crate::testing::shared;
 use frs_base::clock;
 use frs_conf::key::KeyRef;
 use frs_conf::{Overlay, active};
@@ -12,6 +8,10 @@ use frs_engine::testing::move_all;
 use frs_engine::{Command, ItemError, Service, StoredKey, note_limits_in_force};
 
 use super::leases::{Host, key_of, named};
+use crate::PLUG;
+use crate::lease::Holding;
+use crate::nodes::{self, LeasePass, LeasedLimit};
+use crate::testing::shared;
 
 const MINUTE: &str = "policy='interval' interval='1m' max='100'";
 const HOUR: &str = "policy='interval' interval='1h' max='100'";

@@ -1,12 +1,12 @@
 //! Returned uses for which no lease names the window in which they were used: the ledger is asked
 //! first.
 
-use crate::nodes::{self, LeaseMoment};
 use frs_base::clock;
 use frs_engine::testing::{Ask, request};
 use frs_engine::{Command, Exchange, ItemError, NeedEnd, NeedKind, Stage};
 
 use super::leases::key_of;
+use crate::nodes::{self, LeaseMoment};
 use crate::testing::host::{Host, limited, update};
 
 const MAP: &str = r#"<map>

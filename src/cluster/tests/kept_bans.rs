@@ -1,13 +1,13 @@
 //! Bans in records that the cluster keeps, between machines whose bans were lifted a different
 //! number of times. The test acts as the courier.
 
-use crate::nodes::Record;
 use frs_base::clock;
 use frs_conf::Overlay;
 use frs_engine::testing::{Ask, request};
 use frs_engine::{Command, StoredKey};
 use frs_limit::{Ban, Verdict};
 
+use crate::nodes::Record;
 use crate::testing::host::{Host, update};
 
 const MAP: &str = r#"<map>

@@ -1,15 +1,14 @@
 //! Records that the cluster keeps. The test acts as the courier.
 
-use crate::nodes::{self, Inserted, Record, StepBounds, Whereabouts};
 use frs_base::clock;
 use frs_engine::testing::{Ask, request};
 use frs_engine::{
     CallRate, Command, ItemError, ItemOptions, NeedEnd, NeedKind, RecordName, Request, Stage,
     StoredKey,
 };
-
 use frs_limit::Verdict;
 
+use crate::nodes::{self, Inserted, Record, StepBounds, Whereabouts};
 use crate::testing::host::{Host, limited, update};
 
 const MAP: &str = r#"<map>

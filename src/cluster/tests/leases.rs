@@ -1,8 +1,5 @@
 //! Leases of items, read and changed in one transaction, as a courier does it.
 
-use crate::lease::{Holding, Incarnation, Kind, Lease};
-use crate::nodes::{self, LeaseMoment, LeasePass, LeasedLimit};
-use crate::testing::shared;
 use frs_base::clock;
 use frs_conf::key::{KeyField, KeyRef, MAX_KEY_WORDS, Seed};
 use frs_conf::{KeyType, Scope};
@@ -10,6 +7,10 @@ use frs_engine::testing::{World, move_all};
 use frs_engine::{Command, ItemError, MovePass, MoveStep, Service, StoredKey};
 use frs_store::Moves;
 use frs_store::layout::node;
+
+use crate::lease::{Holding, Incarnation, Kind, Lease};
+use crate::nodes::{self, LeaseMoment, LeasePass, LeasedLimit};
+use crate::testing::shared;
 
 const NOW: u64 = 1_700_000_000_000;
 

@@ -1,13 +1,14 @@
 //! The names of keys: all machines use the same for shared bizs, each directory its own for the
 //! others.
 
-use crate::testing::{plain, shared};
 use frs_base::clock;
 use frs_conf::ClusterSecret;
 use frs_conf::key::KeyField;
 use frs_engine::testing::World;
 use frs_engine::{Command, ItemError, RecordName, Service};
 use frs_store::{Runtime, Sweep};
+
+use crate::testing::{plain, shared};
 
 const MAP: &str = r#"<map>
   <group name="g" files="1" key-nodes="8" chain="4" node-size="512" key-bytes="24"/>

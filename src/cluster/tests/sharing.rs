@@ -3,16 +3,15 @@
 
 use std::time::Duration;
 
-use crate::nodes::{self, LeaseMoment, LeasePass, LeasedLimit};
 use frs_base::clock;
 use frs_engine::testing::{Ask, request};
 use frs_engine::{
     Command, Exchange, ItemError, ItemOptions, NeedEnd, NeedKind, RecordName, Request, Stage,
     StoredKey,
 };
-
 use frs_store::Sweep;
 
+use crate::nodes::{self, LeaseMoment, LeasePass, LeasedLimit};
 use crate::testing::host::{Host, TakenNeed, limited, update};
 
 const MAP: &str = r#"<map>

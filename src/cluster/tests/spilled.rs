@@ -2,17 +2,16 @@
 
 use std::collections::HashMap;
 
-use crate::nodes::{self, Inserted, Record, Whereabouts};
 use frs_base::clock;
 use frs_conf::Overlay;
 use frs_engine::testing::{Ask, move_all, request};
 use frs_engine::{
     Command, Exchange, ItemError, NeedEnd, NeedKind, RecordName, Request, Stage, StoredKey,
 };
-
 use frs_store::GroupCounter;
 use frs_store::layout::node;
 
+use crate::nodes::{self, Inserted, Record, Whereabouts};
 use crate::testing::host::{Host, limited};
 
 /// One chain of eight nodes, which is soon full.

@@ -1,6 +1,5 @@
 //! Items that wait for leases. The test acts as the courier.
 
-use crate::nodes::{self, LeaseMoment, LeasePass, LeasedLimit};
 use frs_base::clock;
 use frs_engine::testing::{Ask, request};
 use frs_engine::{
@@ -8,6 +7,7 @@ use frs_engine::{
     WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES,
 };
 
+use crate::nodes::{self, LeaseMoment, LeasePass, LeasedLimit};
 use crate::testing::host::{Host, limited, update};
 
 const MAP: &str = r#"<map>

@@ -3,7 +3,6 @@
 //! Invariant: the meaning of an answer follows from the call alone.
 
 use crate::lease::Incarnation;
-
 use crate::ledger;
 
 /// A question to a record.

@@ -2,11 +2,11 @@
 //!
 //! Invariant: each sent message is answered once, by its id.
 
-use crate::lease::{Settings, Take};
 use frs_engine::NeedEnd;
 
 use super::news::News;
 use super::nodes::{LedgerId, Nodes, Unserved};
+use crate::lease::{Settings, Take};
 use crate::ledger::Reply;
 
 /// An action for the loop.

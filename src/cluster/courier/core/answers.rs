@@ -2,7 +2,6 @@
 //!
 //! Invariant: an answer is applied only to the message that is under way. Any other answer is void.
 
-use crate::lease::{Granted, Heard, Incarnation, Kind, Taken};
 use frs_engine::NeedEnd;
 
 use super::actions::{Action, Outcome};
@@ -13,6 +12,7 @@ use super::nodes::{LedgerId, Nodes, Now};
 use super::recalls::PAUSE_MS;
 use super::timers::Due;
 use super::visit::Answered;
+use crate::lease::{Granted, Heard, Incarnation, Kind, Taken};
 use crate::ledger::{Answer, Reply};
 
 impl<N: Nodes> Core<N> {

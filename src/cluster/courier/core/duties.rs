@@ -3,9 +3,8 @@
 //! Invariant: a lasting state is reported at intervals, so that no report causes the next one at
 //! once.
 
-use crate::lease::{Appetite, Keep, Kind};
-
 use super::nodes::Leased;
+use crate::lease::{Appetite, Keep, Kind};
 
 /// The interval between two reports of a log that holds more than its share.
 const REPORT_MS: u64 = 500;

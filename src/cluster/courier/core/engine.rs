@@ -5,7 +5,6 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::lease::{Appetite, Kind, Next, Part};
 use frs_engine::{NeedEnd, NeedKind};
 
 use super::actions::Action;
@@ -17,6 +16,7 @@ use super::recalls::Recalls;
 use super::request::{Asked, Groups, Request};
 use super::timers::{Due, Timers};
 use super::visit::{Answered, Bound, Visit, Visited, Waiter, Way};
+use crate::lease::{Appetite, Kind, Next, Part};
 
 /// Bounds of the courier's memory.
 #[derive(Debug, Clone, Copy)]

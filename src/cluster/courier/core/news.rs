@@ -3,9 +3,8 @@
 //! Invariant: news may be lost, late or doubled. It never changes what a host may spend. It only
 //! makes a host ask, or return uses, sooner.
 
-use crate::lease::Incarnation;
-
 use super::nodes::LedgerId;
+use crate::lease::Incarnation;
 
 /// One publication.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,6 @@ use std::fmt::Debug;
 use std::hash::Hash;
 
 use crate::lease::{Appetite, Holding, Incarnation, Settings};
-
 use crate::name::{self, KeyDigest, LedgerName};
 
 /// The ledger of one limit for one key. All hosts order ledgers alike.

@@ -5,10 +5,10 @@
 
 use std::collections::HashMap;
 
-use crate::lease::{Parked, Part};
 use frs_engine::NeedKind;
 
 use super::nodes::{LedgerId, Nodes};
+use crate::lease::{Parked, Part};
 
 /// A need, as the loop has taken it from a ring.
 #[derive(Debug, Clone)]

@@ -4,13 +4,12 @@
 //! Invariant: the message is a result of the transaction. It is sent only after the transaction is
 //! stored.
 
-use crate::lease::{
-    Appetite, Asking, Binding, Heard, Holding, Incarnation, Keep, Kind, Next, Settings, Take,
-};
-
 use super::duties::{self, Asks};
 use super::line::{Held, Purpose, Reasons};
 use super::nodes::Leased;
+use crate::lease::{
+    Appetite, Asking, Binding, Heard, Holding, Incarnation, Keep, Kind, Next, Settings, Take,
+};
 
 /// The pause while nothing can be sent for the moment.
 const FULL_PAUSE_MS: u64 = 10;

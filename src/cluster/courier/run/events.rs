@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use crate::figures::ClusterFunction;
 use frs_base::clock;
 use frs_conf::Biz;
 use frs_engine::StoredKey;
@@ -14,6 +13,7 @@ use super::host_nodes::HostNodes;
 use crate::connections::{Event, Links, Lost, Message, function_of_kind};
 use crate::courier::core::{Action, LedgerId, News, NewsKind, Now, Outcome};
 use crate::courier::telemetry::Telemetry;
+use crate::figures::ClusterFunction;
 use crate::ledger::Reply;
 use crate::{name, news};
 

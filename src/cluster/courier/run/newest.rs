@@ -6,10 +6,11 @@
 
 use std::time::{Duration, Instant};
 
+use frs_base::clock;
+
 use super::Courier;
 use crate::connections::Lost;
 use crate::starts::Starts;
-use frs_base::clock;
 
 /// The pause before a question without an answer is repeated.
 const PAUSE: Duration = Duration::from_millis(50);
