@@ -10,7 +10,7 @@ use std::time::Duration;
 use frs_conf::{MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS};
 
 use crate::lease::{Granted, Incarnation, Kind, Settings, Take, Taken};
-use crate::starts::Starts;
+use crate::newest_copy::Starts;
 
 /// The source of the library. Its head describes the arguments and answers of the functions.
 pub const LIBRARY: &str = include_str!("ledger.lua");

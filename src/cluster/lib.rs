@@ -8,7 +8,7 @@
 //! functions that are loaded into each master, their arguments and their answers. `name` gives the
 //! keys of ledgers and of their companions in the cluster, with their slots and channels. `news` is
 //! what hosts publish on the channels. `connections` carries all this: connections, the topology,
-//! the channels. `courier` is the process, and `figures` is what it counts. `starts` finds out
+//! the channels. `courier` is the process, and `figures` is what it counts. `newest_copy` finds out
 //! whether a data directory is the newest of its copies. `warm` decides about records that the
 //! cluster keeps for the machine that takes a key over.
 //!
@@ -29,12 +29,12 @@ pub mod ledger;
 #[cfg(feature = "courier")]
 pub mod name;
 #[cfg(feature = "courier")]
+pub mod newest_copy;
+#[cfg(feature = "courier")]
 pub mod news;
 pub mod nodes;
 mod plug;
 pub mod shared;
-#[cfg(feature = "courier")]
-pub mod starts;
 pub mod tally;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -5,7 +5,7 @@
 //! nothing beyond the allowance of a live lease of this host's incarnation. All times are
 //! milliseconds of CLOCK_BOOTTIME, which [`LeaseClock`] tells: no wall clock takes part.
 //!
-//! The state is a [`Holding`], in the layout of lease/words.rs. The state of a sliding limit
+//! The state is a [`Holding`], in the layout of lease/node_words.rs. The state of a sliding limit
 //! extends to the end of the ring, which is its log.
 
 use std::any::Any;

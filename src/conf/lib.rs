@@ -30,7 +30,7 @@ pub use explain::{
 pub use explain::{memory_bound, report};
 pub use publish::active;
 pub use publish::{EpochError, EpochRaise, Overlay, OverlayError};
-pub use read::outline;
+pub use read::element_positions;
 pub use read::{
     AdminTokens, ClusterKeys, ClusterSecret, ClusterSecrets, Fault, Faults, Grant, NamedToken,
     Password, Position, RespTokens, SecretError, Setting, SettingError, Settings, SourceLine,

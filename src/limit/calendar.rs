@@ -12,8 +12,8 @@ use frs_conf as conf;
 use frs_conf::{Turns, Unit};
 
 use super::calendar_windows::{self as windows, Span};
+use super::history_ring::Remembered;
 use super::interval::Window;
-use super::past::Remembered;
 use super::policy::{Policy, Properties, is_zero};
 use super::state_word::WordNames;
 use super::{Figures, MAX_USED, Terms, use_more};

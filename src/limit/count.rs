@@ -7,8 +7,8 @@ use frs_conf as conf;
 
 use super::calendar::Calendar;
 use super::calendar_windows::Span;
+use super::history_ring::Remembered;
 use super::interval::Window;
-use super::past::Remembered;
 use super::policy::{Policy, Properties, is_zero};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, MAX_USED, Terms, use_more};

@@ -17,8 +17,8 @@ use frs_conf::{DISTINCT_HEADER_WORDS, DistinctCounting};
 
 use super::calendar::Calendar;
 use super::calendar_windows::Span;
+use super::history_ring::Remembered;
 use super::interval::Window;
-use super::past::Remembered;
 use super::policy::{Policy, Properties};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, Member, Terms, sketch};

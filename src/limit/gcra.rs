@@ -9,8 +9,8 @@ use std::num::NonZero;
 use frs_conf as conf;
 
 use super::calendar_windows::Span;
+use super::history_ring::Remembered;
 use super::pace::{MAX_CAPACITY, MS, Pace};
-use super::past::Remembered;
 use super::policy::{Policy, Properties, is_zero};
 use super::state_word::{WordNames, WordUnit};
 use super::token::Level;

@@ -1,10 +1,10 @@
 //! `history`: a `calendar`, or a `count` with a unit, that remembers earlier windows.
 //!
 //! Invariant: the state is that of `calendar`, (start, used), and apart from it the totals of the
-//! ended windows ([`past`]). It judges as the limit without a history does. It is fresh exactly if
-//! nothing is used in the current window or in any remembered window; then `start` is 0 and no
-//! window is known. Otherwise `start` is the start of the current window, and the newest known
-//! window ended before it.
+//! ended windows ([`history_ring`]). It judges as the limit without a history does. It is fresh
+//! exactly if nothing is used in the current window or in any remembered window; then `start` is 0
+//! and no window is known. Otherwise `start` is the start of the current window, and the newest
+//! known window ended before it.
 //!
 //! The total of a window is its uses less the uses returned in it. It excludes debt carried into
 //! the window: that debt was used in an earlier window.
@@ -14,8 +14,8 @@ use frs_conf as conf;
 use super::calendar::{Calendar, Turned};
 use super::calendar_windows::Span;
 use super::count::figures_of_turns;
+use super::history_ring::{self, Remembered};
 use super::interval::Window;
-use super::past::{self, Remembered};
 use super::policy::{Policy, Properties};
 use super::state_word::WordNames;
 use super::{Figures, MAX_USED, Terms, use_more};
@@ -62,16 +62,16 @@ impl History {
     #[inline]
     fn store(&self, state: &mut [u64], window: Window, carried: u64) {
         window.store(state);
-        past::set_carried(self.past_mut(state), carried.min(window.used));
+        history_ring::set_carried(self.past_mut(state), carried.min(window.used));
         if window.used == 0 {
             self.forget_if_unused(state);
         }
     }
 
     fn forget_if_unused(&self, state: &mut [u64]) {
-        if past::is_unused(self.past(state)) {
+        if history_ring::is_unused(self.past(state)) {
             state[0] = 0;
-            if !past::is_empty(self.past(state)) {
+            if !history_ring::is_empty(self.past(state)) {
                 self.remembered.past.clear(self.past_mut(state));
             }
         }
@@ -80,7 +80,7 @@ impl History {
     /// Brings the state to a time outside its window.
     #[cold]
     fn turn(&self, state: &mut [u64], window: Window, now: u64) {
-        let carried = past::carried(self.past(state));
+        let carried = history_ring::carried(self.past(state));
         match self.calendar.turned(window.start, now) {
             Turned::Not => self.store(state, window, carried),
             Turned::Lost => {
@@ -144,8 +144,8 @@ impl Policy for History {
         let mut window = Window::of(state);
         window.used = window.used.min(MAX_USED);
         let is_current = window.start == self.calendar.start();
-        if is_current || window.used == 0 && past::is_empty(self.past(state)) {
-            let carried = past::carried(self.past(state));
+        if is_current || window.used == 0 && history_ring::is_empty(self.past(state)) {
+            let carried = history_ring::carried(self.past(state));
             self.store(state, window, carried);
         } else {
             self.turn(state, window, now);
@@ -160,9 +160,9 @@ impl Policy for History {
     #[inline]
     fn charge(&self, state: &mut [u64], _: u64, count: i32, _: &Terms) {
         let (window, past) = (Window::of(state), self.past(state));
-        let is_fresh = window.used == 0 && past::is_empty(past);
+        let is_fresh = window.used == 0 && history_ring::is_empty(past);
         let start = if is_fresh { self.calendar.start() } else { window.start };
-        let carried = past::carried(past);
+        let carried = history_ring::carried(past);
         self.store(state, Window { start, used: use_more(window.used, count) }, carried);
     }
 
@@ -205,7 +205,7 @@ impl Policy for History {
 
     #[inline]
     fn is_fresh(&self, state: &[u64]) -> bool {
-        state[1] == 0 && past::is_empty(self.past(state))
+        state[1] == 0 && history_ring::is_empty(self.past(state))
     }
 
     fn is_kept(&self, _: &[u64]) -> bool {

@@ -6,7 +6,7 @@
 use frs_conf as conf;
 
 use super::calendar_windows::Span;
-use super::past::Remembered;
+use super::history_ring::Remembered;
 use super::state_word::WordNames;
 use super::{Figures, Terms};
 

@@ -8,7 +8,7 @@ use frs_conf as conf;
 use frs_conf::Sliding;
 
 use super::calendar_windows::Span;
-use super::past::Remembered;
+use super::history_ring::Remembered;
 use super::policy::{Policy, Properties};
 use super::ring::{self, MAX_USES, Uses};
 use super::state_word::WordNames;

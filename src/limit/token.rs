@@ -8,7 +8,7 @@ use frs_conf as conf;
 use frs_conf::{TOKEN_UNITS as UNITS, Token};
 
 use super::calendar_windows::Span;
-use super::past::Remembered;
+use super::history_ring::Remembered;
 use super::policy::{Policy, Properties, is_zero};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, Terms};

@@ -29,7 +29,7 @@ use super::task::{Settled, Task, result_of};
 use super::topology::{Redirection, View};
 use super::wire::Access;
 use crate::name::{self, Secret, SlotKeys};
-use crate::starts::Starts;
+use crate::newest_copy::Starts;
 use crate::warm::WarmMessage;
 
 /// Most jobs that wait for one master.

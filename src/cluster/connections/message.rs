@@ -10,7 +10,7 @@ use super::fault::ClusterFault;
 use crate::figures::ClusterFunction;
 use crate::lease::{Incarnation, Settings, Take, Taken};
 use crate::ledger::{Answer, BadReply, BadSettings, Reply};
-use crate::starts::Starts;
+use crate::newest_copy::Starts;
 use crate::warm::WarmAnswer;
 
 /// Names a message or a question. The courier chooses it.

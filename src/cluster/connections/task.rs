@@ -12,7 +12,7 @@ use crate::figures::{ClusterFunction, ClusterResult};
 use crate::lease::Taken;
 use crate::ledger::Answer;
 use crate::name::SlotKeys;
-use crate::starts::Starts;
+use crate::newest_copy::Starts;
 use crate::warm::{WarmAnswer, WarmCall, WarmMessage};
 use crate::{ledger, name};
 

@@ -7,21 +7,21 @@
 //! A node holds, for each leased limit, the count of its policy and a [`Lease`]. Both together are
 //! a [`Holding`]. A transaction reads the holding, calls one function, and writes it back.
 
-mod answer;
-mod ask;
-mod bind;
+mod grant;
 mod holding;
 mod message;
-mod parked;
-mod words;
+mod node_words;
+mod renew;
+mod request;
+mod request_order;
 
-pub use answer::{Heard, Next};
-pub use ask::{Appetite, Asking, LONGEST_REFUSAL_MS};
-pub use bind::{Binding, Keep};
+pub use grant::{Heard, Next};
 pub use holding::{Holding, Lease};
 pub use message::{Claim, Granted, Incarnation, Kind, Settings, Take, Taken};
-pub use parked::{Parked, Part};
-pub use words::{HOLDING_WORDS, HoldingWords};
+pub use node_words::{HOLDING_WORDS, HoldingWords};
+pub use renew::{Appetite, Asking, LONGEST_REFUSAL_MS};
+pub use request::{Binding, Keep};
+pub use request_order::{Parked, Part};
 
 #[cfg(test)]
 mod tests;

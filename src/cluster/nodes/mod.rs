@@ -6,7 +6,7 @@
 mod identity;
 mod leases;
 mod records;
-mod room;
+mod spill_records;
 
 pub(crate) use identity::Identity;
 pub use leases::{LeaseMoment, LeasePass, LeasedLimit, lease_pass, mark_lease, with_leases};
@@ -15,6 +15,6 @@ pub use records::{
     backs_up, changed_records, forget_record, insert_fresh_record, insert_record, spills,
     whereabouts,
 };
-pub use room::{
+pub use spill_records::{
     Chain, ChainPlace, SpillingGroup, chain_of, erase_spilled, spilling_groups, turn_filters,
 };

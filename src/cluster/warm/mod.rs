@@ -13,7 +13,7 @@ mod core;
 mod filters;
 mod full_chains;
 mod message;
-mod room;
+mod room_requests;
 mod rounds;
 
 pub use self::core::{Done, Finished, NoAnswer, Records, Sending, SpillFigures, Warm};

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::check::Texts;
-use crate::read::outline::{self, Tree};
+use crate::read::element_positions::{self, Tree};
 
 /// The most names in a list.
 const MOST: usize = 12;
@@ -16,8 +16,8 @@ const MOST: usize = 12;
 /// texts cannot be read.
 #[must_use]
 pub fn differences(old: &Texts, new: &Texts) -> Option<String> {
-    let maps = |texts: &Texts| outline::tree(&texts.map_name, &texts.map, "map").ok();
-    let srvs = |texts: &Texts| outline::tree(&texts.srv_name, &texts.srv, "srv").ok();
+    let maps = |texts: &Texts| element_positions::tree(&texts.map_name, &texts.map, "map").ok();
+    let srvs = |texts: &Texts| element_positions::tree(&texts.srv_name, &texts.srv, "srv").ok();
     let (old_map, new_map) = (maps(old)?, maps(new)?);
     let mut parts = named(&old_map, &new_map, "biz");
     parts.extend(named(&old_map, &new_map, "group"));

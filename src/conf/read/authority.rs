@@ -2,7 +2,7 @@
 //!
 //! Invariant: a list is bounded. A faulty word makes the whole list a fault, which shows the word.
 
-use super::notes::shown;
+use super::faults::shown;
 use super::scalar::Parsed;
 use crate::schema::{HostName, Origin};
 

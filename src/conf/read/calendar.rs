@@ -3,7 +3,7 @@
 use frs_base::sys;
 use jiff::tz::{self, TimeZone};
 
-use super::notes::{Checked, Notes};
+use super::faults::{Checked, Notes};
 use super::scalar::{Parsed, only_with, time_of_day, word};
 use super::suggest::nearest;
 use super::xml::Element;

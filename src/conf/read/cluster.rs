@@ -6,7 +6,7 @@
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
-use super::notes::{Checked, Notes, shown};
+use super::faults::{Checked, Notes, shown};
 use super::scalar::{Parsed, duration, whole32};
 use super::walk::ElementSchema;
 use super::xml::Element;

@@ -12,7 +12,7 @@ use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::Mode;
 use nix::unistd::Uid;
 
-use super::notes::Fault;
+use super::faults::Fault;
 
 /// The most bytes of a configuration file.
 const MAX_BYTES: u64 = 16 << 20;

@@ -5,7 +5,7 @@
 //! because it refuses nothing.
 
 use super::calendar;
-use super::notes::{Checked, Notes};
+use super::faults::{Checked, Notes};
 use super::scalar::{Parsed, whole};
 use super::xml::Element;
 use crate::schema::{Distinct, DistinctCounting, Limit, MAX_COUNT, MAX_MEMBERS, Scope, StatePlace};

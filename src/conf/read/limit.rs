@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::distinct::REFUSE;
-use super::notes::{Checked, Faulty, Notes};
+use super::faults::{Checked, Faulty, Notes};
 use super::scalar::{Parsed, boolean, duration, only_with, rate, whole, word};
 use super::walk::ElementSchema;
 use super::xml::Element;

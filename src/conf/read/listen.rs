@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::notes::{Checked, Notes, shown};
+use super::faults::{Checked, Notes, shown};
 use super::scalar::Parsed;
 use super::walk::ElementSchema;
 use super::xml::Element;

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::notes::{Checked, Faulty, Notes, shown};
+use super::faults::{Checked, Faulty, Notes, shown};
 use super::scalar::{Parsed, multiple, one_of, only_with, whole, whole32, word};
 use super::walk::ElementSchema;
 use super::xml::Element;

@@ -8,7 +8,7 @@
 //! | file | what it reads |
 //! | --- | --- |
 //! | `conf_file` | the bytes of both files |
-//! | `notes` | notes of what is wrong, with positions |
+//! | `faults` | notes of what is wrong, with positions |
 //! | `xml`, `walk` | a text as a tree with positions; the tree as known names |
 //! | `scalar`, `suggest` | a value of an attribute; the known name nearest to an unknown one |
 //! | `overrides`, `host` | settings of the command line and the environment; values of the system |
@@ -16,7 +16,7 @@
 //! | `map` | map.xml, with `limit`, `calendar`, `distinct`, `weight`, `list`, `share` and `warm` |
 //! | `token_file` | the file of a token, for `admin_tokens` and `resp_tokens` |
 //! | `secret_file` | the files of a cluster's secret and of its password |
-//! | [`outline`] | positions of elements, for programs that edit a file |
+//! | [`element_positions`] | positions of elements, for programs that edit a file |
 
 mod admin_tokens;
 mod authority;
@@ -24,13 +24,13 @@ mod calendar;
 pub(super) mod cluster;
 pub(super) mod conf_file;
 mod distinct;
+pub mod element_positions;
+mod faults;
 mod limit;
 mod list;
 mod listen;
 mod local_host;
 pub(super) mod map;
-mod notes;
-pub mod outline;
 mod overrides;
 mod record_copies;
 pub(super) mod resp;
@@ -47,10 +47,10 @@ mod weight;
 pub(super) mod xml;
 
 pub use admin_tokens::{AdminTokens, Grant, NamedToken};
+pub(super) use faults::{Checked, Faulty, Notes, SourceText, shown};
+pub use faults::{Fault, Faults, Position, SourceLine};
 pub(super) use local_host::LocalHost;
 pub(super) use map::{RawBiz, RawGroup, RawMap, WrittenGroup};
-pub(super) use notes::{Checked, Faulty, Notes, SourceText, shown};
-pub use notes::{Fault, Faults, Position, SourceLine};
 pub use overrides::{Setting, SettingError, Settings};
 pub(super) use resp::{CALLS_BRING_LIMITS, THROTTLE};
 pub use resp_tokens::RespTokens;

@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use super::notes::{Fault, Notes, shown};
+use super::faults::{Fault, Notes, shown};
 use super::srv::path;
 use super::xml::{Attribute, Element, allowed, white};
 

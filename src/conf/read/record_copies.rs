@@ -3,7 +3,7 @@
 //!
 //! Invariant: a group with neither setting keeps its records on their machine.
 
-use super::notes::{Checked, Notes};
+use super::faults::{Checked, Notes};
 use super::scalar::{boolean, duration};
 use super::xml::Element;
 

@@ -2,8 +2,8 @@
 //!
 //! Invariant: nothing else in srv.xml listens on its address.
 
+use super::faults::{Checked, Notes, shown};
 use super::listen::{Addresses, listen_address, token_file};
-use super::notes::{Checked, Notes, shown};
 use super::walk::ElementSchema;
 use super::xml::Element;
 use crate::schema::{AccessToken, Resp};

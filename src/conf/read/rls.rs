@@ -3,8 +3,8 @@
 //! Invariant: nothing else in srv.xml listens on its address. No two domains have the same name,
 //! and no two descriptors of a domain have the same entries.
 
+use super::faults::{Checked, Notes, shown};
 use super::listen::{Addresses, listen_address};
-use super::notes::{Checked, Notes, shown};
 use super::scalar::{Parsed, boolean, word};
 use super::suggest::nearest;
 use super::walk::ElementSchema;

@@ -3,7 +3,7 @@
 //! Invariant: each reader returns the value, or what it expected instead. No value outside its
 //! bounds is accepted. Surrounding white space is not part of a value, and is rejected.
 
-use super::notes::shown;
+use super::faults::shown;
 use super::suggest::nearest;
 use crate::schema::{
     DURATION_UNITS, RATE_UNITS, Rate, SIZE_UNITS, Suffix, duration_text, size_text,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use frs_base::hash::siphash_digest;
 
-use super::notes::Fault;
+use super::faults::Fault;
 use crate::schema::{Cluster, Login};
 
 /// Bytes of a cluster's secret.

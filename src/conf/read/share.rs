@@ -3,7 +3,7 @@
 //! Invariant: the ledger's floating-point numbers hold the figures of a shared limit, the sums of
 //! several of them, and the products that the ledger computes, exactly.
 
-use super::notes::{Checked, Notes};
+use super::faults::{Checked, Notes};
 use super::scalar::{duration, only_with, whole32, word};
 use super::xml::Element;
 use crate::schema::{

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use super::authority::{hosts, origins};
 use super::cluster::cluster;
+use super::faults::{Checked, Faulty, Notes};
 use super::listen::{Addresses, admin, listen, metrics};
 use super::local_host::LocalHost;
-use super::notes::{Checked, Faulty, Notes};
 use super::resp::resps;
 use super::rls::rls;
 use super::scalar::{Parsed, boolean, byte_rate, duration, one_of, rate, size, whole32, word};

@@ -3,7 +3,7 @@
 //! Invariant: an [`ElementSchema`] lists what an element may hold. Everything else in the element
 //! is a fault. The message distinguishes settings of a later version from typing errors.
 
-use super::notes::{Checked, Faulty, Notes, shown};
+use super::faults::{Checked, Faulty, Notes, shown};
 use super::scalar::{Parsed, one_of};
 use super::xml::{Attribute, Element, white};
 

@@ -1,6 +1,6 @@
 //! Reads the `<weight>`s of a `<limit>`.
 
-use super::notes::{Checked, Notes};
+use super::faults::{Checked, Notes};
 use super::scalar::{thousandths, whole};
 use super::walk::ElementSchema;
 use super::xml::Element;

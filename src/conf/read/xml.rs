@@ -12,7 +12,7 @@ use quick_xml::events::attributes::{AttrError, Attribute as RawAttribute};
 use quick_xml::events::{BytesDecl, BytesRef, BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
-use super::notes::{Notes, shown};
+use super::faults::{Notes, shown};
 
 /// The greatest depth of nested elements. Configurations need four.
 const MAX_DEPTH: usize = 16;

@@ -4,13 +4,13 @@
 //! fresh exactly if neither the current window nor any remembered window has a member.
 
 use super::super::calendar::{Calendar, Turned};
+use super::super::history_ring::{self, Remembered};
 use super::super::interval::Window;
-use super::super::past::{self, Remembered};
 
 impl Remembered {
     /// Whether nothing is remembered.
     pub(super) fn is_empty(&self, state: &[u64]) -> bool {
-        past::is_empty(&state[self.at.clone()])
+        history_ring::is_empty(&state[self.at.clone()])
     }
 
     /// Brings the state to `now`.
@@ -50,11 +50,11 @@ impl Remembered {
     /// Stores a state without members as fresh.
     pub(super) fn forget_if_unused(&self, state: &mut [u64]) {
         let past = &mut state[self.at.clone()];
-        let is_known = !past::is_empty(past);
-        if is_known && past::is_unused(past) {
+        let is_known = !history_ring::is_empty(past);
+        if is_known && history_ring::is_unused(past) {
             self.past.clear(past);
         }
-        let is_known = !past::is_empty(past);
+        let is_known = !history_ring::is_empty(past);
         let own = &mut state[self.own.clone()];
         if own[1] == 0 && !is_known {
             own[0] = 0;

@@ -8,7 +8,7 @@ use frs_conf::Scope;
 
 use super::place::NodeLayout;
 use super::{Rule, Rules};
-use crate::past::{self, Part};
+use crate::history_ring::{self, Part};
 use crate::{distinct, ring};
 
 /// Words of the largest node.
@@ -72,13 +72,13 @@ impl Rules {
         let with_past = if node.has_past { node.shape } else { node.sibling };
         let (pasts, uses) = match written.shape == with_past {
             true => {
-                let words = past::parts(old).map(|part| part.words.len()).sum();
+                let words = history_ring::parts(old).map(|part| part.words.len()).sum();
                 old.split_at_mut(words)
             }
             false => old.split_at_mut(0),
         };
         for PlacedPast { past, at } in self.with_past(scope) {
-            let own = past::parts(pasts).find(|part| part.position == past.position);
+            let own = history_ring::parts(pasts).find(|part| part.position == past.position);
             let known = own.map_or(&[][..], |Part { words, .. }| words);
             past.take_over(&mut words[at], known);
         }
@@ -120,7 +120,7 @@ impl Rules {
         let is_laid_out = |placed: PlacedPast| placed.past.is_laid_out(&words[placed.at]);
         // A scope has a ring or a set, never both.
         let behind = &words[node.ring_at().min(node.set_at())..];
-        self.with_past(scope).all(is_laid_out) && past::parts(behind).next().is_none()
+        self.with_past(scope).all(is_laid_out) && history_ring::parts(behind).next().is_none()
     }
 
     /// The histories of a scope, in the order of their words.
@@ -132,7 +132,7 @@ impl Rules {
 
 /// A history, and its words in the node.
 pub(super) struct PlacedPast {
-    pub past: past::Past,
+    pub past: history_ring::Past,
     pub at: std::ops::Range<usize>,
 }
 

@@ -13,7 +13,7 @@ use frs_conf::{self as conf, Biz, DISTINCT_HEADER_WORDS, Scope, StatePlace};
 
 use super::Rule;
 use crate::any_policy::AnyPolicy;
-use crate::past::{Past, Remembered};
+use crate::history_ring::{Past, Remembered};
 use crate::ring::{self, Ring};
 use crate::shared_policy::{Log, SharedPolicies};
 

@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::left::LeftEdit;
+use super::change_entry;
 use super::growth;
 use super::map_edit::{self, BizName, Edit, EditError, TextNames};
 use super::map_file::{self, ReplaceError};
 use super::response::{Addressed, Refusal, StatusDocument};
 use super::route::{BizPut, Change, GrowthMode};
-use super::subject;
 use crate::process::change_log::{
     self, Author, ChangeKind, ChangeLog, ChangeOutcome, Conclusion, Subject,
 };
@@ -27,7 +27,7 @@ use crate::process::control::{Ask, Cause, Loss, ReloadOptions, Reloaded};
 use crate::process::control_stream::ControlStream;
 use crate::process::pending_edit::PendingEdit;
 use crate::protocol::Code;
-use crate::protocol::element::Element;
+use crate::protocol::element_tree::Element;
 use frs_base::clock;
 use frs_cluster::PLUG;
 use frs_conf::{Conf, LoadedConf, Machine, Texts, active, report};
@@ -391,7 +391,7 @@ impl<W> MapChanges<W> {
         let found = change_log::find(&self.data_dir, id)
             .map_err(|error| Refusal::io(format!("changes.log: {error}")))?;
         let change = found.ok_or_else(|| Refusal::not_found("the log has no such change"))?;
-        let undone = subject::undone(&change)?;
+        let undone = change_entry::undone(&change)?;
         let guard = self.guard()?;
         let texts = self.texts_in_force(runtime)?;
         let edit = map_edit::revert(&texts.map, undone, &texts.map_name);
@@ -503,7 +503,7 @@ impl<W> MapChanges<W> {
         guard: ConfGuard,
     ) -> Result<ReadyChange, Refusal> {
         let faulty = |words: String| Refusal::new(422, Code::Faulty, words);
-        let subjects = subject::of_edit(kind, &edit, lifts_bans);
+        let subjects = change_entry::of_edit(kind, &edit, lifts_bans);
         let status = if edit.old.is_none() { 201 } else { 200 };
         let new = Texts { map: edit.text, ..texts.clone() };
         let conf = new.parse().map_err(|faults| faulty(faults.to_string()))?;

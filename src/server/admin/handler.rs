@@ -10,20 +10,20 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::change_entry;
 use super::change_queue::{Done, MapChanges, UNKNOWN, WantedChange, unlogged};
 use super::connection::AdminRequest;
 use super::health::{ClusterHealth, HealthReport, MasterHealth, WorkerCounts};
 use super::inspections::{InspectQueue, Inspection, InspectionOutput};
+use super::keeper_pulse::Pulse;
 use super::map_edit::{self, BizName};
 use super::map_json;
 use super::page;
-use super::pulse::Pulse;
 use super::recording::Recording;
 use super::response::{Addressed, Refusal, Response, StatusDocument};
 use super::route::{Change, Route};
-use super::subject;
 use crate::process::change_log::{Author, ChangeKind, ChangeOutcome, Conclusion, LoggedChange};
-use crate::protocol::element::Element;
+use crate::protocol::element_tree::Element;
 use crate::protocol::{Code, Format};
 use crate::stats::history::History;
 use crate::stats::hottest::Hottest;
@@ -33,7 +33,7 @@ use crate::stats::stats_document::stats_text;
 use frs_base::clock;
 use frs_base::sys::process::Pid;
 use frs_conf::{AdminTokens, EpochStep, Http, TokenError};
-use frs_conf::{active, outline};
+use frs_conf::{active, element_positions};
 use frs_engine::{ItemError, RecordError, RecordFigures, Role, Service, VoidRecords};
 use frs_store::Counter;
 
@@ -335,7 +335,7 @@ impl Handler {
         if let Change::PutNode { record, .. } | Change::DeleteNode(record) = &change {
             let map = &self.service.conf().map;
             let biz = map.find_biz(&record.biz).map(|index| &*map.bizs[index].name);
-            let subject = subject::of_record(record, biz);
+            let subject = change_entry::of_record(record, biz);
             let begun = self.changes.log().begin(&author, &[subject]).map_err(unlogged);
             let done = begun.and_then(|ids| {
                 let changed = self.change_record(&change);
@@ -354,7 +354,7 @@ impl Handler {
     /// Changes a record. Returns its figures before and after.
     fn change_record(&mut self, change: &Change) -> Result<Conclusion, Refusal> {
         let now = clock::now();
-        let text = |figures: &RecordFigures| Some(subject::record_text(figures));
+        let text = |figures: &RecordFigures| Some(change_entry::record_text(figures));
         let changed = match change {
             Change::PutNode { record, limit, used } => {
                 let edit = self.service.set_used(record.name(), *limit, *used as u32, now);
@@ -544,7 +544,7 @@ fn response(format: Format, text: Result<Arc<[u8]>, Refusal>) -> Response {
 /// Elements of the map in force, as JSON.
 fn as_json(text: &[u8], shape: &'static map_json::JsonShape) -> Result<Arc<[u8]>, Refusal> {
     let text = String::from_utf8_lossy(text);
-    let tree = outline::tree("map.xml", &text, shape.element)
+    let tree = element_positions::tree("map.xml", &text, shape.element)
         .map_err(|faults| Refusal::io(faults.to_string()))?;
     Ok(map_json::document(&tree, shape).into_bytes().into())
 }

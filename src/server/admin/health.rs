@@ -3,7 +3,7 @@
 //! Invariant: all facts are arguments. Nothing here reads the system.
 
 use super::response::StatusDocument;
-use crate::protocol::element::Element;
+use crate::protocol::element_tree::Element;
 use frs_cluster::figures::ClusterState;
 
 /// The master as the keeper sees it.
@@ -175,7 +175,7 @@ impl HealthReport {
 mod tests {
     use super::*;
     use crate::protocol::Format;
-    use crate::protocol::element::Layout;
+    use crate::protocol::element_tree::Layout;
 
     #[test]
     fn a_cluster_that_does_not_answer_is_a_problem_and_the_server_is_well() {

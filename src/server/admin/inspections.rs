@@ -11,11 +11,11 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
 
 use mio::Waker;
 
+use super::change_entry;
 use super::response::{Addressed, Refusal};
 use super::route::{RecordRef, TopKeys};
-use super::subject;
 use crate::process::change_log;
-use crate::protocol::element::Element;
+use crate::protocol::element_tree::Element;
 use crate::protocol::{Code, Format};
 use crate::stats::snapshot::Stats;
 use crate::stats::stats_document::stats_text;
@@ -158,7 +158,7 @@ impl InspectThread {
             Inspection::Changes { before, most } => {
                 let found = change_log::list(&self.data_dir, *before, *most, LISTED_BYTES);
                 let found = found.map_err(|error| Refusal::io(format!("changes.log: {error}")))?;
-                Ok(InspectionOutput::Document(subject::document(found)))
+                Ok(InspectionOutput::Document(change_entry::document(found)))
             }
             Inspection::Figures { figures, format } => {
                 Ok(InspectionOutput::Text(stats_text(figures, *format)))

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use frs_conf::Faults;
-use frs_conf::outline::{self, ElementSpan, Outline};
+use frs_conf::element_positions::{self, ElementSpan, Outline};
 
 const MARK: &str = "\u{feff}";
 
@@ -92,13 +92,13 @@ pub fn put(
     names: TextNames<'_>,
 ) -> Result<Edit, EditError> {
     let biz_text = biz.strip_prefix(MARK).unwrap_or(biz);
-    let biz = outline::read(names.biz, biz_text, "biz")?.root;
+    let biz = element_positions::read(names.biz, biz_text, "biz")?.root;
     if !meant.names(&biz) {
         return Err(EditError::Another);
     }
     let new = &biz_text[biz.at..biz.end];
     let Marked { mark, text: map_text } = split_mark(map);
-    let outline = outline::read(names.map, map_text, "map")?;
+    let outline = element_positions::read(names.map, map_text, "map")?;
     let old = outline.children_named("biz").find(|old| meant.names(old));
     let text = match old {
         Some(old) => splice(map_text, old.at..old.end, new),
@@ -118,7 +118,7 @@ pub fn put(
 /// The text is not well-formed, or has no such business.
 pub fn remove(map: &str, meant: BizName<'_>, name: &str) -> Result<Edit, EditError> {
     let Marked { mark, text } = split_mark(map);
-    let outline = outline::read(name, text, "map")?;
+    let outline = element_positions::read(name, text, "map")?;
     let old = outline.children_named("biz").find(|old| meant.names(old));
     let old = old.ok_or(EditError::Unknown)?;
     let lines = lines_of(text, old.at..old.end).unwrap_or(old.at..old.end);
@@ -145,7 +145,7 @@ pub struct EditToRevert<'t> {
 /// The map is not well-formed, or the business has changed since.
 pub fn revert(map: &str, undone: EditToRevert<'_>, name: &str) -> Result<Edit, EditError> {
     let Marked { mark, text: map_text } = split_mark(map);
-    let outline = outline::read(name, map_text, "map")?;
+    let outline = element_positions::read(name, map_text, "map")?;
     let written = |biz: &ElementSpan| &map_text[biz.at..biz.end];
     let mut bizs = outline.children_named("biz");
     let found = undone.new.and_then(|new| bizs.find(|biz| written(biz) == new));
@@ -153,7 +153,7 @@ pub fn revert(map: &str, undone: EditToRevert<'_>, name: &str) -> Result<Edit, E
         return Err(EditError::Changed);
     }
     let old = match undone.old {
-        Some(old) => Some(outline::read("old", old, "biz")?.root),
+        Some(old) => Some(element_positions::read("old", old, "biz")?.root),
         None => None,
     };
     let is_same = |biz: &&ElementSpan| {
@@ -184,7 +184,7 @@ pub fn revert(map: &str, undone: EditToRevert<'_>, name: &str) -> Result<Edit, E
 /// Whether a map has a `<biz>` with exactly this text.
 pub fn holds(map: &str, biz: &str) -> bool {
     let Marked { text, .. } = split_mark(map);
-    outline::read("map", text, "map").is_ok_and(|outline| {
+    element_positions::read("map", text, "map").is_ok_and(|outline| {
         outline.children_named("biz").any(|element| text[element.at..element.end] == *biz)
     })
 }
@@ -210,7 +210,7 @@ pub fn elements(
     name: &str,
 ) -> Result<Option<String>, EditError> {
     let Marked { text, .. } = split_mark(map);
-    let outline = outline::read(name, text, "map")?;
+    let outline = element_positions::read(name, text, "map")?;
     let written = |element: &ElementSpan| &text[element.at..element.end];
     match meant {
         Some(meant) => {
@@ -251,7 +251,7 @@ pub fn node_size_of(
     name: &str,
 ) -> Result<Option<WrittenSize>, EditError> {
     let Marked { mark, text } = split_mark(map);
-    let outline = outline::read(name, text, "map")?;
+    let outline = element_positions::read(name, text, "map")?;
     let Some(biz) = outline.children_named("biz").find(|biz| meant.names(biz)) else {
         return Ok(None);
     };
@@ -282,10 +282,10 @@ struct AttributeSpan {
 
 /// Finds an attribute of a well-formed element, in which no value contains its own kind of quote.
 fn attribute_in(element: &str, name: &str) -> Option<AttributeSpan> {
-    let mut at = element.find(|c: char| outline::is_white(c) || c == '>' || c == '/')?;
+    let mut at = element.find(|c: char| element_positions::is_white(c) || c == '>' || c == '/')?;
     loop {
         let from = at;
-        let name_at = at + element[at..].find(|c: char| !outline::is_white(c))?;
+        let name_at = at + element[at..].find(|c: char| !element_positions::is_white(c))?;
         let equals = name_at + element[name_at..].find(['=', '>'])?;
         if element[equals..].starts_with('>') {
             return None;
@@ -294,7 +294,7 @@ fn attribute_in(element: &str, name: &str) -> Option<AttributeSpan> {
         let value_at = quote_at + 1;
         let quote = element[quote_at..value_at].chars().next()?;
         let value_end = value_at + element[value_at..].find(quote)?;
-        if element[name_at..equals].trim_end_matches(outline::is_white) == name {
+        if element[name_at..equals].trim_end_matches(element_positions::is_white) == name {
             return Some(AttributeSpan { whole: from..value_end + 1, value: value_at..value_end });
         }
         at = value_end + 1;
@@ -350,7 +350,7 @@ fn lines_of(text: &str, span: Range<usize>) -> Option<Range<usize>> {
 }
 
 fn is_blank(text: &str) -> bool {
-    text.chars().all(outline::is_white)
+    text.chars().all(element_positions::is_white)
 }
 
 #[cfg(test)]

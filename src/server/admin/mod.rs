@@ -7,15 +7,15 @@
 //!
 //! | file | duty |
 //! | --- | --- |
-//! | [`plane`] | starts, wakes and ends the thread |
+//! | [`plane_thread`] | starts, wakes and ends the thread |
 //! | `accept` | the listeners of the plane and of metrics, and new clients |
 //! | `client` | one client: its socket and its stage |
-//! | [`pulse`] | the keeper's flush in progress |
+//! | [`keeper_pulse`] | the keeper's flush in progress |
 //! | [`access`] | which clients may make which requests |
-//! | [`brake`] | makes addresses with wrong tokens wait |
+//! | [`token_brake`] | makes addresses with wrong tokens wait |
 //! | [`client_eviction`] | chooses the client that must leave |
 //! | [`recording`] | the history in the data directory |
-//! | [`ration`] | bounds log lines that clients can cause |
+//! | [`log_ration`] | bounds log lines that clients can cause |
 //! | [`route`] | method and target to a route |
 //! | [`connection`] | bytes in, a request out; an answer in, bytes out |
 //! | [`response`] | answers and refusals |
@@ -23,7 +23,7 @@
 //! | [`page`] | the dashboard |
 //! | [`change_queue`] | changes of the configuration, one at a time |
 //! | [`map_file`] | map.xml on disk |
-//! | [`subject`] | changes as entries of the log of changes |
+//! | [`change_entry`] | changes as entries of the log of changes |
 //! | [`map_edit`] | map.xml as text: puts or removes a business |
 //! | `growth` | the groups that a changed map moves, and the node-size that a business needs |
 //! | [`map_json`] | map.xml in JSON, both directions |
@@ -34,7 +34,7 @@
 
 mod accept;
 pub mod access;
-pub mod brake;
+pub mod change_entry;
 pub mod change_queue;
 mod client;
 pub mod client_eviction;
@@ -44,20 +44,20 @@ mod growth;
 pub mod handler;
 pub mod health;
 pub mod inspections;
+pub mod keeper_pulse;
+pub mod log_ration;
 pub mod map_edit;
 pub mod map_file;
 pub mod map_json;
 pub mod page;
-pub mod plane;
-pub mod pulse;
-pub mod ration;
+pub mod plane_thread;
 pub mod recording;
 pub mod response;
 pub mod route;
 pub mod server;
-pub mod subject;
+pub mod token_brake;
 
 pub use accept::PlaneListeners;
 pub use error::AdminError;
-pub use plane::{AdminArgs, AdminPlane};
-pub use pulse::Pulse;
+pub use keeper_pulse::Pulse;
+pub use plane_thread::{AdminArgs, AdminPlane};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::protocol::element::{Element, Layout};
+use crate::protocol::element_tree::{Element, Layout};
 use crate::protocol::response_head::reason;
 use crate::protocol::{self, Code, Format};
 use frs_base::clock::Millis;

@@ -15,21 +15,21 @@ use mio::{Events, Poll, Token};
 
 use super::accept::{ACCEPTS_PER_TICK, AdminListeners, Arrival, ClientKind, PlaneListeners};
 use super::access;
-use super::brake::Brake;
 use super::client::{AdminClient, ClientStage, IDLE, READ_BYTES};
 use super::client_eviction::{
     Candidate, ClientState, MAX_CLIENTS, MAX_HOLDING, MAX_SCRAPERS, client_to_evict,
 };
 use super::connection::{ConnectionStep, MAX_BODY_BYTES, MAX_HEAD_BYTES};
 use super::handler::{Handler, Requester, SCRAPE_AGE};
+use super::log_ration::Ration;
 use super::map_file;
-use super::ration::Ration;
 use super::response::{Addressed, Refusal, Response};
+use super::token_brake::Brake;
 use super::{inspections, map_json};
 use crate::process::change_log;
 use crate::process::log::LogThrottle;
 use crate::protocol::Error;
-use crate::protocol::element::Element;
+use crate::protocol::element_tree::Element;
 use crate::stats::{history_document, history_file, metrics};
 use frs_base::clock;
 

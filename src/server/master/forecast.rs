@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
+use super::disk_room::{lacking_checkpoint_room, lacking_room, new_groups};
 use super::preparing_child::{How, Work, refusal};
-use super::room::{lacking_checkpoint_room, lacking_room, new_groups};
 use super::{data_directory, refused_changes};
 use crate::process::control::Loss;
 use crate::process::data_lock;
@@ -142,7 +142,7 @@ fn plan_move(forecast: &mut Forecast, plan: &MovePlan, is_restored: bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::room::free_bytes;
+    use super::super::disk_room::free_bytes;
     use super::*;
 
     fn conf(dir: &Path, keys: u64) -> Conf {

@@ -7,7 +7,7 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use super::room::lacking_room;
+use super::disk_room::lacking_room;
 use crate::account::Account;
 use crate::process::control::{Cause, Loss};
 use frs_base::clock;

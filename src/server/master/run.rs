@@ -17,12 +17,12 @@
 //! Invariant: the master waits only for its descriptors and its clock, and maps no group. So
 //! neither a stopped child nor a failing page blocks it.
 
+mod handover;
 mod moves;
 mod overlays;
-mod reloads;
+mod reload;
 mod requests;
-mod supervision;
-mod upgrades;
+mod supervisor_orders;
 
 use std::collections::VecDeque;
 use std::io;
@@ -38,7 +38,7 @@ use super::error::MasterError;
 use super::files::{self, Files, Watched};
 use super::in_force::InForce;
 use super::notify::Notifier;
-use super::reload::Reloads;
+use super::reload_queue::Reloads;
 use super::supervise::{Ending, Event};
 use super::take_over::OlderMaster;
 use super::upgrade::{Program, Upgrades};

@@ -137,7 +137,7 @@ fn start(
     }
     if predecessor.is_none() {
         // Before any process of this start can attach.
-        frs_cluster::starts::begin(&runtime);
+        frs_cluster::newest_copy::begin(&runtime);
         end_stopped(&runtime, account.as_ref());
     }
     let listeners = listen(&conf, (&runtime, account.as_ref()), &sockets, predecessor.is_some())?;

@@ -16,12 +16,12 @@
 //! | [`call`] | the kinds by which requests and answers are counted |
 //! | [`accept_header`] | which format the client prefers |
 //! | [`mod@format`] | what the formats share |
-//! | `document` | response and error documents, as XML and JSON write them alike |
+//! | `response_document` | response and error documents, as XML and JSON write them alike |
 //! | [`xml`] | the XML format, both directions |
 //! | [`json`] | the JSON format, both directions |
 //! | [`codec`] | a document in either format |
 //! | [`resp`] | the protocol of Redis, both directions |
-//! | [`element`] | a tree of elements, written as XML or as JSON |
+//! | [`element_tree`] | a tree of elements, written as XML or as JSON |
 //! | [`response_head`] | status lines, header fields, answers of the whole request |
 //! | [`error`] | what can be wrong with a whole request |
 //! | [`visible`] | invisible characters, shown by number |
@@ -31,22 +31,22 @@ pub mod authz;
 pub mod call;
 pub mod chunked;
 pub mod codec;
-mod document;
-pub mod element;
+pub mod element_tree;
 pub mod error;
+mod field_label;
 pub mod form;
 pub mod format;
 pub mod json;
-mod label;
-mod line;
 pub mod request_head;
 pub mod resp;
+mod response_document;
 pub mod response_head;
 pub mod route;
+mod short_text;
 pub mod visible;
 pub mod xml;
 
 pub use error::{Code, Error, Excerpt, TextPosition};
 pub use format::{Bounds, Decoded, Format};
-pub use line::Line;
-use line::Pen;
+pub use short_text::Line;
+use short_text::Pen;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::history_file::{HistoryBiz, HistoryRow, Resolution};
-use crate::protocol::element::Element;
+use crate::protocol::element_tree::Element;
 
 /// The most bytes of a business in a row: its name, and three figures with their names.
 pub const BIZ_BYTES: usize = 64 + 3 * 20 + 40;

@@ -8,7 +8,7 @@ use super::snapshot::{BizSnapshot, GroupSnapshot, HotKey, ProcessSnapshot, Rates
 use std::collections::BTreeMap;
 
 use crate::protocol::call::{Call, status_word};
-use crate::protocol::element::{Element, Layout, Value};
+use crate::protocol::element_tree::{Element, Layout, Value};
 use crate::protocol::{Format, xml};
 use frs_cluster::figures::{ClusterNodeState, LeaseCounter, LeaseState};
 use frs_conf::MoveMode;

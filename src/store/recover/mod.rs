@@ -6,14 +6,14 @@
 //!
 //! | file | duty |
 //! | --- | --- |
-//! | `reach` | recovers the slots of dead processes |
+//! | `dead_slots` | recovers the slots of dead processes |
 //! | `prepare` | makes a data directory ready at a start or a reload, and closes it clean |
 //! | `verify` | checks and repairs every key-node of a group |
 //! | `notice` | events for the log, kept until no semaphore is held |
 
+pub(crate) mod dead_slots;
 pub(crate) mod notice;
 pub(crate) mod prepare;
-pub(crate) mod reach;
 pub(crate) mod verify;
 
 pub use prepare::{

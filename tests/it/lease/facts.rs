@@ -6,7 +6,7 @@ use std::time::Instant;
 use frs_cluster::lease::{Claim, Granted, Kind, Settings, Take, Taken};
 use frs_cluster::ledger::{self, Answer, Heartbeat, Reply};
 use frs_cluster::name::{KeyDigest, LedgerName, SlotKeys, slot};
-use frs_cluster::starts::Starts;
+use frs_cluster::newest_copy::Starts;
 use redis::cmd;
 
 use super::server::{SLOT, Server, fcall};

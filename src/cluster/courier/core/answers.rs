@@ -5,13 +5,13 @@
 use frs_engine::NeedEnd;
 
 use super::actions::{Action, Outcome};
-use super::engine::{Core, Question};
-use super::line::{Flight, Purpose};
+use super::ledger_state::{Flight, Purpose};
+use super::ledger_turn::Answered;
 use super::news::{News, NewsKind};
 use super::nodes::{LedgerId, Nodes, Now};
 use super::recalls::PAUSE_MS;
+use super::state::{Core, Question};
 use super::timers::Due;
-use super::visit::Answered;
 use crate::lease::{Granted, Heard, Incarnation, Kind, Taken};
 use crate::ledger::{Answer, Reply};
 

@@ -10,22 +10,22 @@
 
 mod actions;
 mod answers;
-mod duties;
-mod engine;
 mod figures;
-mod line;
+mod ledger_state;
+mod ledger_turn;
 mod news;
 mod nodes;
-mod reach;
 mod recalls;
 mod request;
-mod rounds;
+mod returns;
+mod slot_reach;
+mod state;
 mod timers;
-mod visit;
+mod upkeep;
 
 pub use actions::{Action, Outcome};
-pub use engine::{Bounds, Core};
 pub use figures::Figures;
 pub use news::{News, NewsKind};
 pub use nodes::{Leased, LedgerId, Nodes, Now, Unserved};
 pub use request::{Asked, Group};
+pub use state::{Bounds, Core};

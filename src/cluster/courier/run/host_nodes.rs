@@ -12,9 +12,9 @@ use crate::courier::core::{Leased, LedgerId, Nodes, Now, Unserved};
 use crate::incarnation::{ClusterId, salt_of};
 use crate::lease::{Appetite, Incarnation};
 use crate::name::{self, KeyDigest, Secret};
+use crate::newest_copy::{self, HostWords, Starts};
 use crate::nodes::{self, LeaseMoment, LeasePass, LeasedLimit};
 use crate::plug::Host;
-use crate::starts::{self, HostWords, Starts};
 
 /// The nodes, and the names of their ledgers.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl HostNodes {
 
     /// Whether the cluster has yet to confirm that the directory is the newest of its copies.
     pub fn are_leases_unproven(&self) -> bool {
-        starts::are_leases_unproven(self.service.handle().runtime())
+        newest_copy::are_leases_unproven(self.service.handle().runtime())
     }
 
     /// The next question to the cluster, or report, about the last start of the server.

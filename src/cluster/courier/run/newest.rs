@@ -10,7 +10,7 @@ use frs_base::clock;
 
 use super::Courier;
 use crate::connections::Lost;
-use crate::starts::Starts;
+use crate::newest_copy::Starts;
 
 /// The pause before a question without an answer is repeated.
 const PAUSE: Duration = Duration::from_millis(50);

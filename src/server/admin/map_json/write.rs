@@ -1,10 +1,10 @@
 //! Converts elements of map.xml to JSON.
 
-use frs_conf::outline::Tree;
+use frs_conf::element_positions::Tree;
 
 use super::shape::{AttributeKind, JsonShape};
 use crate::protocol::Format;
-use crate::protocol::element::{Element, Layout, Value};
+use crate::protocol::element_tree::{Element, Layout, Value};
 
 /// The JSON document of a checked element.
 pub fn document(tree: &Tree, shape: &'static JsonShape) -> String {

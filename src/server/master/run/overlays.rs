@@ -7,7 +7,7 @@ use frs_conf::{EpochRaise, Overlay};
 
 use super::Master;
 use crate::master::error::ReloadError;
-use crate::master::reload::Report;
+use crate::master::reload_queue::Report;
 use crate::process::message::ToChild;
 
 impl Master {

@@ -6,7 +6,7 @@
 use super::Master;
 use crate::master::control_socket::Request;
 use crate::master::error::ReloadError;
-use crate::master::reload::{Report, refusal};
+use crate::master::reload_queue::{Report, refusal};
 use crate::process::control::{Ask, Cause, Reloaded};
 use frs_base::clock;
 

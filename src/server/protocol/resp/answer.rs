@@ -6,7 +6,7 @@
 
 use super::Version;
 use crate::protocol::call::Call;
-use crate::protocol::label::Label;
+use crate::protocol::field_label::Label;
 use crate::protocol::{Line, Pen, response_head};
 use frs_engine::answer::{Field, FieldValue, FieldVisitor, Judged, LimitField};
 use frs_engine::{Answer, Answers, ItemError, Request};

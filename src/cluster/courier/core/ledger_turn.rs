@@ -4,9 +4,9 @@
 //! Invariant: the message is a result of the transaction. It is sent only after the transaction is
 //! stored.
 
-use super::duties::{self, Asks};
-use super::line::{Held, Purpose, Reasons};
+use super::ledger_state::{Held, Purpose, Reasons};
 use super::nodes::Leased;
+use super::returns::{self, Asks};
 use crate::lease::{
     Appetite, Asking, Binding, Heard, Holding, Incarnation, Keep, Kind, Next, Settings, Take,
 };
@@ -281,7 +281,7 @@ impl Visit<'_> {
             Some(_) => Asks::Later,
             None => Asks::No,
         };
-        duties::keep(leased, asks, self.now_ms)
+        returns::keep(leased, asks, self.now_ms)
     }
 
     fn bind(&self, leased: &mut Leased, keep: Keep, need: &Need, visited: &mut Visited) {

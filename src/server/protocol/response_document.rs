@@ -6,7 +6,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::label::Label;
+use super::field_label::Label;
 use super::{Error, Line, Pen};
 use frs_base::scan::Short;
 use frs_conf::Listen;

@@ -17,7 +17,7 @@ use super::change_queue::MapChanges;
 use super::error::AdminError;
 use super::handler::{Handler, HandlerParts};
 use super::inspections::InspectQueue;
-use super::pulse::Pulse;
+use super::keeper_pulse::Pulse;
 use super::recording::Recording;
 use super::server::{self, Server};
 use crate::process::control::ANSWER_BYTES_MAX;

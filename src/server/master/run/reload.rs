@@ -10,7 +10,7 @@ use super::Master;
 use crate::master::change_notes::GenerationChange;
 use crate::master::error::ReloadError;
 use crate::master::preparing_child::log_prepared;
-use crate::master::reload::{self, CheckedConf, ReloadCandidate, Report, refusal};
+use crate::master::reload_queue::{self, CheckedConf, ReloadCandidate, Report, refusal};
 use crate::master::supervise::{ClusterChange, Event};
 use crate::process::bells::Bells;
 use crate::process::control::ReloadOptions;
@@ -65,7 +65,7 @@ impl Master {
                     self.reloads.wait_for(report, generation, fresh);
                 }
                 Err(error) => {
-                    reload::take_back(&files, self.in_force.runtime());
+                    reload_queue::take_back(&files, self.in_force.runtime());
                     self.refuse_reload(&report, &error, is_edit);
                 }
             }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the configuration's own parser reads the text, so both agree on its elements.
 
-use super::notes::{Fault, Faults, Notes, SourceText, shown};
+use super::faults::{Fault, Faults, Notes, SourceText, shown};
 use super::xml;
 use super::xml::{Document, Element};
 

@@ -6,7 +6,7 @@ use super::map_edit::{Edit, EditToRevert};
 use super::response::Refusal;
 use super::route::RecordRef;
 use crate::process::change_log::{ChangeKind, LoggedChange, Subject};
-use crate::protocol::element::{Element, Layout};
+use crate::protocol::element_tree::{Element, Layout};
 use crate::protocol::{Code, Format};
 use frs_engine::RecordFigures;
 

@@ -6,10 +6,10 @@
 
 use std::ops::Range;
 
-use super::duties::{self, Asks};
-use super::engine::Core;
-use super::line::Line;
+use super::ledger_state::Line;
 use super::nodes::{Leased, LedgerId, Nodes, Now};
+use super::returns::{self, Asks};
+use super::state::Core;
 
 /// A reason to look at a node.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ impl<N: Nodes> Core<N> {
                 true => now_ms >= lease.again_ms,
                 false => {
                     let of_host = Leased { holding: node, ..*leased };
-                    duties::keep(&of_host, Asks::No, now_ms).is_some()
+                    returns::keep(&of_host, Asks::No, now_ms).is_some()
                 }
             };
             let is_live = node.counts(now_ms) || lease.in_flight || lease.extra != 0;

@@ -9,13 +9,13 @@ use frs_engine::{NeedEnd, NeedKind};
 
 use super::actions::Action;
 use super::figures::Figures;
-use super::line::{Flight, Line, Purpose};
+use super::ledger_state::{Flight, Line, Purpose};
+use super::ledger_turn::{Answered, Bound, Visit, Visited, Waiter, Way};
 use super::nodes::{Leased, LedgerId, Nodes, Now, Unserved};
-use super::reach::{Reach, Slots};
 use super::recalls::Recalls;
 use super::request::{Asked, Groups, Request};
+use super::slot_reach::{Reach, Slots};
 use super::timers::{Due, Timers};
-use super::visit::{Answered, Bound, Visit, Visited, Waiter, Way};
 use crate::lease::{Appetite, Kind, Next, Part};
 
 /// Bounds of the courier's memory.
