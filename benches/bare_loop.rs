@@ -113,7 +113,7 @@ impl Connection {
                 return Ok(requests);
             }
             match parse(bytes)? {
-                Some(TimeoutLengths { head, body }) => {
+                Some(RequestLengths { head, body }) => {
                     bytes = &bytes[head..];
                     self.body = Some(body);
                 }
@@ -141,18 +141,18 @@ impl Connection {
 }
 
 /// Lengths of a request in bytes.
-struct TimeoutLengths {
+struct RequestLengths {
     head: usize,
     body: usize,
 }
 
 /// The lengths of the request at the start of `bytes`. `None` if its head is incomplete.
-fn parse(bytes: &[u8]) -> io::Result<Option<TimeoutLengths>> {
+fn parse(bytes: &[u8]) -> io::Result<Option<RequestLengths>> {
     let mut headers = [const { MaybeUninit::uninit() }; HEADERS];
     let mut request = httparse::Request::new(&mut []);
     match request.parse_with_uninit_headers(bytes, &mut headers) {
         Ok(httparse::Status::Complete(head)) => {
-            Ok(Some(TimeoutLengths { head, body: body_bytes(request.headers)? }))
+            Ok(Some(RequestLengths { head, body: body_bytes(request.headers)? }))
         }
         Ok(httparse::Status::Partial) => Ok(None),
         Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),

@@ -39,7 +39,7 @@ pub struct Lease {
     pub sent_extra: i64,
     /// Uses that the host does not have, by the ledger's last answer: uses in the pool, and unspent
     /// uses of other hosts. If the pool is exhausted, all of them are in the pool. For a limit that
-    /// refuses nothing: those of [`super::TALLY_MAX`] that no host has used.
+    /// refuses nothing: those of [`crate::tally::TALLY_MAX`] that no host has used.
     pub elsewhere: u64,
     /// Uses reserved for parked requests.
     pub held: u32,

@@ -175,7 +175,11 @@ impl<W> MapChanges<W> {
         let begun = self.make(&wanted, runtime).and_then(|ready| {
             let ids = self.log.begin(&wanted.author, &ready.subjects).map_err(unlogged)?;
             let asked = self.ask(&ready, &ids);
-            let asked = asked.inspect_err(|_| self.conclude(&ids, &ChangeOutcome::Failed.into()));
+            let asked = asked.inspect_err(|_| {
+                if self.pending_ids() != ids {
+                    self.conclude(&ids, &ChangeOutcome::Failed.into());
+                }
+            });
             Ok(Begun { number: asked?, ids, ready })
         });
         let requester = wanted.requester;
@@ -206,8 +210,12 @@ impl<W> MapChanges<W> {
             })?;
         }
         self.send(ready.ask).map_err(|error| {
-            let undone = self.undo(files).words;
-            Refusal::io(format!("cannot ask the master: {error}{undone}"))
+            let Undone { words, is_io } = self.undo(files);
+            if let Some(files) = files.filter(|_| is_io) {
+                // It is tried again: the next reload must not take the file.
+                self.leave(files, ids, true);
+            }
+            Refusal::io(format!("cannot ask the master: {error}{words}"))
         })
     }
 

@@ -74,6 +74,17 @@ pub enum CommandError {
         /// The reason.
         source: io::Error,
     },
+    /// The user of the command may not ask the master.
+    #[error(
+        "cannot ask the master (process {pid}) over {}: only root and the server's user may",
+        path.display()
+    )]
+    Denied {
+        /// The master.
+        pid: Pid,
+        /// The socket.
+        path: PathBuf,
+    },
     /// The master ended meanwhile.
     #[error("the master (process {pid}) has ended")]
     Ended {
@@ -158,25 +169,27 @@ fn ask(data_dir: &Path, pid: Pid, bound: Duration, ask: Ask) -> Result<Reloaded,
     let (mut stream, mut failing_since) = (None, None);
     wait(data_dir, pid, bound, || {
         let source = match look_for_answer(&mut stream, data_dir, pid, ask) {
-            Ok(answer) => {
-                failing_since = None;
-                return Ok(answer);
-            }
+            Ok(answer) => return Ok(answer),
             // Many other commands wait for the master.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(error) => error,
         };
-        // A master that ends closes its connections before it gives up its lock.
-        stream = None;
+        let path = data_dir.join(NAME);
         let since = *failing_since.get_or_insert_with(clock::instant);
-        if clock::since(since) < NO_SOCKET && source.kind() != io::ErrorKind::PermissionDenied {
-            return Ok(None);
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => Err(CommandError::Denied { pid, path }),
+            // A master that starts has no socket yet. One that ends closes its connections before
+            // it gives up its lock.
+            kind if kind != io::ErrorKind::InvalidData && clock::since(since) < NO_SOCKET => {
+                Ok(None)
+            }
+            _ => Err(CommandError::Control { pid, path, source }),
         }
-        Err(CommandError::Control { pid, path: data_dir.join(NAME), source })
     })
 }
 
-/// Sends a request if there is no connection yet, and looks for the answer.
+/// Sends a request if there is no connection yet, and looks for the answer. A connection that has
+/// ended is not replaced, so the request is sent once.
 fn look_for_answer(
     stream: &mut Option<ControlStream>,
     data_dir: &Path,
@@ -336,20 +349,22 @@ pub fn status(conf_dir: &Path, settings: &Settings) -> Result<String, CommandErr
         };
     });
     if runtime.is_reload_refused() {
-        // A stopped master names no faults, and neither does one of an earlier version.
         let last = ask(&data_dir, pid, REFUSAL, Ask::Refusal);
-        text += &refused_lines(last.ok(), generation);
+        text += &refused_lines(last, generation);
     }
     runtime.slots().iter().for_each(|slot| text += &slot_line(slot, generation));
     Ok(text)
 }
 
 /// The lines of a reload that was refused: the files are others than those in force.
-fn refused_lines(last: Option<Reloaded>, generation: u64) -> String {
+fn refused_lines(last: Result<Reloaded, CommandError>, generation: u64) -> String {
     let mut text = format!("reload       refused: generation {generation} stays in force\n");
-    if let Some(Reloaded::Refused { faults, .. }) = last {
-        faults.iter().for_each(|fault| text += &format!("             {fault}\n"));
-    }
+    let faults = match last {
+        Ok(Reloaded::Refused { faults, .. }) => faults,
+        Ok(Reloaded::Taken { .. }) => Vec::new(),
+        Err(error) => vec![format!("the log has its faults: {error}")],
+    };
+    faults.iter().for_each(|fault| text += &format!("             {fault}\n"));
     text
 }
 
@@ -432,7 +447,7 @@ mod tests {
     fn a_refused_reload_is_told_with_its_faults() {
         let faults = vec!["map.xml:1:2: a".to_owned(), "b".to_owned()];
         let last = Reloaded::Refused { cause: Cause::Fault, faults };
-        let text = refused_lines(Some(last), 7);
+        let text = refused_lines(Ok(last), 7);
         let lines: Vec<&str> = text.lines().collect();
         let first = "reload       refused: generation 7 stays in force";
         assert_eq!(lines, [first, "             map.xml:1:2: a", "             b"]);

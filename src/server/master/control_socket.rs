@@ -15,13 +15,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::net::listeners::bind_unix;
-use crate::process::control::{Ask, REQUEST_BYTES_MAX, Reloaded};
+use crate::process::control::{Ask, Cause, REQUEST_BYTES_MAX, Reloaded};
 use crate::process::control_stream::{ControlStream, Message, NAME, at_short_path};
 use frs_base::sys::process::{PollFd, PollFlags};
 
 /// The name of the socket until it listens.
 const DRAFT: &str = "control.new";
-/// The mode of the socket: it admits the users who may signal the master.
+/// The mode of the socket: it admits root and the server's user.
 const MODE: u32 = 0o600;
 /// The most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -33,6 +33,8 @@ const COMMAND_REQUESTS: usize = 1;
 const PLANE_REQUESTS: usize = 64;
 /// Time limit for a command to send its request, and another one to take the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The pause after an error of accept, such as a lack of descriptors.
+const PAUSE: Duration = Duration::from_secs(1);
 /// Files by which former versions exchanged requests and answers.
 const FORMER: [&str; 5] = ["reload", "asked", "lossy", "reload.new", "asked.new"];
 
@@ -57,6 +59,8 @@ pub(super) struct Request {
 #[derive(Default)]
 pub(super) struct ControlSocket {
     listener: Option<UnixListener>,
+    /// When connections are accepted again after an error.
+    paused_until: Option<Instant>,
     /// Device and inode of the listener's file.
     place: Option<(u64, u64)>,
     connections: BTreeMap<u64, Connection>,
@@ -130,7 +134,7 @@ impl ControlSocket {
 
     /// The descriptors to wait on.
     pub fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
-        let listener = self.listener.iter().filter(|_| self.has_room());
+        let listener = self.listener.iter().filter(|_| self.accepts());
         let listener = listener.map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN));
         listener.chain(self.connections.values().map(|Connection { stream, .. }| {
             let room = if stream.has_output() { PollFlags::POLLOUT } else { PollFlags::empty() };
@@ -138,25 +142,28 @@ impl ControlSocket {
         }))
     }
 
-    fn has_room(&self) -> bool {
-        self.connections.values().filter(|other| !other.is_plane).count() < COMMANDS_MAX
+    fn accepts(&self) -> bool {
+        let commands = self.connections.values().filter(|other| !other.is_plane).count();
+        commands < COMMANDS_MAX && self.paused_until.is_none()
     }
 
-    /// When the next connection is closed.
+    /// When the next connection is closed, or accepted again.
     pub fn due(&self) -> Option<Instant> {
-        self.connections.values().filter_map(|connection| connection.until).min()
+        let until = self.connections.values().filter_map(|connection| connection.until);
+        until.chain(self.paused_until).min()
     }
 
     /// Accepts connections, and receives the requests that have arrived. Closes the connections
     /// that have ended, break the rules or are late.
     pub fn receive(&mut self, now: Instant) -> Vec<Request> {
-        while let Some(listener) = self.listener.as_ref().filter(|_| self.has_room()) {
+        self.paused_until.take_if(|until| *until <= now);
+        while let Some(listener) = self.listener.as_ref().filter(|_| self.accepts()) {
             match listener.accept() {
                 Ok((stream, _)) => self.add(stream, Some(now + PATIENCE)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a command: data/control is opened again");
-                    (self.listener, self.place) = (None, None);
+                    tracing::warn!(%error, "cannot accept a command");
+                    self.paused_until = Some(now + PAUSE);
                 }
             }
         }
@@ -191,8 +198,12 @@ impl Connection {
         let most = if self.is_plane { PLANE_REQUESTS } else { COMMAND_REQUESTS };
         while let Some(Message { number, text }) = self.stream.receive()? {
             let ask = Ask::of_text(&text).filter(|ask| self.is_plane || is_of_commands(*ask));
-            let unanswered = self.waiting + usize::from(self.stream.has_output());
-            let ask = ask.filter(|_| unanswered < most).ok_or(ErrorKind::InvalidData)?;
+            let ask = ask.ok_or(ErrorKind::InvalidData)?;
+            if self.waiting + usize::from(self.stream.has_output()) >= most {
+                let refused = self.is_plane.then(too_many).ok_or(ErrorKind::InvalidData)?;
+                self.stream.send(number, &refused.to_text())?;
+                continue;
+            }
             self.waiting += 1;
             self.until = None;
             let asker = Asker { connection: id, number, is_plane: self.is_plane };
@@ -200,6 +211,13 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// The answer to a plane with too many unanswered requests. A plane that lost its connection could
+/// make no change until its keeper ends.
+fn too_many() -> Reloaded {
+    let faults = vec![format!("{PLANE_REQUESTS} earlier requests wait for the master")];
+    Reloaded::Refused { cause: Cause::NotNow, faults }
 }
 
 /// Whether commands may send the request. Only the admin plane logs other changes.

@@ -176,12 +176,16 @@ impl Reloads {
     /// reload is prepared, because the reload would be published over it. Commands and signals that
     /// wait for the same reload share it.
     pub fn take_next(&mut self) -> Option<(Ask, Report)> {
-        let is_reload = matches!(self.waiting.front()?.ask, Ask::Reload(_));
         let is_reloading = self.acknowledging.iter().any(|before| before.report.is_reload);
-        if self.is_preparing() || is_reload && is_reloading {
+        let is_reload = |request: &Request| matches!(request.ask, Ask::Reload(_));
+        let can_begin = |request: &Request| !is_reloading || !is_reload(request);
+        if self.is_preparing() {
             return None;
         }
-        let Request { by, ask } = self.waiting.pop_front()?;
+        // A switch passes the reloads that wait for an answer.
+        let next = self.waiting.iter().position(can_begin)?;
+        let is_reload = is_reload(&self.waiting[next]);
+        let Request { by, ask } = self.waiting.remove(next)?;
         let mut report = Report { askers: by.into_iter().collect(), is_reload };
         if is_reload && !report.is_of_plane() {
             self.waiting.retain(|request| {
@@ -254,12 +258,20 @@ impl Reloads {
         Ok(())
     }
 
-    /// Forgets everything: another master answers the waiting processes.
-    pub fn forget(&mut self) {
+    /// Forgets all that is under way, because another master goes on. Returns the senders of waiting
+    /// requests, and the answers to requests whose generation is published.
+    pub fn end(
+        &mut self,
+        laggards: impl Fn(u64) -> Vec<String>,
+    ) -> (Vec<Asker>, Vec<(Report, Reloaded)>) {
         self.candidate = None;
-        self.forget_acknowledging();
-        self.waiting.clear();
         self.raises.clear();
+        let waiting = self.waiting.drain(..).filter_map(|request| request.by).collect();
+        let answer = |Acknowledging { report, generation, fresh, .. }| {
+            let laggards = laggards(generation);
+            (report, Reloaded::Taken { generation, laggards, fresh })
+        };
+        (waiting, self.acknowledging.drain(..).map(answer).collect())
     }
 
     /// Forgets which acknowledgements are missing.
@@ -371,8 +383,8 @@ mod tests {
         let (_, report) = reloads.take_next().expect("it begins");
         assert!(report.is_reload && !reloads.is_busy());
         reloads.wait_for(report, 2, vec!["a note".to_owned()]);
-        reloads.note_request(Request { by: of_plane(2), ask: switch });
         reloads.note_request(Request { by: of_command(3), ask: PLAIN });
+        reloads.note_request(Request { by: of_plane(2), ask: switch });
         let (ask, report) = reloads.take_next().expect("a switch");
         assert!(ask == switch && !report.is_reload && report.is_of_plane());
         assert_eq!(next(&mut reloads), None);
@@ -384,6 +396,22 @@ mod tests {
         let taken = Reloaded::Taken { generation: 2, laggards: Vec::new(), fresh };
         assert_eq!(answers, [(Report { askers: vec![asker(1, false)], is_reload: true }, taken)]);
         assert_eq!(next(&mut reloads), Some((PLAIN, vec![asker(3, false)])));
+    }
+
+    // Shows: one-answer-each.
+    #[test]
+    fn a_master_that_is_replaced_answers_all_requests() {
+        let mut reloads = waiting(&[(of_command(1), PLAIN), (None, PLAIN)]);
+        let (_, report) = reloads.take_next().expect("it begins");
+        reloads.wait_for(report, 2, Vec::new());
+        reloads.note_request(Request { by: of_command(3), ask: LOSSY });
+        reloads.note_signal();
+        let (waiting, answers) = reloads.end(|generation| vec![format!("behind {generation}")]);
+        assert_eq!(waiting, [asker(3, false)]);
+        let laggards = vec!["behind 2".to_owned()];
+        let taken = Reloaded::Taken { generation: 2, laggards, fresh: Vec::new() };
+        assert_eq!(answers, [(Report { askers: vec![asker(1, false)], is_reload: true }, taken)]);
+        assert!(!reloads.is_busy() && next(&mut reloads).is_none());
     }
 
     // Shows: one-answer-each.

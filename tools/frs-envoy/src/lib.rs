@@ -6,13 +6,13 @@
 //! | file | what it does |
 //! | --- | --- |
 //! | [`serve`] | the process: inherited descriptors, messages of the master |
-//! | [`connections`], [`places`], [`wire`] | connections, their bounds, their sockets |
+//! | [`connections`], [`connection_places`], [`timed_stream`] | connections, their bounds, their sockets |
 //! | [`service`], [`health`] | calls |
 //! | [`grpc`], [`status`], [`messages`] | the protocol |
 //! | [`domains`], [`matching`] | the descriptor of srv.xml that a call's descriptor is charged to |
 //! | [`call`] | from a request to items, from verdicts to a response |
 //! | [`keys`] | from values to keys that fit their businesses |
-//! | [`judge`], [`ready`] | the store, and calls that ask it |
+//! | [`judge`], [`ready_call`] | the store, and calls that ask it |
 //! | [`lease_queue`] | calls that wait for the cluster |
 //! | [`follow`] | the domains after a reload |
 //! | [`import`] | envoyproxy/ratelimit's configuration as one of frs |

@@ -8,10 +8,13 @@ use std::collections::VecDeque;
 use frs_base::causes::with_causes;
 
 use super::Master;
+use crate::master::error::ReloadError;
+use crate::master::reload_queue::refusal;
 use crate::master::supervise::{Ending, Event};
 use crate::master::upgrade::{Estate, UpgradeEnd};
 use crate::net::listeners::ListeningSockets;
 use crate::process::message::ToChild;
+use frs_base::clock;
 use frs_base::sys::process::Pid;
 
 impl Master {
@@ -86,11 +89,24 @@ impl Master {
         // This master must not block the end of the new one or its next start.
         self.children.forget_listeners();
         self.listeners = ListeningSockets::default();
+        self.answer_all();
         self.control.close();
         (self.lock, self.live_lock) = (None, None);
         self.notifier.fall_silent();
-        self.reloads.forget();
         events.push_back(Event::End(Ending::HandOver));
+    }
+
+    /// Answers all requests before another master goes on.
+    fn answer_all(&mut self) {
+        let (children, runtime) = (&self.children, self.in_force.runtime());
+        let laggards = |generation| children.laggards(&runtime.slots(), generation);
+        let (waiting, answers) = self.reloads.end(laggards);
+        let now = clock::instant();
+        for (report, result) in &answers {
+            report.askers.iter().for_each(|&asker| self.control.answer(asker, result, now));
+        }
+        let refused = refusal(&ReloadError::TakingOver);
+        waiting.iter().for_each(|&asker| self.control.answer(asker, &refused, now));
     }
 
     /// Reports that all processes serve: to the older master and, once that one has let go, to

@@ -27,9 +27,14 @@ impl Master {
         self.reloads.forget_gone(|asker| self.control.has(asker));
     }
 
-    /// Begins requests in turn.
+    /// Begins requests in turn. A master with a damaged runtime.mmap, which it does not touch,
+    /// refuses them.
     pub(super) fn begin_requests(&mut self) {
-        // A damaged runtime.mmap is not touched.
+        while self.failure.is_some()
+            && let Some((_, report)) = self.reloads.take_next()
+        {
+            self.refuse(&report, &ReloadError::Ending, "a request is refused");
+        }
         while self.older.is_none()
             && self.failure.is_none()
             && !self.moves.is_ending()
