@@ -258,8 +258,8 @@ impl Reloads {
         Ok(())
     }
 
-    /// Forgets all that is under way, because another master goes on. Returns the senders of waiting
-    /// requests, and the answers to requests whose generation is published.
+    /// Forgets all that is under way, because another master goes on. Returns the senders of
+    /// waiting requests, and the answers to requests whose generation is published.
     pub fn end(
         &mut self,
         laggards: impl Fn(u64) -> Vec<String>,

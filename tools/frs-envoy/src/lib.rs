@@ -6,7 +6,8 @@
 //! | file | what it does |
 //! | --- | --- |
 //! | [`serve`] | the process: inherited descriptors, messages of the master |
-//! | [`connections`], [`connection_places`], [`timed_stream`] | connections, their bounds, their sockets |
+//! | [`connections`], [`connection_places`] | connections and their bounds |
+//! | [`timed_stream`] | their sockets |
 //! | [`service`], [`health`] | calls |
 //! | [`grpc`], [`status`], [`messages`] | the protocol |
 //! | [`domains`], [`matching`] | the descriptor of srv.xml that a call's descriptor is charged to |
