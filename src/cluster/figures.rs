@@ -170,7 +170,7 @@ const NAME_BYTES: usize = (NODE_WORDS - 1) * 8;
 pub const CLUSTER_NODES: usize = 24;
 const SPILLS: usize = NODES + CLUSTER_NODES * NODE_WORDS;
 const WORDS: usize = SPILLS + SpillResult::ALL.len();
-const _: () = assert!(WORDS <= ExtensionWords::COUNT);
+const _: () = assert!(FUNCTIONS_MAX == ExtensionWords::TABLE && WORDS <= ExtensionWords::COUNT);
 const _: () = assert!(FUNCTIONS <= FUNCTIONS_MAX && LEASES + LEASE_COUNTERS <= STATES);
 
 /// A node of the cluster, as the courier sees it.
@@ -318,7 +318,7 @@ impl<'a> CourierCounters<'a> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use frs_store::testing::World;
 

@@ -26,6 +26,7 @@ const BEFORE: usize = 2;
 const NEXT: usize = 3;
 /// The number of messages about the known start.
 const TOLD: usize = 4;
+const _: () = assert!(TOLD < Runtime::EXTENSION_WORDS);
 
 /// The message to the ledger about a start, with the starts that the ledger may know already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,16 +63,18 @@ pub fn are_leases_unproven(runtime: &Runtime) -> bool {
     salt_of(runtime) & UNPROVEN_BIT != 0
 }
 
-/// The words that only the serving courier changes: it holds the lock of the mailboxes.
+/// The words that only the serving courier changes: it holds the lock of the mailboxes, which these
+/// words do not outlive.
 #[derive(Debug, Clone, Copy)]
 pub struct HostWords<'r> {
     runtime: &'r Runtime,
+    _courier: &'r MailboxLock,
 }
 
 impl<'r> HostWords<'r> {
     /// The words of the host, for the courier with this lock.
-    pub fn of(runtime: &'r Runtime, _courier: &MailboxLock) -> HostWords<'r> {
-        HostWords { runtime }
+    pub fn of(runtime: &'r Runtime, courier: &'r MailboxLock) -> HostWords<'r> {
+        HostWords { runtime, _courier: courier }
     }
 
     /// The next number of a binding of this host, from 1. No number is given out twice, because the
@@ -167,5 +170,5 @@ impl<'r> HostWords<'r> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests;

@@ -161,26 +161,58 @@ impl Need {
 
 #[cfg(test)]
 mod tests {
+    use frs_conf::key::KeyForm;
+    use frs_store::{LetterQueue, OwnerBell};
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Role;
+    use crate::testing::World;
 
     proptest! {
         #[test]
         fn a_need_is_read_as_it_was_written(
-            kind in 0..=255u8, words: [u64; 4], number in 0..1u64 << 48, needs: u16, key: u64,
+            kind in 0..=255u8, words: [u64; 3], number in 0..1u64 << 48, needs: u16, key: u64,
+            key_words in proptest::collection::vec(any::<u64>(), 0..=MAX_KEY_WORDS),
         ) {
-            let [generation, uses, deadline_ms, first] = words;
-            let mut field = [0; MAX_KEY_WORDS];
-            field[0] = first;
+            let [generation, uses, deadline_ms] = words;
             let request = (needs > 0).then_some(NeededTogether { number, needs });
-            let key_word = node::key_word(key as u32, (key >> 32) as u8, 8);
+            let (key_word, field) = stored(key as u32, (key >> 32) as u8, &key_words);
             let written = NeedKind::of_number(kind)
                 .map(|kind| Need { kind, key_word, field, generation, uses, deadline_ms, request });
             let letter = written.map(|need| need.letter());
             prop_assert_eq!(letter.and_then(|letter| Need::of_letter(&letter)), written);
             let unknown = Letter { kind, head: [0; 5], tail: field };
             prop_assert_eq!(Need::of_letter(&unknown).is_some(), written.is_some());
+        }
+    }
+
+    /// The key word and the key field of a key of these words.
+    fn stored(biz_id: u32, form: u8, words: &[u64]) -> (u64, [u64; MAX_KEY_WORDS]) {
+        let mut field = [0; MAX_KEY_WORDS];
+        field[..words.len()].copy_from_slice(words);
+        (node::key_word(biz_id, form, 8 * words.len() as u16), field)
+    }
+
+    #[test]
+    fn a_need_of_a_key_of_any_length_comes_through_a_ring() {
+        let world = World::new(
+            "<map><group name='g' files='1' key-nodes='1' chain='1' node-size='64'/></map>",
+        );
+        let mut owner = world.handle(Role::Program as u32);
+        owner.open_mailbox(OwnerBell::Futex).expect("a ring");
+        let (mut queue, runtime) = (LetterQueue::default(), world.runtime());
+        for words in 0..=MAX_KEY_WORDS {
+            let form = if words == 0 { KeyForm::Biz } else { KeyForm::Text } as u8;
+            let (key_word, field) = stored(7, form, &vec![u64::MAX - words as u64; words]);
+            let key = KeyRef::from_stored(&field, node::key_bytes(key_word), form).expect("a key");
+            let need = Need::of_key(NeedKind::Fetch, 7, key);
+            assert_eq!((need.key_word, need.field), (key_word, field));
+            let mailbox = owner.mailbox().expect("open");
+            let ticket = mailbox.push(&need.letter()).expect("room");
+            let taken = queue.take_next(runtime.slot(owner.slot_number())).expect("a letter");
+            assert_eq!(Need::of_letter(&taken.letter), Some(need), "{words} words");
+            assert_eq!(mailbox.give_up(ticket), None);
         }
     }
 

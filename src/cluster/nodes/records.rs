@@ -233,8 +233,7 @@ pub fn whereabouts(
     now: Millis,
 ) -> Result<Whereabouts, ItemError> {
     let scope = key.scope();
-    service.on_node(key, ItemMoment::at(now), |nodes| {
-        let remote = remote_of(nodes, scope)?;
+    on_record(service, key, now, |nodes, remote| {
         let is_kept = || scope == Scope::Key && (remote.copies || nodes.may_be_kept(Scope::Key));
         Ok(match nodes.is_here(scope) {
             true => Whereabouts::Here,
@@ -267,8 +266,7 @@ pub fn insert_record(
     now: Millis,
 ) -> Result<Inserted, ItemError> {
     let scope = key.scope();
-    service.on_node(key, ItemMoment::at(now), |nodes| {
-        let remote = remote_of(nodes, scope)?;
+    on_record(service, key, now, |nodes, remote| {
         if nodes.is_here(scope) {
             return Ok(Inserted::Present);
         }
@@ -297,8 +295,7 @@ pub fn insert_fresh_record(
     now: Millis,
 ) -> Result<Inserted, ItemError> {
     let scope = key.scope();
-    service.on_node(key, ItemMoment::at(now), |nodes| {
-        let remote = remote_of(nodes, scope)?;
+    on_record(service, key, now, |nodes, remote| {
         if nodes.is_here(scope) {
             return Ok(Inserted::Present);
         }
@@ -312,17 +309,37 @@ pub fn insert_fresh_record(
 /// # Errors
 /// Its node is unavailable now.
 pub fn forget_record(service: &mut Service, key: &StoredKey, now: Millis) -> Result<(), ItemError> {
+    on_record(service, key, now, |nodes, _| nodes.erase(key.scope()))
+}
+
+/// Runs `work` on the node of a key whose business has records in the cluster. A key of another
+/// business is an error before its node is looked at, so that it stays the same error while the
+/// node is unavailable.
+pub(super) fn on_record<T>(
+    service: &mut Service,
+    key: &StoredKey,
+    now: Millis,
+    mut work: impl FnMut(&mut ItemNodes<'_, '_>, Remote) -> Result<T, ItemError>,
+) -> Result<T, ItemError> {
     let scope = key.scope();
+    remote_of(entry_of(service, key)?, scope)?;
     service.on_node(key, ItemMoment::at(now), |nodes| {
-        remote_of(nodes, scope)?;
-        nodes.erase(scope)
+        // Anew, because the transaction may have taken another configuration.
+        let remote = remote_of(nodes.entry(), scope)?;
+        work(nodes, remote)
     })
 }
 
-/// The records of a node's business that the cluster keeps. The node may be that of a whole
-/// business where records are spilled, because it needs room as well.
-pub(super) fn remote_of(nodes: &ItemNodes<'_, '_>, scope: Scope) -> Result<Remote, ItemError> {
-    let remote = nodes.entry().remote.ok_or(ItemError::UnknownBiz)?;
+/// The business of a key.
+pub(super) fn entry_of<'s>(service: &'s Service, key: &StoredKey) -> Result<&'s Entry, ItemError> {
+    let biz = service.table().index_of(key.biz_id()).ok_or(ItemError::UnknownBiz)?;
+    Ok(service.table().entry(biz))
+}
+
+/// The records of a business that the cluster keeps. The node may be that of a whole business where
+/// records are spilled, because it needs room as well.
+pub(super) fn remote_of(entry: &Entry, scope: Scope) -> Result<Remote, ItemError> {
+    let remote = entry.remote.ok_or(ItemError::UnknownBiz)?;
     let has_records = scope == Scope::Key || remote.makes_room;
     has_records.then_some(remote).ok_or(ItemError::BadKey)
 }

@@ -6,10 +6,10 @@
 
 use frs_base::clock::Millis;
 use frs_conf::Scope;
-use frs_engine::{ItemError, ItemMoment, Service, StoredKey};
+use frs_engine::{ItemError, Service, StoredKey};
 use frs_store::Wanted;
 
-use super::records::{changed, remote_of};
+use super::records::{changed, entry_of, on_record, remote_of};
 use super::{ChangedRecord, Record, RecordPlace};
 
 /// A chain, by the number of its key-node over all files of its group.
@@ -47,12 +47,10 @@ pub struct SpillingGroup {
 /// The chain cannot be read now.
 pub fn chain_of(service: &mut Service, key: &StoredKey, now: Millis) -> Result<Chain, ItemError> {
     service.set_wall_clock(now);
-    let biz = service.table().index_of(key.biz_id()).ok_or(ItemError::UnknownBiz)?;
-    let entry = service.table().entry(biz);
-    let remote = entry.remote.ok_or(ItemError::UnknownBiz)?;
+    let entry = entry_of(service, key)?;
+    remote_of(entry, key.scope())?;
     let Wanted { group: index, at } = match (key.scope(), key.key()) {
         (_, None) => return Err(ItemError::BadKey),
-        (Scope::Biz, _) if !remote.makes_room => return Err(ItemError::BadKey),
         (Scope::Biz, _) => entry.whole,
         (Scope::Key, Some(stored)) if stored.words().len() > entry.field_words() => {
             return Err(ItemError::BadKey);
@@ -92,8 +90,7 @@ pub fn erase_spilled(
 ) -> Result<bool, ItemError> {
     let ChangedRecord { key, record, .. } = spilled;
     let scope = key.scope();
-    service.on_node(key, ItemMoment::at(now), |nodes| {
-        remote_of(nodes, scope)?;
+    on_record(service, key, now, |nodes, _| {
         if !nodes.is_here(scope) {
             return Ok(false);
         }

@@ -51,7 +51,7 @@ pub fn leases(rules: &Rules, states: &States<'_>, ledger_now_ms: u64) -> Vec<Lea
             position: rule.position,
             scope: rule.scope,
             settings: limit.settings_at(ledger_now_ms),
-            shape: rule.digest,
+            shape: rule.digest(),
             refuses_nothing: limit.refuses_nothing(),
             holding: limit.holding(rule.of(states)),
         })

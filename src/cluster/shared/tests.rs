@@ -3,6 +3,7 @@
 mod alone;
 mod former;
 mod model;
+mod spending;
 mod tally;
 
 use std::sync::Arc;
@@ -385,7 +386,7 @@ fn what_a_live_lease_has_admitted_counts_against_what_a_cut_off_host_allows_itse
 }
 
 #[test]
-fn what_is_admitted_without_a_lease_is_tally_to_the_ledger() {
+fn uses_admitted_without_a_lease_are_reported_to_the_ledger() {
     for limit in ALL {
         let mut key = Key::new(CLUSTER, limit);
         assert!(key.update(2, Spending::Admit), "{limit}");

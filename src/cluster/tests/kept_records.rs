@@ -1,6 +1,7 @@
 //! Records that the cluster keeps. The test acts as the courier.
 
 use frs_base::clock;
+use frs_conf::key::KeyRef;
 use frs_engine::testing::{Ask, request};
 use frs_engine::{
     CallRate, Command, ItemError, ItemOptions, NeedEnd, NeedKind, RecordName, Request, Stage,
@@ -10,6 +11,7 @@ use frs_limit::Verdict;
 
 use crate::nodes::{self, Inserted, Record, StepBounds, Whereabouts};
 use crate::testing::host::{Host, limited, update};
+use crate::tests::leases::{key_of, named};
 
 const MAP: &str = r#"<map>
   <group name="kept" files="2" key-nodes="4" chain="8" node-size="512" backup="10s"/>
@@ -257,6 +259,30 @@ fn a_record_here_is_never_replaced_and_one_of_other_limits_counts_nothing() {
         nodes::insert_record(&mut host.courier, &shared, &record, now),
         Err(ItemError::UnknownBiz)
     );
+}
+
+#[test]
+fn a_key_without_records_in_the_cluster_is_told_from_a_node_that_is_unavailable() {
+    let mut host = Host::of(MAP);
+    ["kept", "here"].into_iter().for_each(|group| host.world.quarantine(group));
+    let (courier, now) = (&mut host.courier, clock::now());
+    let sound = key_of(1, "k");
+    let record =
+        Record { check: 0, epoch: 0, last_use_ms: now, ban_begun_ms: None, states: Vec::new() };
+    // Bits of the key word that a stray write changes: the biz, and the form and length of the key.
+    for (key, error) in [
+        (key_of(5, "k"), ItemError::UnknownBiz),
+        (key_of(9, "k"), ItemError::UnknownBiz),
+        (named(2, &KeyRef::BIZ), ItemError::BadKey),
+        (StoredKey { key_word: sound.key_word ^ 1 << 32, ..sound }, ItemError::BadKey),
+        (sound, ItemError::Store),
+    ] {
+        assert_eq!(nodes::whereabouts(courier, &key, now), Err(error), "{key:?}");
+        assert_eq!(nodes::insert_record(courier, &key, &record, now), Err(error), "{key:?}");
+        assert_eq!(nodes::insert_fresh_record(courier, &key, now), Err(error), "{key:?}");
+        assert_eq!(nodes::forget_record(courier, &key, now), Err(error), "{key:?}");
+        assert_eq!(nodes::chain_of(courier, &key, now), Err(error), "{key:?}");
+    }
 }
 
 #[test]

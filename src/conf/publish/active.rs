@@ -75,10 +75,10 @@ pub enum ActiveError {
         /// What the part should hold.
         expected: String,
     },
-    /// The texts are intact, but this version does not accept them.
-    #[error("{}: not of this version of frs", path.display())]
+    /// The texts can be read, but this version of frs finds faults in them.
+    #[error("{}: has faults in this version of frs", path.display())]
     Faults {
-        /// The path of the file.
+        /// The path of the file of a generation, or of a configuration directory.
         path: PathBuf,
         /// The faults.
         source: Faults,

@@ -401,6 +401,7 @@ impl Service {
         answers: &mut Answers,
     ) {
         let position = request.items().iter().position(|one| std::ptr::eq(one, item));
+        debug_assert!(position.is_some(), "the item is one of its request");
         let lacks = Lacks { lack, together: None };
         let item = ItemAt { request, item, at };
         let wait = self.push_need(item, position.unwrap_or(0), lacks, attempt);

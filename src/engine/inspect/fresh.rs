@@ -16,7 +16,7 @@ use frs_store::layout::node;
 use super::error::Error;
 use super::reader::Reader;
 use super::walk::walk_chain;
-use crate::plug::Plugged;
+use crate::plug::{self, Plugged};
 
 /// The most key-nodes of a group that are read.
 const KEY_NODES_MOST: u64 = 65_536;
@@ -52,8 +52,9 @@ impl fmt::Display for FreshBiz {
 /// that served last.
 ///
 /// # Errors
-/// The configuration in force cannot be read.
+/// The configuration in force cannot be read, or one of the two has a cluster and there is no plug.
 pub fn fresh_records(conf: &Conf, now: u64, plug: Plugged) -> Result<Vec<FreshBiz>, Error> {
+    plug::needed(conf, plug)?;
     let mut reader = match Reader::open_with(&conf.srv.data.dir, plug) {
         Err(Error::NoConfiguration { .. }) => return Ok(Vec::new()),
         opened => opened?,

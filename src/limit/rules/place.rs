@@ -179,7 +179,10 @@ pub(super) fn place(biz: &Biz, shared: Option<&dyn SharedPolicies>) -> Box<[Rule
         let log = Log { ring: ring_of(biz, scope), reports };
         let mut policy = match shared.and_then(|shared| shared.policy(biz, limit, log)) {
             Some(policy) => AnyPolicy::Shared(policy),
-            None => AnyPolicy::new(&limit.policy),
+            None => {
+                debug_assert!(biz.sharing.is_none(), "nobody shares {limit:?} of {}", biz.name);
+                AnyPolicy::new(&limit.policy)
+            }
         };
         let mut to = from + words;
         if limit.history > 0 {

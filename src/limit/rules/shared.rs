@@ -20,13 +20,16 @@ pub struct SharedRule<'a> {
     pub scope: Scope,
     /// Its state, among the words of a node of the scope.
     pub state: Range<usize>,
-    /// The digest by which all machines name it, with its number.
-    pub digest: u16,
     /// The limit itself.
     pub policy: &'a dyn SharedPolicy,
 }
 
 impl SharedRule<'_> {
+    /// The digest by which all machines name it, with its number.
+    pub fn digest(&self) -> u16 {
+        digest_of(self.scope, self.policy)
+    }
+
     /// Its state.
     pub fn of<'s>(&self, states: &'s States<'_>) -> &'s [u64] {
         &states.node(self.scope)[self.state.clone()]
@@ -53,8 +56,7 @@ impl Rules {
     pub fn shared(&self) -> impl Iterator<Item = SharedRule<'_>> {
         self.rules.iter().enumerate().filter_map(|(position, rule)| {
             let policy = rule.policy.shared()?;
-            let digest = digest_of(rule.scope, policy);
-            Some(SharedRule { position, scope: rule.scope, state: rule.state(), digest, policy })
+            Some(SharedRule { position, scope: rule.scope, state: rule.state(), policy })
         })
     }
 

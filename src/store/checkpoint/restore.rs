@@ -230,13 +230,10 @@ fn copy(
                 .map_err(|source| unreadable(from, source))?;
             // The new file has zeros already, and they need no page.
             let pages = (at..).step_by(PAGE_BYTES).zip(part.chunks(PAGE_BYTES));
-            let mut pages = pages.filter(|(_, page)| page.iter().any(|&byte| byte != 0)).peekable();
-            if pages.peek().is_some() {
+            for (at, page) in pages.filter(|(_, page)| page.iter().any(|&byte| byte != 0)) {
                 fault::point(draft)?;
+                write_page(to, page, at).map_err(io_error(draft, "write it"))?;
             }
-            pages
-                .try_for_each(|(at, page)| write_page(to, page, at))
-                .map_err(io_error(draft, "write it"))?;
             let seconds = clock::since(begun).as_secs();
             if told_s.fetch_max(seconds, Ordering::Relaxed) < seconds {
                 let percent = at * 100 / end;

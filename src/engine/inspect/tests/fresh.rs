@@ -1,7 +1,7 @@
 //! Records that begin anew, counted in real files.
 
 use super::{MAP, T, used};
-use crate::inspect::fresh_records;
+use crate::inspect::{Error, fresh_records};
 use crate::testing::World;
 
 /// The report on these changes of the map, at this time.
@@ -70,4 +70,12 @@ fn one_that_is_removed_or_new_begins_nothing_anew_and_nothing_was_in_force_befor
     let empty = tempfile::tempdir().unwrap();
     let conf = World::of(empty.path(), MAP).conf.clone();
     assert_eq!(fresh_records(&conf, T, None).unwrap(), []);
+}
+
+#[test]
+fn a_cluster_needs_a_plug() {
+    let world = used();
+    let conf = world.shared_conf(MAP);
+    assert!(conf.srv.cluster.is_some());
+    assert!(matches!(fresh_records(&conf, T, None), Err(Error::Store(_))));
 }

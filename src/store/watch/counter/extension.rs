@@ -14,6 +14,9 @@ pub struct ExtensionWords<'a>(Counters<'a>);
 impl ExtensionWords<'_> {
     /// How many words there are.
     pub const COUNT: usize = at::EXTENSION_WORDS;
+    /// The size of a table in them that the digest of the file's layout covers: builds with another
+    /// size refuse the file.
+    pub const TABLE: usize = at::EXTENSION_TABLE;
 
     /// Reads a word.
     pub fn load(self, word: usize) -> u64 {

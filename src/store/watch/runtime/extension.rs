@@ -10,6 +10,9 @@ use super::Runtime;
 use crate::file::layout::runtime as at;
 
 impl Runtime {
+    /// How many words of an extension there are.
+    pub const EXTENSION_WORDS: usize = at::EXTENSION_WORDS;
+
     /// A word on the cache line of the generation, which every batch reads.
     #[inline]
     pub fn extension_word(&self) -> &AtomicU64 {
