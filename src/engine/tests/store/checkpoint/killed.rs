@@ -138,7 +138,7 @@ fn a_restore_is_killed_at_each_step_and_begins_again() {
     for stage in [Stage::Still, Stage::Going] {
         let (mut machine, counts) = machine_at(stage);
         let files = if stage == Stage::Still { 2 } else { 2 + 3 };
-        for nth in (1..).step_by(every(5)) {
+        for nth in (1..).step_by(every(if stage == Stage::Still { 5 } else { 17 })) {
             machine.go_down();
             let status = run("starter", &machine, nth);
             let is_killed = status.signal() == Some(9);
