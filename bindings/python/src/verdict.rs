@@ -45,9 +45,7 @@ fn shown<'py>(
         Some(FieldValue::Number(number) | FieldValue::Steady(number)) => {
             number.into_bound_py_any(py)
         }
-        Some(FieldValue::Thousandths(number)) => {
-            (f64::from(number) / 1000.0).into_bound_py_any(py)
-        }
+        Some(FieldValue::Thousandths(number)) => (f64::from(number) / 1000.0).into_bound_py_any(py),
         Some(FieldValue::List(list)) => list.word().into_bound_py_any(py),
         Some(FieldValue::Word(text)) => text.into_bound_py_any(py),
         Some(FieldValue::Text(text)) => text.into_bound_py_any(py),
