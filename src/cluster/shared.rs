@@ -15,7 +15,7 @@ use frs_conf::{self as conf, MAX_SHARED, OnMiss, SHARED_WORDS, Share, Sharing, T
 use frs_limit::ring::{self, Ring};
 use frs_limit::{
     Demand, Figures, Heard, Log, Passed, Policy, Properties, Remembered, SharedField, SharedPolicy,
-    SharedRecord, Span, Terms, Waited, WordNames, WordUnit, window_at,
+    SharedRecord, Terms, Waited, WordNames, WordUnit, window_at,
 };
 
 use crate::lease::{
@@ -529,15 +529,9 @@ impl Policy for Shared {
     }
 
     /// Its windows turn by the time of the ledger.
-    fn set_now(&mut self, _: u64) -> Span {
-        Span::EVER
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        None
     }
-
-    fn span(&self) -> Span {
-        Span::EVER
-    }
-
-    fn share_now(&mut self, _: Span) {}
 
     /// Another number than that of the policy alone, so that a limit starts fresh when machines
     /// begin or cease to share it.

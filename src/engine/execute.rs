@@ -111,7 +111,7 @@ impl Service {
         } else {
             for at in 0..exchanges.len() {
                 if self.is_behind_one(exchanges, at) {
-                    // A waiting exchange keeps its place and its wants.
+                    // A waiting exchange keeps its place and its needs.
                     if exchanges[at].stage != Stage::Waiting {
                         exchanges[at].stage = Stage::Behind;
                     }

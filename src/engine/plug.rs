@@ -95,7 +95,7 @@ pub(crate) fn needed(conf: &Conf, plug: Plugged) -> Result<Plugged, Error> {
 
 /// Says that the items of this process cannot wait. It can still spend what it holds.
 pub(crate) fn cannot_wait(error: &Error) {
-    tracing::error!(%error, "items of this process cannot wait for leases");
+    tracing::error!(%error, "items of this process cannot wait for the cluster");
 }
 
 /// The cluster of a process that serves these groups.

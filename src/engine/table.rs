@@ -360,7 +360,7 @@ impl Entry {
     fn set_now(&mut self, now: u64) -> Span {
         let known = self.rules.set_now(now);
         for rules in self.lists.iter_mut().flat_map(Lists::limits_mut) {
-            rules.share_now(&self.rules);
+            rules.share_now(&mut self.rules);
         }
         known
     }

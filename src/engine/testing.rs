@@ -1,6 +1,8 @@
 //! A data directory for the tests of the engine and of the crates above, prepared as a master does
 //! it.
 
+pub mod members;
+
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 

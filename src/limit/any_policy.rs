@@ -123,13 +123,20 @@ impl AnyPolicy {
         each!(self, limit => limit.remembered())
     }
 
-    pub fn set_now(&mut self, now: u64) -> Span {
-        each!(self, limit => limit.set_now(now))
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        each!(self, limit => limit.calendar_mut())
     }
 
-    pub fn share_now(&mut self, told: &AnyPolicy) {
-        let span = each!(told, limit => limit.span());
-        each!(self, limit => limit.share_now(span));
+    /// Sets the time. Returns the span in which it stays valid.
+    pub fn set_now(&mut self, now: u64) -> Span {
+        self.calendar_mut().map_or(Span::EVER, |calendar| calendar.set_now(now))
+    }
+
+    /// Takes the time set last from a limit with the same windows.
+    pub fn share_now(&mut self, told: &mut AnyPolicy) {
+        if let (Some(own), Some(told)) = (self.calendar_mut(), told.calendar_mut()) {
+            own.share_now(told);
+        }
     }
 
     pub fn shape(&self) -> [u64; 2] {

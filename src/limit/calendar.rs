@@ -20,7 +20,7 @@ use super::{Figures, MAX_USED, Terms, use_more};
 
 /// Prepared settings, with the window of the time set last.
 #[derive(Debug, Clone)]
-pub(super) struct Calendar {
+pub struct Calendar {
     limit: conf::Calendar,
     current: Span,
 }
@@ -34,6 +34,19 @@ impl Calendar {
     /// A limit that only counts.
     pub fn counting(turns: &Turns) -> Calendar {
         Calendar::new(&conf::Calendar { turns: turns.clone(), max: 0, debt: 0 })
+    }
+
+    /// Sets the time. Returns the span in which it stays valid.
+    pub(super) fn set_now(&mut self, now: u64) -> Span {
+        if !self.current.holds(now) {
+            self.current = windows::window_at(&self.limit.turns, now);
+        }
+        self.current
+    }
+
+    /// Takes the time set last of a limit with the same windows.
+    pub(super) fn share_now(&mut self, told: &Calendar) {
+        self.current = told.current;
     }
 
     /// The length of its windows.
@@ -163,20 +176,8 @@ impl Policy for Calendar {
         None
     }
 
-    #[inline]
-    fn set_now(&mut self, now: u64) -> Span {
-        if !self.current.holds(now) {
-            self.current = windows::window_at(&self.limit.turns, now);
-        }
-        self.current
-    }
-
-    fn span(&self) -> Span {
-        self.current
-    }
-
-    fn share_now(&mut self, span: Span) {
-        self.current = span;
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        Some(self)
     }
 
     fn shape(&self) -> [u64; 2] {

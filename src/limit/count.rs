@@ -6,7 +6,6 @@
 use frs_conf as conf;
 
 use super::calendar::Calendar;
-use super::calendar_windows::Span;
 use super::history_ring::Remembered;
 use super::interval::Window;
 use super::policy::{Policy, Properties, is_zero};
@@ -38,18 +37,8 @@ impl Policy for Count {
         None
     }
 
-    fn set_now(&mut self, now: u64) -> Span {
-        self.0.as_mut().map_or(Span::EVER, |calendar| calendar.set_now(now))
-    }
-
-    fn span(&self) -> Span {
-        self.0.as_ref().map_or(Span::EVER, |calendar| calendar.span())
-    }
-
-    fn share_now(&mut self, span: Span) {
-        if let Some(calendar) = &mut self.0 {
-            calendar.share_now(span);
-        }
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        self.0.as_deref_mut()
     }
 
     fn shape(&self) -> [u64; 2] {

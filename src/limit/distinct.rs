@@ -16,7 +16,6 @@ use frs_conf as conf;
 use frs_conf::{DISTINCT_HEADER_WORDS, DistinctCounting};
 
 use super::calendar::Calendar;
-use super::calendar_windows::Span;
 use super::history_ring::Remembered;
 use super::interval::Window;
 use super::policy::{Policy, Properties};
@@ -99,18 +98,8 @@ impl Policy for Distinct {
         self.remembered.as_deref()
     }
 
-    fn set_now(&mut self, now: u64) -> Span {
-        self.turns.as_mut().map_or(Span::EVER, |turns| turns.set_now(now))
-    }
-
-    fn span(&self) -> Span {
-        self.turns.as_ref().map_or(Span::EVER, |turns| turns.span())
-    }
-
-    fn share_now(&mut self, span: Span) {
-        if let Some(turns) = &mut self.turns {
-            turns.share_now(span);
-        }
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        self.turns.as_deref_mut()
     }
 
     fn shape(&self) -> [u64; 2] {

@@ -8,7 +8,7 @@ use std::num::NonZero;
 
 use frs_conf as conf;
 
-use super::calendar_windows::Span;
+use super::calendar::Calendar;
 use super::history_ring::Remembered;
 use super::pace::{MAX_CAPACITY, MS, Pace};
 use super::policy::{Policy, Properties, is_zero};
@@ -64,15 +64,9 @@ impl Policy for Gcra {
         None
     }
 
-    fn set_now(&mut self, _: u64) -> Span {
-        Span::EVER
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        None
     }
-
-    fn span(&self) -> Span {
-        Span::EVER
-    }
-
-    fn share_now(&mut self, _: Span) {}
 
     fn shape(&self) -> [u64; 2] {
         [8, 0]

@@ -109,16 +109,8 @@ impl Policy for History {
         Some(&self.remembered)
     }
 
-    fn set_now(&mut self, now: u64) -> Span {
-        self.calendar.set_now(now)
-    }
-
-    fn span(&self) -> Span {
-        self.calendar.span()
-    }
-
-    fn share_now(&mut self, span: Span) {
-        self.calendar.share_now(span);
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        Some(&mut self.calendar)
     }
 
     /// The shape of the limit without a history.

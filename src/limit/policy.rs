@@ -5,7 +5,7 @@
 
 use frs_conf as conf;
 
-use super::calendar_windows::Span;
+use super::calendar::Calendar;
 use super::history_ring::Remembered;
 use super::state_word::WordNames;
 use super::{Figures, Terms};
@@ -24,14 +24,9 @@ pub trait Policy {
     /// history.
     fn remembered(&self) -> Option<&Remembered>;
 
-    /// Sets the time. Returns the span in which it stays valid.
-    fn set_now(&mut self, now: u64) -> Span;
-
-    /// The span in which the time set last is valid. [`Span::EVER`] if the limit needs no time set.
-    fn span(&self) -> Span;
-
-    /// Takes the span of another limit with the same windows.
-    fn share_now(&mut self, span: Span);
+    /// The calendar by which it counts. The time must be set before it is used. `None` if the
+    /// policy has no windows of a calendar.
+    fn calendar_mut(&mut self) -> Option<&mut Calendar>;
 
     /// Identifies the meaning of the state's words: the number of the kind, which is part of the
     /// file format, and its interval or unit. A new policy takes an unused number: numbers up to 13

@@ -282,9 +282,9 @@ impl Rules {
     }
 
     /// Copies the time from the limits from which these were made.
-    pub fn share_now(&mut self, told: &Rules) {
-        for (rule, told) in self.rules.iter_mut().zip(&told.rules) {
-            rule.policy.share_now(&told.policy);
+    pub fn share_now(&mut self, told: &mut Rules) {
+        for (rule, told) in self.rules.iter_mut().zip(&mut told.rules) {
+            rule.policy.share_now(&mut told.policy);
         }
     }
 

@@ -7,7 +7,7 @@
 use frs_conf as conf;
 use frs_conf::Sliding;
 
-use super::calendar_windows::Span;
+use super::calendar::Calendar;
 use super::history_ring::Remembered;
 use super::policy::{Policy, Properties};
 use super::ring::{self, MAX_USES, Uses};
@@ -26,15 +26,9 @@ impl Policy for Sliding {
         None
     }
 
-    fn set_now(&mut self, _: u64) -> Span {
-        Span::EVER
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        None
     }
-
-    fn span(&self) -> Span {
-        Span::EVER
-    }
-
-    fn share_now(&mut self, _: Span) {}
 
     fn shape(&self) -> [u64; 2] {
         [4, self.interval_ms]

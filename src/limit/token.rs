@@ -7,7 +7,7 @@
 use frs_conf as conf;
 use frs_conf::{TOKEN_UNITS as UNITS, Token};
 
-use super::calendar_windows::Span;
+use super::calendar::Calendar;
 use super::history_ring::Remembered;
 use super::policy::{Policy, Properties, is_zero};
 use super::state_word::{WordNames, WordUnit};
@@ -100,15 +100,9 @@ impl Policy for Bucket {
         None
     }
 
-    fn set_now(&mut self, _: u64) -> Span {
-        Span::EVER
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        None
     }
-
-    fn span(&self) -> Span {
-        Span::EVER
-    }
-
-    fn share_now(&mut self, _: Span) {}
 
     fn shape(&self) -> [u64; 2] {
         [6, 0]

@@ -258,8 +258,13 @@ fn all_stores(key_nodes: &[usize]) -> usize {
     4 * key_nodes.len() + 2 + 2 * 3 + 1 + 2 + 1 + 1
 }
 
-#[cfg(loom)]
 fn explore(model: impl Fn() + Sync + Send + 'static) {
+    explore_or_run(1, model);
+}
+
+/// Explores a model under loom; runs it this often elsewhere.
+#[cfg(loom)]
+fn explore_or_run(_: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     // LOOM_MAX_PREEMPTIONS sets another bound.
     builder.preemption_bound = builder.preemption_bound.or(Some(3));
@@ -267,8 +272,8 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
 }
 
 #[cfg(not(loom))]
-fn explore(model: impl Fn() + Sync + Send + 'static) {
-    model();
+fn explore_or_run(times: usize, model: impl Fn() + Sync + Send + 'static) {
+    (0..times).for_each(|_| model());
 }
 
 fn check(stores: usize, key_nodes: &'static [usize]) {

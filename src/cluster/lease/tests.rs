@@ -318,7 +318,7 @@ fn spent_tokens_are_reported_and_unspent_ones_end_with_their_lease() {
 }
 
 #[test]
-fn a_host_wants_all_or_what_waits() {
+fn a_host_requests_all_or_what_waits() {
     assert_eq!(Appetite::Most.want(&INTERVAL, 3), 100);
     assert_eq!(Appetite::Most.want(&INTERVAL, 300), 300);
     assert_eq!(Appetite::Needed.want(&INTERVAL, 3), 3);

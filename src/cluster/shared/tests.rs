@@ -339,7 +339,7 @@ fn where_answers_are_late_a_host_admits_its_largest_lease_in_a_window() {
         for limit in ALL {
             let mut key = Key::new(sharing, limit);
             assert_eq!(key.admitted(20, Spending::Admit), most, "{limit}");
-            // An answer grants uses for other wants too, and then the next answer is late.
+            // An answer grants uses for other needs too, and then the next answer is late.
             key.pass_ms(1_000);
             // The log of a sliding limit holds the admitted uses.
             key.grant(if limit == SLIDING { 1 + most as u64 } else { 1 });

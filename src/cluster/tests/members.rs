@@ -1,41 +1,13 @@
 //! Members of `distinct` limits that all machines hash alike.
 
 use frs_engine::inspect::{Migration, Step};
+use frs_engine::testing::members::{NOW, asked, note};
 use frs_engine::testing::{World, move_all};
 use frs_engine::{Command, ItemError, ItemOptions, MovePass, MoveStep, Request, Service, Verdict};
 use frs_store::Closed;
 
 use crate::PLUG;
 use crate::testing::shared;
-
-const NOW: u64 = 1_700_000_000_000;
-
-/// One item: business, key, member ("": none), count.
-struct Ask<'a>(&'a str, &'a str, &'a str, i32);
-
-fn request(command: Command, items: &[Ask<'_>]) -> Request {
-    let mut request = Request::default();
-    request.begin(command);
-    for Ask(biz, key, member, count) in items {
-        request.push(biz, key, ItemOptions::of(*count).detailed());
-        if !member.is_empty() {
-            request.bring_member(member);
-        }
-    }
-    request
-}
-
-fn ask(service: &mut Service, command: Command, item: Ask<'_>) -> Result<Verdict, ItemError> {
-    service.answers(&request(command, &[item]), NOW).items.remove(0).result
-}
-
-fn note(service: &mut Service, biz: &str, key: &str, member: &str) -> Verdict {
-    ask(service, Command::Update, Ask(biz, key, member, 1)).unwrap()
-}
-
-fn asked(service: &mut Service, biz: &str, key: &str, member: &str) -> Verdict {
-    ask(service, Command::Query, Ask(biz, key, member, 1)).unwrap()
-}
 
 #[test]
 fn a_set_whose_members_were_hashed_under_another_key_begins_anew() {

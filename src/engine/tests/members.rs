@@ -3,9 +3,9 @@
 mod remembered;
 
 use crate::testing::World;
+use crate::testing::members::{Ask, NOW, ask, asked, note, request};
 use crate::{Command, ItemError, ItemOptions, Request, Service, Verdict};
 
-const NOW: u64 = 1_700_000_000_000;
 const DAY: u64 = 86_400_000;
 
 const MAP: &str = r#"<map>
@@ -37,33 +37,6 @@ const MAP: &str = r#"<map>
     <limit policy="distinct" max="2" on-exceed="captcha"/>
   </biz>
 </map>"#;
-
-/// One item: business, key, member (empty: none), count.
-struct Ask<'a>(&'a str, &'a str, &'a str, i32);
-
-fn request(command: Command, items: &[Ask<'_>]) -> Request {
-    let mut request = Request::default();
-    request.begin(command);
-    for Ask(biz, key, member, count) in items {
-        request.push(biz, key, ItemOptions::of(*count).detailed());
-        if !member.is_empty() {
-            request.bring_member(member);
-        }
-    }
-    request
-}
-
-fn ask(service: &mut Service, command: Command, item: Ask<'_>) -> Result<Verdict, ItemError> {
-    service.answers(&request(command, &[item]), NOW).items.remove(0).result
-}
-
-fn note(service: &mut Service, biz: &str, key: &str, member: &str) -> Verdict {
-    ask(service, Command::Update, Ask(biz, key, member, 1)).unwrap()
-}
-
-fn asked(service: &mut Service, biz: &str, key: &str, member: &str) -> Verdict {
-    ask(service, Command::Query, Ask(biz, key, member, 1)).unwrap()
-}
 
 // Shows: distinct-members.
 #[test]

@@ -1,5 +1,5 @@
-//! Writes changes to the log of changes that do not come over the admin plane: reloads by a signal,
-//! and resets of other machines.
+//! Writes changes to the log of changes that do not come over the admin plane: reloads by a
+//! command or a signal, and resets of other machines.
 //!
 //! Invariant: the master does not wait for another process that writes to the log. Changes wait
 //! meanwhile, up to a bound. A change is already in force, so if the disk refuses its note the
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::process::change_log::{Author, ChangeKind, ChangeLog, Subject};
 
-/// The author of a reload by a signal, which names no sender.
+/// The author of a reload by a command or a signal.
 const SIGNAL: &str = "signal";
 /// The author of a reset on another machine.
 const CLUSTER: &str = "cluster";
@@ -45,7 +45,7 @@ impl ChangeNotes {
         ChangeNotes { log: ChangeLog::new(data_dir, Duration::ZERO), waiting: VecDeque::new() }
     }
 
-    /// Notes a reload that a signal has asked for.
+    /// Notes a reload that a command or a signal has requested.
     pub fn note_reload(&mut self, GenerationChange { old, new }: GenerationChange) {
         let (old, new) = (Some(old.to_string()), Some(self.log.tell_generation(old, new)));
         self.note(SIGNAL, Subject { old, new, ..Subject::of(ChangeKind::Reload, None) });

@@ -101,7 +101,7 @@ pub struct Author {
 }
 
 impl Author {
-    /// A part of the server, or an author who is known only by a signal.
+    /// A part of the server, or an author of whom only the way is known.
     pub fn named(who: &str) -> Author {
         Author { who: who.into(), peer: None }
     }

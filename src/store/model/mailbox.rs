@@ -29,17 +29,8 @@ use crate::watch::mailbox::queue::{LetterQueue, TakenLetter};
 use crate::watch::mailbox::ring::{OwnerBell, Ring, Ticket};
 use crate::watch::slot::{SlotOwner, SlotWords};
 
-#[cfg(loom)]
 fn explore(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    // LOOM_MAX_PREEMPTIONS sets another bound.
-    builder.preemption_bound = builder.preemption_bound.or(Some(3));
-    builder.check(model);
-}
-
-#[cfg(not(loom))]
-fn explore(model: impl Fn() + Sync + Send + 'static) {
-    (0..if cfg!(miri) { 2 } else { 200 }).for_each(|_| model());
+    super::explore_or_run(if cfg!(miri) { 2 } else { 200 }, model);
 }
 
 /// One slot.

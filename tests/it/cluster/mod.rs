@@ -33,7 +33,7 @@ mod reloads;
 mod resets;
 mod script;
 mod spill;
-mod told;
+mod tally;
 mod wall;
 mod warm;
 mod windows;

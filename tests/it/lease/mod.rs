@@ -2,7 +2,7 @@
 //! functions on a real server and as a pure model.
 
 mod checker;
-mod facts;
+mod real_ledger;
 pub mod ledger;
 mod promises;
 mod server;

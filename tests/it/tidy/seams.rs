@@ -18,8 +18,8 @@ struct Seam {
 
 const SEAMS: [Seam; 4] = [
     Seam { directories: &["src/base/", "src/store/"], files: &[], most: 0 },
-    // Hooks of the core.
-    Seam { directories: &["src/limit/", "src/engine/"], files: &["src/engine/plug.rs"], most: 10 },
+    // The core.
+    Seam { directories: &["src/limit/", "src/engine/"], files: &[], most: 10 },
     // Where it speaks to programs.
     Seam {
         directories: &["src/client/"],
