@@ -14,8 +14,8 @@ use std::sync::Arc;
 use frs_conf::{self as conf, MAX_SHARED, OnMiss, SHARED_WORDS, Share, Sharing, Turns};
 use frs_limit::ring::{self, Ring};
 use frs_limit::{
-    Demand, Figures, Heard, Log, Passed, Policy, Properties, Remembered, SharedField, SharedPolicy,
-    SharedRecord, Terms, Waited, WordNames, WordUnit, window_at,
+    Calendar, Demand, Figures, Heard, Log, Passed, Policy, Properties, Remembered, SharedField,
+    SharedPolicy, SharedRecord, Terms, Waited, WordNames, WordUnit, window_at,
 };
 
 use crate::lease::{

@@ -74,7 +74,7 @@ impl Calendar {
     /// A window at `now`, with all completed windows settled. It becomes fresh if the clock was set
     /// back by its length or more.
     #[inline]
-    pub fn rolled(&self, window: Window, now: u64) -> Window {
+    pub(super) fn rolled(&self, window: Window, now: u64) -> Window {
         let (start, used) = (window.start, window.used.min(MAX_USED));
         if used == 0 || start == self.current.from {
             Window { start, used }.or_fresh()
@@ -87,7 +87,7 @@ impl Calendar {
 
     /// Milliseconds until a rolled window turns. 0 while nothing is used.
     #[inline]
-    pub fn reset_ms(&self, window: Window, now: u64) -> u64 {
+    pub(super) fn reset_ms(&self, window: Window, now: u64) -> u64 {
         match window.used {
             0 => 0,
             _ => self.window_of(window).until.saturating_sub(now.max(window.start)),
@@ -123,7 +123,7 @@ impl Calendar {
     }
 
     /// The state of a window at `now`, if it is not the current one.
-    pub fn turned(&self, start: u64, now: u64) -> Turned {
+    pub(super) fn turned(&self, start: u64, now: u64) -> Turned {
         let (window, passed) = if now < start {
             let own = self.other_window(start);
             if own.is_endless() || start - now >= own.length_ms() {

@@ -12,7 +12,6 @@
 use frs_conf as conf;
 
 use super::calendar::{Calendar, Turned};
-use super::calendar_windows::Span;
 use super::count::figures_of_turns;
 use super::history_ring::{self, Remembered};
 use super::interval::Window;

@@ -3,7 +3,7 @@
 use frs_engine::inspect::{Migration, Step};
 use frs_engine::testing::members::{NOW, asked, note};
 use frs_engine::testing::{World, move_all};
-use frs_engine::{Command, ItemError, ItemOptions, MovePass, MoveStep, Request, Service, Verdict};
+use frs_engine::{MovePass, MoveStep, Service};
 use frs_store::Closed;
 
 use crate::PLUG;

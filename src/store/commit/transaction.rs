@@ -273,13 +273,18 @@ impl<'h> Transaction<'h> {
         if place.is_none() {
             self.add_zeroed(key_node, key_word, key);
         }
-        self.add_copy(wanted, place, start)
+        self.add_copy(key_node, wanted, place, start)
     }
 
     /// Adds the working copy of a node, whose words were added from `start` on.
     #[inline]
-    fn add_copy(&mut self, wanted: &Wanted, place: Option<usize>, start: usize) -> NodeIndex {
-        let key_node = self.key_node_of(wanted);
+    fn add_copy(
+        &mut self,
+        key_node: usize,
+        wanted: &Wanted,
+        place: Option<usize>,
+        start: usize,
+    ) -> NodeIndex {
         let states = start + node::FIELD + self.groups()[wanted.group].field_words();
         let copies = &mut *self.copies;
         let end = copies.words.len();

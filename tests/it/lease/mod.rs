@@ -2,8 +2,8 @@
 //! functions on a real server and as a pure model.
 
 mod checker;
-mod real_ledger;
 pub mod ledger;
 mod promises;
+mod real_ledger;
 mod server;
 mod traces;

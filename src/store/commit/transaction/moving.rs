@@ -69,7 +69,7 @@ impl Transaction<'_> {
         let key_node = self.key_node_of(wanted);
         let start = self.copies.words.len();
         let Some(place) = self.find(key_node, wanted.at.tag, key_word, key) else { return };
-        let former = self.add_copy(wanted, Some(place), start);
+        let former = self.add_copy(key_node, wanted, Some(place), start);
         let copies = &mut *self.copies;
         let old = copies.words[start..].to_vec();
         let node = &mut copies.nodes[index.0];
