@@ -18,10 +18,12 @@ use std::time::Instant;
 
 use frs_base::clock;
 use frs_cluster::lease::Lease;
-use frs_cluster::nodes::{self, LeaseMoment};
+use frs_cluster::nodes;
 use frs_conf::key::{KeyField, MAX_KEY_WORDS, Seed};
 use frs_conf::{ClusterSecret, KeyType};
-use frs_engine::{Answers, Command, Exchange, ItemOptions, Request, Role, Service, StoredKey};
+use frs_engine::{
+    Answers, Command, Exchange, ItemMoment, ItemOptions, Request, Role, Service, StoredKey,
+};
 use frs_store::layout::node;
 
 use random::Random;
@@ -121,11 +123,12 @@ impl World {
         let mut field = [0; MAX_KEY_WORDS];
         field[..key.words().len()].copy_from_slice(key.words());
         let key_word = node::key_word(LEASED, key.form() as u8, key.bytes());
-        let moment = LeaseMoment { boot_ms, wall_ms: NOW, ledger_ms: NOW };
+        let moment = ItemMoment { boot_ms, wall_ms: NOW };
         let granted = nodes::with_leases(
             &mut self.service,
             &StoredKey { key_word, field },
             moment,
+            NOW,
             |limits| {
                 for limit in limits {
                     limit.holding.lease = Lease {

@@ -11,10 +11,12 @@ use std::sync::{Mutex, PoisonError};
 
 use frs_base::clock;
 use frs_cluster::lease::Lease;
-use frs_cluster::nodes::{self, LeaseMoment};
+use frs_cluster::nodes;
 use frs_conf::key::{KeyForm, KeyRef};
 use frs_conf::{ClusterSecret, Conf, Srv, Texts};
-use frs_engine::{Answers, Exchange, Need, NeedKind, Request, Role, Service, Stage, StoredKey};
+use frs_engine::{
+    Answers, Exchange, ItemMoment, Need, NeedKind, Request, Role, Service, Stage, StoredKey,
+};
 use frs_server::worker::connection::{Connection, ConnectionBuffers, RespRules, Serve};
 use frs_server::worker::resp_connection::RespConnection;
 use frs_store::testing::put_in_force;
@@ -273,8 +275,8 @@ fn grant(courier: &mut Service, biz_id: u32, allowance: u64) {
     let field = [u64::from(b'k')];
     let key = KeyRef::from_stored(&field, 1, KeyForm::Text as u8).expect("a key");
     let Need { key_word, field, .. } = Need::of_key(NeedKind::Update, biz_id, key);
-    let moment = LeaseMoment { boot_ms, wall_ms, ledger_ms: wall_ms };
-    let granted = nodes::with_leases(courier, &StoredKey { key_word, field }, moment, |limits| {
+    let (key, moment) = (StoredKey { key_word, field }, ItemMoment { boot_ms, wall_ms });
+    let granted = nodes::with_leases(courier, &key, moment, wall_ms, |limits| {
         for limit in limits {
             let end_ms = boot_ms + 3_600_000;
             limit.holding.lease = Lease {

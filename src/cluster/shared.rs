@@ -34,7 +34,7 @@ mod states;
 
 pub use clock::LeaseClock;
 use clock::UNPROVEN;
-pub use states::{LeasedLimits, LeasedState, has_lease, leases, set_lease};
+pub use states::{LeasedLimit, LeasedLimits, has_lease, leases, set_lease};
 
 /// Uses to charge.
 #[derive(Debug, Clone, Copy)]

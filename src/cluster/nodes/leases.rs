@@ -2,50 +2,16 @@
 //!
 //! Invariant: a pass over all leases misses none that is held when it begins.
 
-use frs_base::clock::Millis;
+use frs_conf::Scope;
 use frs_conf::key::KeyNodeId;
-use frs_conf::{Scope, Sharing};
 use frs_engine::{Entry, ItemError, ItemMoment, Service, StoredKey, with_room};
 use frs_store::layout::node;
 
-use crate::lease::{Holding, Settings};
-use crate::shared::{self, LeasedState};
+use crate::shared::{self, LeasedLimit};
 
 /// After this many passes the next one looks at all key-nodes. It finds forced uses of keys for
 /// which the host has requested nothing.
 const PASSES: u32 = 64;
-
-/// The time of a transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeaseMoment {
-    /// CLOCK_BOOTTIME.
-    pub boot_ms: u64,
-    /// This machine's wall clock: new nodes are stamped with it.
-    pub wall_ms: Millis,
-    /// The ledger's clock: it decides which calendar windows a message names.
-    pub ledger_ms: u64,
-}
-
-/// One shared limit of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeasedLimit {
-    /// Its number in its biz, from 1.
-    pub number: u32,
-    /// The scope of its uses: the key or the whole biz.
-    pub scope: Scope,
-    /// Its settings; the windows of a calendar follow the clock of the ledger.
-    pub settings: Settings,
-    /// How machines share it.
-    pub sharing: Sharing,
-    /// The digest of its policy in the name of its ledger.
-    pub shape: u16,
-    /// It needs no lease: its uses are only reported.
-    pub refuses_nothing: bool,
-    /// The reset epoch of its biz here.
-    pub epoch: u64,
-    /// The host's holding.
-    pub holding: Holding,
-}
 
 /// The progress of a pass over all leases. A pass skips key-nodes that are known to have no leases,
 /// except for a full pass now and then.
@@ -62,32 +28,34 @@ pub struct LeasePass {
 }
 
 /// Runs `work` on the shared limits of an item, and stores the holdings that it changes. `work`
-/// may run again if the transaction has to begin anew.
+/// may run again if the transaction has to begin anew. The ledger's clock decides which calendar
+/// windows a message names.
 ///
 /// # Errors
 /// The item has no shared limits, or its nodes are unavailable now.
 pub fn with_leases<T>(
     service: &mut Service,
     key: &StoredKey,
-    moment: LeaseMoment,
+    moment: ItemMoment,
+    ledger_ms: u64,
     mut work: impl FnMut(&mut [LeasedLimit]) -> T,
 ) -> Result<T, ItemError> {
-    let LeaseMoment { boot_ms, wall_ms, ledger_ms } = moment;
-    service.on_item(key, ItemMoment { boot_ms, wall_ms }, |nodes| {
+    service.on_item(key, moment, |nodes| {
         let entry = nodes.entry();
-        let (sharing, epoch) = (entry.sharing.ok_or(ItemError::UnknownBiz)?, entry.epoch);
+        entry.sharing.ok_or(ItemError::UnknownBiz)?;
+        let epoch = entry.epoch;
         let has_node = [Scope::Key, Scope::Biz].map(|scope| nodes.has(scope));
         let mut changed = [false, false];
         let result = nodes.with_states(|rules, states| {
             // An item without a node of a scope has no limits of that scope.
-            let mut found = shared::leases(rules, states, ledger_ms);
-            found.retain(|leased| has_node[leased.scope as usize]);
-            let limit = |state: &LeasedState| LeasedLimit::of(state, sharing, epoch);
-            let mut limits: Vec<LeasedLimit> = found.iter().map(limit).collect();
+            let mut limits = shared::leases(rules, states, epoch, ledger_ms);
+            limits.retain(|limit| has_node[limit.scope as usize]);
+            let found = limits.clone();
             let result = work(&mut limits);
             for (limit, was) in limits.iter().zip(&found) {
                 if limit.holding != was.holding {
-                    shared::set_lease(rules, states, was.position, [&was.holding, &limit.holding]);
+                    let position = was.number as usize - 1;
+                    shared::set_lease(rules, states, position, [&was.holding, &limit.holding]);
                     changed[was.scope as usize] = true;
                 }
             }
@@ -155,21 +123,6 @@ pub fn mark_lease(service: &Service, pass: &mut LeasePass, key: &StoredKey) {
         let KeyNodeId { file, key_node } = wanted.at.key_node_id();
         let at = file as usize * group.geometry().key_nodes as usize + key_node as usize;
         pass.mark(wanted.group, at);
-    }
-}
-
-impl LeasedLimit {
-    fn of(state: &LeasedState, sharing: Sharing, epoch: u64) -> LeasedLimit {
-        LeasedLimit {
-            number: state.position as u32 + 1,
-            scope: state.scope,
-            settings: state.settings,
-            sharing,
-            shape: state.shape,
-            refuses_nothing: state.refuses_nothing,
-            epoch,
-            holding: state.holding,
-        }
     }
 }
 

@@ -9,7 +9,7 @@ mod records;
 mod spill_records;
 
 pub(crate) use identity::Identity;
-pub use leases::{LeaseMoment, LeasePass, LeasedLimit, lease_pass, mark_lease, with_leases};
+pub use leases::{LeasePass, lease_pass, mark_lease, with_leases};
 pub use records::{
     ChangedRecord, Inserted, Record, RecordPlace, SentRecords, Step, StepBounds, Whereabouts,
     backs_up, changed_records, forget_record, insert_fresh_record, insert_record, spills,

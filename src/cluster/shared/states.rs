@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use frs_conf::{Biz, Limit, Scope};
+use frs_conf::{Biz, Limit, Scope, Sharing};
 use frs_limit::{BootClock, Log, Rules, SharedPolicies, SharedPolicy, States};
 
 use super::{LeaseClock, Shared};
@@ -28,31 +28,42 @@ impl SharedPolicies for LeasedLimits {
 
 /// One shared limit of a biz, and the host's holding of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeasedState {
-    /// Position of the limit.
-    pub position: usize,
+pub struct LeasedLimit {
+    /// Its number in its biz, from 1.
+    pub number: u32,
     /// The scope of its uses: the key or the whole biz.
     pub scope: Scope,
     /// Its settings; the windows of a calendar follow the clock of the ledger.
     pub settings: Settings,
+    /// How machines share it.
+    pub sharing: Sharing,
     /// The digest of its policy in the name of its ledger.
     pub shape: u16,
-    /// The limit needs no lease: its uses are only reported.
+    /// It needs no lease: its uses are only reported.
     pub refuses_nothing: bool,
+    /// The reset epoch of its biz here.
+    pub epoch: u64,
     /// The host's holding.
     pub holding: Holding,
 }
 
-/// The leases in rolled states.
-pub fn leases(rules: &Rules, states: &States<'_>, ledger_now_ms: u64) -> Vec<LeasedState> {
+/// The leases in the rolled states of a biz with this reset epoch.
+pub fn leases(
+    rules: &Rules,
+    states: &States<'_>,
+    epoch: u64,
+    ledger_now_ms: u64,
+) -> Vec<LeasedLimit> {
     let leased = rules.shared().filter_map(|rule| {
         let limit = Shared::behind(rule.policy)?;
-        Some(LeasedState {
-            position: rule.position,
+        Some(LeasedLimit {
+            number: rule.position as u32 + 1,
             scope: rule.scope,
             settings: limit.settings_at(ledger_now_ms),
+            sharing: limit.sharing,
             shape: rule.digest(),
             refuses_nothing: limit.refuses_nothing(),
+            epoch,
             holding: limit.holding(rule.of(states)),
         })
     });

@@ -111,17 +111,17 @@ impl Key {
     }
 
     fn holding(&mut self) -> Holding {
-        self.with(|rules, states| leases(rules, states, WALL)[0].holding)
+        self.with(|rules, states| leases(rules, states, 0, WALL)[0].holding)
     }
 
     /// Uses of a limit that are in no window.
     fn unreported(&mut self, position: usize) -> i64 {
-        self.with(|rules, states| leases(rules, states, WALL)[position].holding.lease.extra)
+        self.with(|rules, states| leases(rules, states, 0, WALL)[position].holding.lease.extra)
     }
 
     fn edit(&mut self, change: impl FnOnce(&mut Holding)) {
         self.with(|rules, states| {
-            let was = leases(rules, states, WALL)[0].holding;
+            let was = leases(rules, states, 0, WALL)[0].holding;
             let mut holding = was;
             change(&mut holding);
             set_lease(rules, states, 0, [&was, &holding]);
@@ -486,7 +486,7 @@ fn two_logs_and_a_count_keep_apart() {
     let grant = |key: &mut Key, position: usize, allowance: u64| {
         let end_ms = key.clock.boot_ms() + 60 * MINUTE;
         key.with(|rules, states| {
-            let was = leases(rules, states, WALL)[position].holding;
+            let was = leases(rules, states, 0, WALL)[position].holding;
             let mut holding = was;
             holding.lease =
                 Lease { incarnation: OWN, window: 1, allowance, end_ms, ..holding.lease };
@@ -499,7 +499,7 @@ fn two_logs_and_a_count_keep_apart() {
     key.pass_ms(MINUTE);
     assert_eq!(key.admitted(9, Spending::New), 2, "the longer one has 5");
     let used = key.with(|rules, states| {
-        leases(rules, states, WALL).iter().map(|leased| leased.holding.used).collect::<Vec<_>>()
+        leases(rules, states, 0, WALL).iter().map(|leased| leased.holding.used).collect::<Vec<_>>()
     });
     assert_eq!(used, [2, 5, 0]);
     assert_eq!(key.unreported(2), 5, "the ledger has yet to hear of them");

@@ -3,12 +3,13 @@
 use frs_base::clock;
 use frs_engine::testing::{Ask, World, request};
 use frs_engine::{
-    Answer, Command, Exchange, ItemError, Need, NeedEnd, Request, Service, Stage, StoredKey,
+    Answer, Command, Exchange, ItemError, ItemMoment, Need, NeedEnd, Request, Service, Stage,
+    StoredKey,
 };
 use frs_store::{LetterQueue, TakenLetter, Ticket};
 
 use crate::lease::Lease;
-use crate::nodes::{self, LeaseMoment, SentRecords};
+use crate::nodes::{self, SentRecords};
 use crate::testing::shared;
 
 /// A need that the courier has taken.
@@ -87,9 +88,9 @@ impl Host {
     pub fn grant(&mut self, taken: &TakenNeed, allowance: u64) {
         let boot_ms = clock::boot_ms();
         let key = StoredKey::of_need(&taken.need);
-        let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
+        let moment = ItemMoment { boot_ms, wall_ms: clock::now() };
         let incarnation = crate::Host::incarnation_of(&mut self.courier);
-        let granted = nodes::with_leases(&mut self.courier, &key, moment, |limits| {
+        let granted = nodes::with_leases(&mut self.courier, &key, moment, clock::now(), |limits| {
             for limit in limits {
                 limit.holding.lease = Lease {
                     incarnation,

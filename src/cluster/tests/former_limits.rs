@@ -7,10 +7,11 @@ use frs_engine::inspect::{Look, Reader, fresh_records};
 use frs_engine::testing::move_all;
 use frs_engine::{Command, ItemError, Service, StoredKey, note_limits_in_force};
 
-use super::leases::{Host, key_of, named};
+use super::leases::{Host, NOW, key_of, named};
 use crate::PLUG;
 use crate::lease::Holding;
-use crate::nodes::{self, LeasePass, LeasedLimit};
+use crate::nodes::{self, LeasePass};
+use crate::shared::LeasedLimit;
 use crate::testing::shared;
 
 const MINUTE: &str = "policy='interval' interval='1m' max='100'";
@@ -249,13 +250,13 @@ fn a_process_that_takes_the_reload_late_finds_the_same_leases() {
     let moment = reloads.host.moment();
     let allowance = |limits: &mut [LeasedLimit]| limits[0].holding.lease.allowance;
     assert_eq!(late.generation(), 1);
-    assert_eq!(nodes::with_leases(&mut late, &reloads.key, moment, allowance), Ok(7));
+    assert_eq!(nodes::with_leases(&mut late, &reloads.key, moment, NOW, allowance), Ok(7));
     assert_eq!(late.generation(), 2);
     // The process has missed the generation in between.
     reloads.reload(&[MINUTE]);
     reloads.reload(&[MINUTE, HOUR]);
     assert_eq!(
-        nodes::with_leases(&mut reloads.host.world.attach(), &reloads.key, moment, allowance),
+        nodes::with_leases(&mut reloads.host.world.attach(), &reloads.key, moment, NOW, allowance),
         Ok(7)
     );
     assert_eq!(reloads.leases(), [lease(0, 7), NONE]);

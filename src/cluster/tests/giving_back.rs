@@ -1,12 +1,11 @@
 //! Returned uses for which no lease names the window in which they were used: the ledger is asked
 //! first.
 
-use frs_base::clock;
 use frs_engine::testing::{Ask, request};
-use frs_engine::{Command, Exchange, ItemError, NeedEnd, NeedKind, Stage};
+use frs_engine::{Command, Exchange, ItemError, ItemMoment, NeedEnd, NeedKind, Stage};
 
 use super::leases::key_of;
-use crate::nodes::{self, LeaseMoment};
+use crate::nodes;
 use crate::testing::host::{Host, limited, update};
 
 const MAP: &str = r#"<map>
@@ -150,8 +149,8 @@ impl Host {
         let names = ["cluster", "exact", "late", "down", "told"];
         let id = 1 + names.iter().position(|name| *name == biz).expect("a biz");
         let key = key_of(id as u32, "k");
-        let now = LeaseMoment { boot_ms: clock::boot_ms(), wall_ms: 1, ledger_ms: 1 };
-        nodes::with_leases(&mut self.courier, &key, now, |limits| limits[0].holding.lease.extra)
+        let now = ItemMoment::at(1);
+        nodes::with_leases(&mut self.courier, &key, now, 1, |limits| limits[0].holding.lease.extra)
             .unwrap()
     }
 }

@@ -4,15 +4,16 @@ use frs_base::clock;
 use frs_conf::key::{KeyField, KeyRef, MAX_KEY_WORDS, Seed};
 use frs_conf::{KeyType, Scope};
 use frs_engine::testing::{World, move_all};
-use frs_engine::{Command, ItemError, MovePass, MoveStep, Service, StoredKey};
+use frs_engine::{Command, ItemError, ItemMoment, MovePass, MoveStep, Service, StoredKey};
 use frs_store::Moves;
 use frs_store::layout::node;
 
 use crate::lease::{Holding, Incarnation, Kind, Lease};
-use crate::nodes::{self, LeaseMoment, LeasePass, LeasedLimit};
+use crate::nodes::{self, LeasePass};
+use crate::shared::LeasedLimit;
 use crate::testing::shared;
 
-const NOW: u64 = 1_700_000_000_000;
+pub const NOW: u64 = 1_700_000_000_000;
 
 const MAP: &str = r#"<map>
   <group name="g" files="1" key-nodes="1" chain="4" node-size="512"/>
@@ -69,13 +70,13 @@ impl Host {
         (host, key, before)
     }
 
-    pub fn moment(&self) -> LeaseMoment {
-        LeaseMoment { boot_ms: self.boot_ms, wall_ms: NOW, ledger_ms: NOW }
+    pub fn moment(&self) -> ItemMoment {
+        ItemMoment { boot_ms: self.boot_ms, wall_ms: NOW }
     }
 
     pub fn limits(&mut self, key: &StoredKey) -> Result<Vec<LeasedLimit>, ItemError> {
         let moment = self.moment();
-        nodes::with_leases(&mut self.service, key, moment, |limits| limits.to_vec())
+        nodes::with_leases(&mut self.service, key, moment, NOW, |limits| limits.to_vec())
     }
 
     pub fn change(
@@ -85,7 +86,7 @@ impl Host {
     ) -> Result<(), ItemError> {
         let moment = self.moment();
         let change = |limits: &mut [LeasedLimit]| limits.iter_mut().for_each(&change);
-        nodes::with_leases(&mut self.service, key, moment, change)
+        nodes::with_leases(&mut self.service, key, moment, NOW, change)
     }
 
     /// Grants so many uses of each limit.
@@ -127,7 +128,8 @@ fn what_is_only_read_creates_nothing_and_what_is_changed_is_there() {
     // Another process of the host sees the lease.
     let mut other = host.world.attach();
     let found =
-        nodes::with_leases(&mut other, &key, host.moment(), |limits| limits[0].holding).unwrap();
+        nodes::with_leases(&mut other, &key, host.moment(), NOW, |limits| limits[0].holding)
+            .unwrap();
     assert_eq!((found.lease.allowance, found.used), (7, 0));
     assert!(!other.one(Command::Update, "one", "k", 7, clock::now()).unwrap().limited);
     assert_eq!(host.limits(&key).unwrap()[0].holding.used, 7);
@@ -168,14 +170,14 @@ fn an_item_of_two_scopes_is_one_transaction() {
 #[test]
 fn a_calendar_names_the_windows_of_the_ledgers_clock() {
     let mut host = Host::new();
-    let moment = LeaseMoment { ledger_ms: NOW + 3_600_000, ..host.moment() };
     let starts = |limits: &mut [LeasedLimit]| match limits[1].settings.kind {
         Kind::Calendar { start_ms, .. } => start_ms,
         _ => 0,
     };
-    let (key, now) = (key_of(2, "k"), host.moment());
-    let later = nodes::with_leases(&mut host.service, &key, moment, starts).unwrap();
-    let now = nodes::with_leases(&mut host.service, &key, now, starts).unwrap();
+    let (key, moment) = (key_of(2, "k"), host.moment());
+    let [now, later] = [NOW, NOW + 3_600_000].map(|ledger_ms| {
+        nodes::with_leases(&mut host.service, &key, moment, ledger_ms, starts).unwrap()
+    });
     assert_eq!(later - now, 3_600_000);
 }
 
@@ -201,9 +203,9 @@ fn a_courier_leaves_the_last_use_as_it_was() {
     let key = key_of(1, "k");
     host.grant(&key, 5).unwrap();
     let before = host.last_uses();
-    let later = LeaseMoment { wall_ms: NOW + 5_000, ..host.moment() };
+    let later = ItemMoment { wall_ms: NOW + 5_000, ..host.moment() };
     let change = |limits: &mut [LeasedLimit]| limits[0].holding.lease.allowance = 9;
-    nodes::with_leases(&mut host.service, &key, later, change).unwrap();
+    nodes::with_leases(&mut host.service, &key, later, NOW, change).unwrap();
     assert_eq!((before.clone(), host.last_uses()), (vec![NOW], before));
     assert_eq!(host.limits(&key).unwrap()[0].holding.lease.allowance, 9);
 }
@@ -417,7 +419,7 @@ fn a_lease_that_finds_no_place_stays_where_it_is_and_the_courier_changes_it_ther
     let (mut lease_pass, mut found) = (LeasePass::default(), Vec::new());
     let moment = host.moment();
     while !nodes::lease_pass(&mut host.service, &mut lease_pass, 3, |service, key| {
-        nodes::with_leases(service, key, moment, bind).unwrap();
+        nodes::with_leases(service, key, moment, NOW, bind).unwrap();
         found.push(*key);
         true
     }) {}

@@ -6,12 +6,13 @@ use std::time::Duration;
 use frs_base::clock;
 use frs_engine::testing::{Ask, request};
 use frs_engine::{
-    Command, Exchange, ItemError, ItemOptions, NeedEnd, NeedKind, RecordName, Request, Stage,
-    StoredKey,
+    Command, Exchange, ItemError, ItemMoment, ItemOptions, NeedEnd, NeedKind, RecordName, Request,
+    Stage, StoredKey,
 };
 use frs_store::Sweep;
 
-use crate::nodes::{self, LeaseMoment, LeasePass, LeasedLimit};
+use crate::nodes::{self, LeasePass};
+use crate::shared::LeasedLimit;
 use crate::testing::host::{Host, TakenNeed, limited, update};
 
 const MAP: &str = r#"<map>
@@ -61,8 +62,8 @@ fn atomic(command: Command, items: &[Ask<'_>]) -> Request {
 fn change(host: &mut Host, need: &TakenNeed, work: impl FnMut(&mut [LeasedLimit])) {
     let key = StoredKey::of_need(&need.need);
     let boot_ms = clock::boot_ms();
-    let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
-    nodes::with_leases(&mut host.courier, &key, moment, work).unwrap();
+    let moment = ItemMoment { boot_ms, wall_ms: clock::now() };
+    nodes::with_leases(&mut host.courier, &key, moment, clock::now(), work).unwrap();
 }
 
 /// The ledger answers that it has nothing left.
@@ -362,9 +363,10 @@ fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
     assert!(force(&mut host, &one, Command::Update, false).is_empty(), "that message tells it");
     let key = StoredKey::of_need(&need.need);
     let boot_ms = clock::boot_ms();
-    let moment = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: clock::now() };
-    let told =
-        nodes::with_leases(&mut host.courier, &key, moment, |limits| limits[0].holding.lease.extra);
+    let moment = ItemMoment { boot_ms, wall_ms: clock::now() };
+    let told = nodes::with_leases(&mut host.courier, &key, moment, clock::now(), |limits| {
+        limits[0].holding.lease.extra
+    });
     assert_eq!(told, Ok(6));
     // Uses within a lease are not reported.
     host.grant(&need, 20);

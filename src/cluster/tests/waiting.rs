@@ -3,11 +3,12 @@
 use frs_base::clock;
 use frs_engine::testing::{Ask, request};
 use frs_engine::{
-    Command, Exchange, ItemError, ItemOptions, NeedEnd, NeedKind, SPARE_BYTES, Stage, StoredKey,
-    WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES,
+    Command, Exchange, ItemError, ItemMoment, ItemOptions, NeedEnd, NeedKind, SPARE_BYTES, Stage,
+    StoredKey, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES,
 };
 
-use crate::nodes::{self, LeaseMoment, LeasePass, LeasedLimit};
+use crate::nodes::{self, LeasePass};
+use crate::shared::LeasedLimit;
 use crate::testing::host::{Host, limited, update};
 
 const MAP: &str = r#"<map>
@@ -97,9 +98,9 @@ fn a_deadline_is_answered_as_the_biz_says() {
     let [need] = needs[..] else { panic!("{needs:?}") };
     assert_eq!(need.need.uses, 0);
     let key = StoredKey::of_need(&need.need);
-    let now = LeaseMoment { boot_ms: clock::boot_ms(), wall_ms: 1, ledger_ms: 1 };
+    let now = ItemMoment::at(1);
     let extra =
-        nodes::with_leases(&mut host.courier, &key, now, |limits| limits[0].holding.lease.extra);
+        nodes::with_leases(&mut host.courier, &key, now, 1, |limits| limits[0].holding.lease.extra);
     assert_eq!(extra, Ok(1));
 }
 
@@ -123,12 +124,12 @@ fn an_exhausted_lease_refuses_at_once() {
     host.grant(&need, 0);
     let key = StoredKey::of_need(&need.need);
     let boot_ms = clock::boot_ms();
-    let now = LeaseMoment { boot_ms, wall_ms: clock::now(), ledger_ms: 1 };
+    let now = ItemMoment { boot_ms, wall_ms: clock::now() };
     let exhaust = |limits: &mut [LeasedLimit]| {
         let lease = &mut limits[0].holding.lease;
         (lease.is_exhausted, lease.again_ms) = (true, boot_ms + 50_000);
     };
-    nodes::with_leases(&mut host.courier, &key, now, exhaust).unwrap();
+    nodes::with_leases(&mut host.courier, &key, now, 1, exhaust).unwrap();
     host.finish(&need, NeedEnd::Answered);
     assert_eq!(host.run(&mut exchange), Stage::Answered);
     assert_eq!(limited(&exchange), [Ok(true)]);

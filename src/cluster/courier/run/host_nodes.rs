@@ -4,7 +4,7 @@
 
 use frs_base::clock::Millis;
 use frs_conf::{Scope, Share};
-use frs_engine::{ItemError, Service, StoredKey};
+use frs_engine::{ItemError, ItemMoment, Service, StoredKey};
 use frs_store::{Error, MailboxLock};
 
 use super::ring_ticket::RingTicket;
@@ -13,8 +13,9 @@ use crate::incarnation::{ClusterId, salt_of};
 use crate::lease::{Appetite, Incarnation};
 use crate::name::{self, KeyDigest, Secret};
 use crate::newest_copy::{self, HostWords, Starts};
-use crate::nodes::{self, LeaseMoment, LeasePass, LeasedLimit};
+use crate::nodes::{self, LeasePass};
 use crate::plug::Host;
+use crate::shared::LeasedLimit;
 
 /// The nodes, and the names of their ledgers.
 #[derive(Debug)]
@@ -57,9 +58,8 @@ impl HostNodes {
     }
 
     /// The time of a transaction.
-    pub fn moment(&self, now: Now) -> LeaseMoment {
-        let Now { boot_ms, ledger_ms } = now;
-        LeaseMoment { boot_ms, wall_ms: self.wall_ms, ledger_ms }
+    pub fn moment(&self, now: Now) -> ItemMoment {
+        ItemMoment { boot_ms: now.boot_ms, wall_ms: self.wall_ms }
     }
 
     /// The wall clock of this turn.
@@ -132,7 +132,7 @@ impl Nodes for HostNodes {
         let digest = key.key().map(|key| self.secret.digest(&key)).ok_or(Unserved::Unknown)?;
         let mut is_changed = false;
         let moment = self.moment(now);
-        let result = nodes::with_leases(&mut self.service, key, moment, |limits| {
+        let result = nodes::with_leases(&mut self.service, key, moment, now.ledger_ms, |limits| {
             let mut leased: Vec<Leased> =
                 limits.iter().map(|limit| HostNodes::leased(key, digest, limit)).collect();
             let result = work(&mut leased);

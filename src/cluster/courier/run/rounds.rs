@@ -13,7 +13,8 @@ use super::events::TELL_EVERY;
 use crate::courier::core::Now;
 use crate::courier::telemetry::LeaseUses;
 use crate::lease::Holding;
-use crate::nodes::{self, LeasePass, LeasedLimit};
+use crate::nodes::{self, LeasePass};
+use crate::shared::LeasedLimit;
 
 /// Key-nodes of one step.
 const STEP: usize = 128;
@@ -215,7 +216,7 @@ impl Courier {
         let moment = self.nodes.moment(now);
         let Rounds { uses, found, .. } = &mut self.rounds;
         nodes::lease_pass(&mut self.nodes.service, &mut self.nodes.pass, STEP, |service, key| {
-            let seen = nodes::with_leases(service, key, moment, |limits| {
+            let seen = nodes::with_leases(service, key, moment, now.ledger_ms, |limits| {
                 let holdings = || limits.iter().map(|limit| &limit.holding);
                 holdings().for_each(|holding| uses.add(holding, now.boot_ms));
                 let is_live = holdings().any(|holding| has_to_be_seen(holding, now.boot_ms));

@@ -80,8 +80,8 @@ impl Node {
         let [mut key, mut biz] = [Scope::Key, Scope::Biz].map(|scope| self.adopted(scope));
         let terms = &Terms::NEW;
         let states = States { key: &mut key, biz: &mut biz, terms };
-        let all = leases(&self.rules, &states, 0).into_iter();
-        let held = all.map(|lease| (lease.position, lease.holding.lease.allowance));
+        let all = leases(&self.rules, &states, 0, 0).into_iter();
+        let held = all.map(|lease| (lease.number as usize - 1, lease.holding.lease.allowance));
         held.filter(|&(_, of)| of > 0).map(|(at, of)| ((at, self.limits[at]), of)).collect()
     }
 
@@ -92,7 +92,7 @@ impl Node {
         let terms = &Terms::NEW;
         let [key, biz] = &mut self.words;
         let states = &mut States { key, biz, terms };
-        let all = leases(&self.rules, states, 0);
+        let all = leases(&self.rules, states, 0, 0);
         let Some(mut holding) = all.get(position).map(|lease| lease.holding) else { return };
         let was = holding;
         (holding.lease.window, holding.lease.allowance) = (1, allowance);

@@ -119,7 +119,7 @@ fn the_window_before_weighs_less_and_less_until_the_ledger_is_heard() {
 #[test]
 fn while_the_cluster_is_away_windows_turn_and_only_the_uses_of_the_last_one_are_told() {
     let unreported =
-        |key: &mut Key| key.with(|rules, states| leases(rules, states, WALL)[0].holding);
+        |key: &mut Key| key.with(|rules, states| leases(rules, states, 0, WALL)[0].holding);
     for limit in [INTERVAL, SLIDING, COUNTER, TOKEN] {
         let mut key = Key::new(CLUSTER, &limit.replace("policy=", "on-exceed='captcha' policy="));
         for uses in 1..=5 {
@@ -157,7 +157,8 @@ fn what_the_ledger_knows_of_a_count_makes_room_for_other_nodes() {
 #[test]
 fn a_limit_that_refuses_and_one_that_advises_have_ledgers_of_their_own() {
     let named = |limit: &str| {
-        let leased = Key::new(CLUSTER, limit).with(|rules, states| leases(rules, states, WALL)[0]);
+        let leased =
+            Key::new(CLUSTER, limit).with(|rules, states| leases(rules, states, 0, WALL)[0]);
         (leased.shape, leased.settings.max)
     };
     for limit in ALL {
