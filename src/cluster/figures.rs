@@ -108,15 +108,15 @@ named! {
     LeaseCounter {
         /// Needs of workers and programs that were taken from their rings.
         Needs = 0 "wants",
-        /// Uses granted.
+        /// Answers that granted a need.
         Grants = 1 "grants",
-        /// Uses given back.
+        /// Messages that returned uses.
         Returns = 2 "returns",
         /// Recalls published.
         Recalls = 3 "recalls",
-        /// Leases claimed after a failover.
+        /// Leases claimed from new masters.
         Claims = 4 "claims",
-        /// Uses above the maximum, as reported by ledgers.
+        /// Answers that reported uses beyond a maximum.
         Over = 5 "over",
         /// Answers that show another configuration on another machine.
         Conflicts = 6 "conflicts",

@@ -41,6 +41,7 @@ use super::core::{Bounds, Core, Figures, Now};
 use super::process::Process;
 use super::telemetry::Telemetry;
 use crate::connections::{ClusterFault, Links, Wake};
+use crate::figures::CourierCounters;
 use crate::name::Secret;
 use crate::plug;
 
@@ -89,7 +90,9 @@ pub fn run(args: CourierArgs) -> Result<(), CourierError> {
     let cluster = service.conf().srv.cluster.clone().ok_or(CourierError::NoCluster)?;
     let secret = Secret::new(*secret.bytes());
     let telemetry = Telemetry::default();
-    service.handle().counters().into_iter().for_each(|counters| telemetry.begin(counters));
+    if let Some(counters) = service.handle().counters() {
+        CourierCounters::of(counters).begin();
+    }
     let waker = Waker::new()?;
     let programs = Programs::start(&data_dir, waker.caller()?)?;
     let mut courier = Courier {

@@ -14,7 +14,7 @@ use crate::figures::{
     SpillResult,
 };
 use crate::lease::Holding;
-use crate::warm::SpillFigures;
+use crate::warm::SpillCounts;
 
 /// The figures published so far.
 #[derive(Debug, Default)]
@@ -27,31 +27,27 @@ pub struct Telemetry {
     counts: Arc<MessageCounts>,
 }
 
-/// Uses in all leases of the host.
+/// Uses in all leases of the host, by their state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LeaseUses {
-    unspent: u64,
-    held: u64,
-    unreported: u64,
-}
+pub struct LeaseUses([u64; LeaseState::ALL.len()]);
 
 impl LeaseUses {
     /// Adds the uses of a lease.
     pub fn add(&mut self, holding: &Holding, now_ms: u64) {
         let lease = &holding.lease;
         let beyond = lease.extra.max(0).saturating_add(lease.sent_extra.max(0));
-        self.unspent = self.unspent.saturating_add(holding.unspent(now_ms));
-        self.held = self.held.saturating_add(holding.held(now_ms));
-        self.unreported = self.unreported.saturating_add(beyond.unsigned_abs());
+        for (state, uses) in [
+            (LeaseState::Unspent, holding.unspent(now_ms)),
+            (LeaseState::Held, holding.held(now_ms)),
+            (LeaseState::Unreported, beyond.unsigned_abs()),
+        ] {
+            let sum = &mut self.0[state as usize];
+            *sum = sum.saturating_add(uses);
+        }
     }
 }
 
 impl Telemetry {
-    /// A courier begins in this slot.
-    pub fn begin(&self, counters: Counters<'_>) {
-        CourierCounters::of(counters).begin();
-    }
-
     /// Notes whether a node of the cluster answers.
     pub fn note_node(&mut self, address: &str, is_up: bool) {
         match self.nodes.iter_mut().find(|node| node.address == address) {
@@ -95,16 +91,9 @@ impl Telemetry {
     }
 
     /// Publishes the results for records since the last call.
-    pub fn tell_spills(counters: Counters<'_>, figures: &SpillFigures) {
+    pub fn tell_spills(counters: Counters<'_>, counts: SpillCounts) {
         let counters = CourierCounters::of(counters);
-        let SpillFigures { spilled, stayed, lost, fetched, missed } = *figures;
-        for (result, count) in [
-            (SpillResult::Spilled, spilled),
-            (SpillResult::Stayed, stayed),
-            (SpillResult::Lost, lost),
-            (SpillResult::Fetched, fetched),
-            (SpillResult::Missed, missed),
-        ] {
+        for (result, count) in SpillResult::ALL.into_iter().zip(counts) {
             counters.add_spills(result, count);
         }
     }
@@ -120,29 +109,15 @@ impl Telemetry {
             }
         }
         counters.add_times(&counted.times);
-        let Figures { needs, grants, returns, recalls, claims, over, conflicts, .. } = *figures;
-        let told = self.told;
-        for (counter, now, then) in [
-            (LeaseCounter::Needs, needs, told.needs),
-            (LeaseCounter::Grants, grants, told.grants),
-            (LeaseCounter::Returns, returns, told.returns),
-            (LeaseCounter::Recalls, recalls, told.recalls),
-            (LeaseCounter::Claims, claims, told.claims),
-            (LeaseCounter::Over, over, told.over),
-            (LeaseCounter::Conflicts, conflicts, told.conflicts),
-        ] {
-            counters.add(counter, now - then);
+        for counter in LeaseCounter::ALL {
+            counters.add(counter, figures.count(counter) - self.told.count(counter));
         }
         let has_slots = |node: &&ClusterNodeState| {
             self.masters.as_ref().is_none_or(|masters| masters.contains(&node.address))
         };
         let nodes: Vec<ClusterNodeState> = self.nodes.iter().filter(has_slots).cloned().collect();
         counters.set_nodes(&nodes);
-        for (state, uses) in [
-            (LeaseState::Unspent, self.uses.unspent),
-            (LeaseState::Held, self.uses.held),
-            (LeaseState::Unreported, self.uses.unreported),
-        ] {
+        for (state, uses) in LeaseState::ALL.into_iter().zip(self.uses.0) {
             counters.set_uses(state, uses);
         }
         self.told = *figures;

@@ -9,6 +9,7 @@ use frs_engine::{ItemError, NeedEnd, StoredKey};
 
 use super::full_chains::FullChains;
 use super::message::{WarmAnswer, WarmCall};
+use crate::figures::SpillResult;
 use crate::nodes::{Chain, ChainPlace, ChangedRecord, Inserted, Record, RecordPlace, Whereabouts};
 
 /// Most messages with records under way.
@@ -36,20 +37,8 @@ pub trait Records {
     fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError>;
 }
 
-/// Results for records that were spilled or requested.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SpillFigures {
-    /// Records that are in the cluster, and no longer here.
-    pub spilled: u64,
-    /// Records that stay because they were used meanwhile.
-    pub stayed: u64,
-    /// Records that stay because the cluster did not answer.
-    pub lost: u64,
-    /// Records that came back from the cluster.
-    pub fetched: u64,
-    /// Requests without a record in the cluster: the filter was wrong.
-    pub missed: u64,
-}
+/// How many spilled or requested records had each [`SpillResult`].
+pub type SpillCounts = [u64; SpillResult::ALL.len()];
 
 /// A message to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +88,7 @@ pub struct Warm<T> {
     sendings: Vec<Sending>,
     finished: Vec<Finished<T>>,
     pub(super) full_chains: FullChains,
-    pub(super) figures: SpillFigures,
+    counts: SpillCounts,
 }
 
 #[derive(Debug)]
@@ -152,7 +141,7 @@ impl<T> Default for Warm<T> {
             sendings: Vec::new(),
             finished: Vec::new(),
             full_chains: FullChains::default(),
-            figures: SpillFigures::default(),
+            counts: SpillCounts::default(),
         }
     }
 }
@@ -168,9 +157,13 @@ impl<T> Warm<T> {
         std::mem::take(&mut self.finished)
     }
 
-    /// Takes the figures since the last call.
-    pub fn take_figures(&mut self) -> SpillFigures {
-        std::mem::take(&mut self.figures)
+    /// Takes the counts since the last call.
+    pub fn take_counts(&mut self) -> SpillCounts {
+        std::mem::take(&mut self.counts)
+    }
+
+    pub(super) fn count(&mut self, result: SpillResult) {
+        self.counts[result as usize] += 1;
     }
 
     /// How many more records may be sent now.
@@ -332,8 +325,8 @@ impl<T> Warm<T> {
             Err(_) => return self.finish(&key, waiting, NeedEnd::Unreachable),
         };
         if host.spills(&key) {
-            self.figures.fetched += u64::from(record.is_some());
-            self.figures.missed += u64::from(record.is_none());
+            let is_there = record.is_some();
+            self.count(if is_there { SpillResult::Fetched } else { SpillResult::Missed });
         } else if record.is_none() {
             return self.finish_nowhere(key, waiting);
         }

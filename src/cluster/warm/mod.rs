@@ -16,7 +16,7 @@ mod message;
 mod room_requests;
 mod rounds;
 
-pub use self::core::{Done, Finished, NoAnswer, Records, Sending, SpillFigures, Warm};
+pub use self::core::{Done, Finished, NoAnswer, Records, Sending, SpillCounts, Warm};
 pub use filters::FilterTurns;
 pub use message::{WarmAnswer, WarmCall, WarmMessage};
 pub use rounds::{Part, RoundGroup, RoundTime, Rounds, Sent};

@@ -8,6 +8,7 @@ use frs_engine::NeedEnd;
 use super::core::{NoAnswer, Pending, Records, Warm, What};
 use super::full_chains::FullChain;
 use super::message::{WarmAnswer, WarmCall};
+use crate::figures::SpillResult;
 use crate::nodes::{Chain, ChainPlace, ChangedRecord};
 
 /// Most records on their way at once.
@@ -75,16 +76,16 @@ impl<T> Warm<T> {
         }
         match answer {
             Ok(WarmAnswer::Kept) => match host.erase_spilled(changed) {
-                Ok(true) => self.figures.spilled += 1,
-                _ => self.figures.stayed += 1,
+                Ok(true) => self.count(SpillResult::Spilled),
+                _ => self.count(SpillResult::Stayed),
             },
             // Another machine has taken the record over, and its state is newer.
             Ok(WarmAnswer::Moved) => {
                 let _ = host.forget(&changed.key);
             }
-            Ok(_) => self.figures.stayed += 1,
+            Ok(_) => self.count(SpillResult::Stayed),
             Err(error) => {
-                self.figures.lost += 1;
+                self.count(SpillResult::Lost);
                 if error == NoAnswer::Down {
                     let full = self.full_chains.by_chain.get(&chain);
                     if full.is_some_and(|full| full.under_way > 0) {

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use frs_cluster::courier::core::{
     Action, Asked, Bounds, Core, Group, LedgerId, News, NewsKind, Now, Outcome,
 };
+use frs_cluster::figures::LeaseCounter;
 use frs_cluster::lease::{Appetite, Claim, Granted, Kind, Settings, Take, Taken};
 use frs_cluster::ledger::{Answer, Reply};
 use frs_engine::{NeedEnd, NeedKind};
@@ -432,7 +433,7 @@ fn a_new_master_hears_of_all_leases_under_new_numbers() {
     assert!(play.sent.iter().all(|sent| sent.take.seq > old.take.seq));
     // The old master's answer is void.
     play.hear(old.id, Outcome::Lost);
-    assert_eq!(play.core.figures().claims, 2);
+    assert_eq!(play.core.figures().count(LeaseCounter::Claims), 2);
 }
 
 /// A courier died before it received a grant, and another one has repeated the message. Returns the
@@ -529,7 +530,7 @@ fn idle_uses_go_back_after_ten_seconds() {
     assert_eq!(play.sent[0].take.claim.floor, 0);
     play.answer();
     assert!(play.published.is_empty(), "nobody was refused");
-    assert_eq!(play.core.figures().returns, 1);
+    assert_eq!(play.core.figures().count(LeaseCounter::Returns), 1);
 }
 
 // Shows: returns-between-machines.
@@ -638,8 +639,9 @@ fn what_refuses_nothing_is_told_once_a_second_and_nobody_waits_for_it() {
         play.now_ms += 1000;
         assert_eq!(look(&mut play), []);
     }
-    assert_eq!(play.core.figures().over, 0, "more than the maximum, which is none here");
-    assert_eq!(play.core.figures().returns, 0);
+    let counted =
+        [LeaseCounter::Over, LeaseCounter::Returns].map(|of| play.core.figures().count(of));
+    assert_eq!(counted, [0, 0], "no maximum that uses exceed, and nothing is returned");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::nodes::{LedgerId, Nodes, Now};
 use super::recalls::PAUSE_MS;
 use super::state::{Core, Question};
 use super::timers::Due;
+use crate::figures::LeaseCounter;
 use crate::lease::{Granted, Heard, Incarnation, Kind, Taken};
 use crate::ledger::{Answer, Reply};
 
@@ -50,7 +51,7 @@ impl<N: Nodes> Core<N> {
         let taken = match answer {
             Answer::Taken(taken) => taken,
             Answer::Conflict { taken, .. } => {
-                self.figures.conflicts += 1;
+                self.figures.add(LeaseCounter::Conflicts, 1);
                 taken
             }
             Answer::Elsewhere { .. } if flight.is_elsewhere => {
@@ -67,7 +68,7 @@ impl<N: Nodes> Core<N> {
         if let Taken::Granted(granted) = &taken {
             // A limit that refuses nothing has no maximum to exceed.
             let is_over = granted.over > 0 && flight.purpose != Purpose::Tells;
-            self.figures.over += u64::from(is_over);
+            self.figures.add(LeaseCounter::Over, u64::from(is_over));
             self.publish_again(ledger, flight, granted);
             self.find_users(ledger, flight, granted, now.boot_ms);
         }
@@ -193,7 +194,7 @@ impl<N: Nodes> Core<N> {
         let Some(mut holders) = hosts else { return };
         holders.retain(|host| *host != nodes.incarnation());
         if !holders.is_empty() {
-            self.figures.recalls += 1;
+            self.figures.add(LeaseCounter::Recalls, 1);
             let kind = NewsKind::Recall { window, holders };
             self.actions.push(Action::Publish(News { ledger, key, kind }));
         }

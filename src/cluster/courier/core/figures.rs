@@ -2,23 +2,24 @@
 //!
 //! Invariant: numbers only grow.
 
+use crate::figures::LeaseCounter;
+
 /// What a courier has counted since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Figures {
-    /// Needs taken from rings.
-    pub needs: u64,
-    /// Answers that granted a need.
-    pub grants: u64,
-    /// Messages that returned uses.
-    pub returns: u64,
-    /// Recalls published.
-    pub recalls: u64,
-    /// Leases claimed from new masters.
-    pub claims: u64,
-    /// Answers that reported uses beyond a maximum.
-    pub over: u64,
-    /// Answers under another maximum than this host's.
-    pub conflicts: u64,
+    events: [u64; LeaseCounter::ALL.len()],
     /// Answers that show the directory to be a copy.
     pub stale: u64,
+}
+
+impl Figures {
+    /// How often this event happened.
+    pub fn count(&self, counter: LeaseCounter) -> u64 {
+        self.events[counter as usize]
+    }
+
+    /// Counts events.
+    pub(super) fn add(&mut self, counter: LeaseCounter, by: u64) {
+        self.events[counter as usize] += by;
+    }
 }

@@ -16,6 +16,7 @@ use super::recalls::Recalls;
 use super::request::{Asked, Groups, Request};
 use super::slot_reach::{Reach, Slots};
 use super::timers::{Due, Timers};
+use crate::figures::LeaseCounter;
 use crate::lease::{Appetite, Kind, Next, Part};
 
 /// Bounds of the courier's memory.
@@ -116,7 +117,7 @@ impl<N: Nodes> Core<N> {
 
     /// Takes in a need.
     pub fn need(&mut self, nodes: &mut N, now: Now, asked: Asked<N>) {
-        self.figures.needs += 1;
+        self.figures.add(LeaseCounter::Needs, 1);
         if self.needs >= self.bounds.needs {
             self.finish(asked.ticket, NeedEnd::Unserved);
             return;
@@ -135,7 +136,7 @@ impl<N: Nodes> Core<N> {
 
     /// Refuses a need because no master can be asked.
     pub fn refuse(&mut self, ticket: N::Ticket) {
-        self.figures.needs += 1;
+        self.figures.add(LeaseCounter::Needs, 1);
         self.finish(ticket, NeedEnd::Unreachable);
     }
 
@@ -354,7 +355,7 @@ impl<N: Nodes> Core<N> {
         if let (Some(Next::Run), Some(answer)) = (visited.next, visit.answer)
             && answer.heard.take.need > 0
         {
-            self.figures.grants += 1;
+            self.figures.add(LeaseCounter::Grants, 1);
         }
         if visited.is_short() {
             let waits = visit.waiters.iter().filter(|waiter| waiter.may_ask);
@@ -385,9 +386,9 @@ impl<N: Nodes> Core<N> {
             self.flights.remove(&before.id);
         }
         self.flights.insert(id, ledger);
-        self.figures.claims += u64::from(is_claim);
+        self.figures.add(LeaseCounter::Claims, u64::from(is_claim));
         let is_return = !matches!(purpose, Purpose::Own | Purpose::Settles | Purpose::Tells);
-        self.figures.returns += u64::from(is_return);
+        self.figures.add(LeaseCounter::Returns, u64::from(is_return));
         self.actions.push(Action::Send { id, ledger, settings, take });
     }
 

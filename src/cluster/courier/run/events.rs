@@ -13,7 +13,7 @@ use super::host_nodes::HostNodes;
 use crate::connections::{Event, Links, Lost, Message, function_of_kind};
 use crate::courier::core::{Action, LedgerId, News, NewsKind, Now, Outcome};
 use crate::courier::telemetry::Telemetry;
-use crate::figures::ClusterFunction;
+use crate::figures::{ClusterFunction, LeaseCounter};
 use crate::ledger::Reply;
 use crate::{name, news};
 
@@ -42,7 +42,7 @@ impl Courier {
             Event::Holders { id, result } => core.holders(nodes, id, result.ok()),
             Event::NewMaster { slots } => {
                 core.new_master(nodes, &slots);
-                self.rounds.claim(core.figures().claims, &mut nodes.pass);
+                self.rounds.claim(core.figures().count(LeaseCounter::Claims), &mut nodes.pass);
                 // The new master may have lost records.
                 self.warm.forget_sent();
             }
@@ -94,7 +94,8 @@ impl Courier {
         self.rings.ring(runtime, &*self.process);
         if let Some(links) = &mut self.links {
             links.flush();
-            links.set_claims(self.rounds.has_claims(self.core.figures().claims));
+            let sent = self.core.figures().count(LeaseCounter::Claims);
+            links.set_claims(self.rounds.has_claims(sent));
         }
     }
 
@@ -136,17 +137,16 @@ impl Courier {
         }
         if let Some(counters) = self.nodes.service.handle().counters() {
             self.telemetry.tell(counters, &figures, self.warm.kept_ms());
-            Telemetry::tell_spills(counters, &self.warm.take_spills());
+            Telemetry::tell_spills(counters, self.warm.take_spills());
         }
-        let is_worse = figures.conflicts > self.warned.conflicts
-            || figures.stale > self.warned.stale
-            || figures.over > self.warned.over;
-        if is_worse && self.complaints.is_due(clock::instant()) {
-            let since = |now: u64, then: u64| now - then;
+        let since = |counter| figures.count(counter) - self.warned.count(counter);
+        let (conflicts, over) = (since(LeaseCounter::Conflicts), since(LeaseCounter::Over));
+        let stale = figures.stale - self.warned.stale;
+        if conflicts + stale + over > 0 && self.complaints.is_due(clock::instant()) {
             tracing::warn!(
-                conflicts = since(figures.conflicts, self.warned.conflicts),
-                stale = since(figures.stale, self.warned.stale),
-                over = since(figures.over, self.warned.over),
+                conflicts,
+                stale,
+                over,
                 "answers by the max of another machine, to a copied directory, of too many uses"
             );
             self.warned = figures;

@@ -18,7 +18,7 @@ use crate::nodes::{
 };
 use crate::warm::{
     Done, FilterTurns, Finished, NoAnswer, Records, RoundGroup, RoundTime, Rounds, Sending, Sent,
-    SpillFigures, Warm, WarmAnswer, WarmMessage,
+    SpillCounts, Warm, WarmAnswer, WarmMessage,
 };
 
 /// The longest sleep where nothing is due.
@@ -61,8 +61,8 @@ impl WarmTier {
     }
 
     /// Takes the figures of spilled records since the last call.
-    pub fn take_spills(&mut self) -> SpillFigures {
-        self.warm.take_figures()
+    pub fn take_spills(&mut self) -> SpillCounts {
+        self.warm.take_counts()
     }
 
     /// The time up to which the cluster has all changes. None if it is not known yet, or if the

@@ -333,8 +333,7 @@ fn a_record_leaves_only_once_the_cluster_has_it() {
         warm.answered(&mut host, 1, spill.1, Ok(WarmAnswer::Kept));
     }
     assert!(!warm.has_full_chains() && sent(&mut warm).is_empty());
-    let expected = SpillFigures { spilled: 3, ..SpillFigures::default() };
-    assert_eq!((warm.take_figures(), warm.take_figures()), (expected, SpillFigures::default()));
+    assert_eq!([warm.take_counts(), warm.take_counts()], [[3, 0, 0, 0, 0], [0; 5]]);
     // There is room to spare.
     warm.need(&mut host, key(101), 2, DEADLINE);
     assert_eq!((finished(&mut warm), sent(&mut warm).len()), (vec![(2, NeedEnd::Answered)], 0));
@@ -376,7 +375,7 @@ fn a_record_that_was_used_on_its_way_stays() {
         warm.answered(&mut host, 1, id, Ok(WarmAnswer::Kept));
     }
     assert!(host.records.len() == 8 && !host.has(100) && host.filter.is_empty());
-    assert_eq!(warm.take_figures().stayed, 3);
+    assert_eq!(warm.take_counts()[SpillResult::Stayed as usize], 3);
     // Other records go in their place, or the same ones in their present state.
     assert!(finished(&mut warm).is_empty() && !sent(&mut warm).is_empty());
 }
@@ -400,7 +399,7 @@ fn a_spilled_record_comes_back_and_is_deleted_in_the_cluster() {
     let drop = sent(&mut warm).remove(0);
     assert_eq!((drop.key, drop.call), (key(100), WarmCall::Drop));
     warm.answered(&mut host, 1, drop.id, Ok(WarmAnswer::Nothing));
-    assert_eq!(warm.take_figures().fetched, 1);
+    assert_eq!(warm.take_counts()[SpillResult::Fetched as usize], 1);
 }
 
 #[test]
@@ -411,7 +410,10 @@ fn where_the_filter_was_wrong_a_fresh_record_says_so() {
     let fetch = sent(&mut warm).remove(0);
     warm.answered(&mut host, 1, fetch.id, Ok(WarmAnswer::Nothing));
     assert_eq!(finished(&mut warm), [(1, NeedEnd::Answered)]);
-    assert_eq!((&host.records[&key(100)], warm.take_figures().missed), (&record(0), 1));
+    assert_eq!(
+        (&host.records[&key(100)], warm.take_counts()[SpillResult::Missed as usize]),
+        (&record(0), 1)
+    );
     assert!(sent(&mut warm).is_empty(), "nothing to delete");
 }
 
