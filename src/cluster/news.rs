@@ -13,7 +13,8 @@ use std::fmt::Write as _;
 use frs_engine::StoredKey;
 
 use super::ledger;
-use crate::lease::Incarnation;
+use crate::courier::core::{LedgerId, News, NewsKind};
+use crate::name::LedgerName;
 
 /// The version of the format.
 const VERSION: &str = "1";
@@ -26,67 +27,44 @@ pub const MAX_BYTES: usize = 8192;
 /// the others.
 pub const MAX_HOLDERS: usize = 256;
 
-/// The kind of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NewsKind {
-    /// A host needs uses, and asks the holders to return theirs.
-    Recall,
-    /// The ledger has uses again.
-    HasAgain,
+/// Encodes the payload, with the name of the ledger and at most [`MAX_HOLDERS`] hosts.
+pub fn encode(ledger: &str, News { key, kind, .. }: &News<StoredKey>) -> Vec<u8> {
+    let (kind, window, holders) = match kind {
+        NewsKind::Recall { window, holders } => (RECALL, *window, holders.as_slice()),
+        NewsKind::Again => (HAS_AGAIN, 0, [].as_slice()),
+    };
+    let mut text = format!("{VERSION} {kind} {window} {ledger} {:016x} ", key.key_word);
+    let words = key.key().map_or(0, |key| key.words().len());
+    if words == 0 {
+        text.push('-');
+    }
+    for word in &key.field[..words] {
+        let _ = write!(text, "{word:016x}");
+    }
+    for &holder in holders.iter().take(MAX_HOLDERS) {
+        let _ = write!(text, " {}", ledger::host_name(holder));
+    }
+    text.into_bytes()
 }
 
-/// A record that a host publishes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct News {
-    /// Its kind.
-    pub kind: NewsKind,
-    /// The start of the window by the ledger's clock; 0 if it is unknown.
-    pub window: u64,
-    /// The key of the ledger.
-    pub ledger: String,
-    /// An item that has this ledger.
-    pub key: StoredKey,
-    /// The hosts that a recall names.
-    pub holders: Vec<Incarnation>,
-}
-
-impl News {
-    /// Encodes the payload, with at most [`MAX_HOLDERS`] hosts.
-    pub fn encode(&self) -> Vec<u8> {
-        let kind = match self.kind {
-            NewsKind::Recall => RECALL,
-            NewsKind::HasAgain => HAS_AGAIN,
-        };
-        let mut text = format!("{VERSION} {kind} {} {}", self.window, self.ledger);
-        let _ = write!(text, " {:016x} ", self.key.key_word);
-        let words = self.key.key().map_or(0, |key| key.words().len());
-        if words == 0 {
-            text.push('-');
-        }
-        for word in &self.key.field[..words] {
-            let _ = write!(text, "{word:016x}");
-        }
-        for &holder in self.holders.iter().take(MAX_HOLDERS) {
-            let _ = write!(text, " {}", ledger::host_name(holder));
-        }
-        text.into_bytes()
-    }
-
-    /// Decodes a payload. `None` if it is not a record of this version.
-    pub fn decode(payload: &[u8]) -> Option<News> {
-        let text = std::str::from_utf8(payload).ok().filter(|text| text.len() <= MAX_BYTES)?;
-        let mut words = text.split(' ');
-        let kind = match (words.next()?, words.next()?) {
-            (VERSION, RECALL) => NewsKind::Recall,
-            (VERSION, HAS_AGAIN) => NewsKind::HasAgain,
-            _ => return None,
-        };
-        let window = words.next()?.parse().ok()?;
-        let ledger = words.next().filter(|ledger| !ledger.is_empty())?.to_owned();
-        let key = decode_key(words.next()?, words.next()?)?;
-        let holders: Vec<_> = words.map(ledger::decode_holder).collect::<Result<_, _>>().ok()?;
-        (holders.len() <= MAX_HOLDERS).then_some(News { kind, window, ledger, key, holders })
-    }
+/// Decodes a payload. `None` if it is not a record of this version, or is of another cluster.
+pub fn decode(cluster: &str, payload: &[u8]) -> Option<News<StoredKey>> {
+    let text = std::str::from_utf8(payload).ok().filter(|text| text.len() <= MAX_BYTES)?;
+    let mut words = text.split(' ');
+    let (version, kind) = (words.next()?, words.next()?);
+    let window = words.next()?.parse().ok()?;
+    let ledger = LedgerName::parse(cluster, words.next()?)?;
+    let key = decode_key(words.next()?, words.next()?)?;
+    let holders: Vec<_> = words.map(ledger::decode_holder).collect::<Result<_, _>>().ok()?;
+    let kind = match (version, kind) {
+        _ if holders.len() > MAX_HOLDERS => return None,
+        (VERSION, RECALL) => NewsKind::Recall { window, holders },
+        (VERSION, HAS_AGAIN) => NewsKind::Again,
+        _ => return None,
+    };
+    let LedgerName { biz, key: digest, limit, shape, epoch, .. } = ledger;
+    let biz = u32::try_from(biz).ok().filter(|biz| *biz == key.biz_id())?;
+    Some(News { ledger: LedgerId { biz, key: digest, limit, shape, epoch }, key, kind })
 }
 
 fn decode_key(key_word: &str, field: &str) -> Option<StoredKey> {
@@ -111,11 +89,16 @@ mod tests {
     use frs_engine::{Need, NeedKind};
 
     use super::*;
+    use crate::lease::Incarnation;
+    use crate::name::KeyDigest;
 
-    fn recall(holders: Vec<Incarnation>) -> News {
-        let ledger = "frs:{prod:2001:00ff}:1:00a7:0".to_owned();
+    const LEDGER: &str = "frs:{prod:2001:0100000000000000ff00000000000000}:1:00a7:0";
+
+    fn recall(holders: Vec<Incarnation>) -> News<StoredKey> {
+        let ledger =
+            LedgerId { biz: 2001, key: KeyDigest::Key([1, 0xff]), limit: 1, shape: 0xa7, epoch: 0 };
         let key = key(KeyRef::from_stored(&[0x61], 1, KeyForm::Text as u8).unwrap());
-        News { kind: NewsKind::Recall, window: 1_700_000_000_123, ledger, key, holders }
+        News { ledger, key, kind: NewsKind::Recall { window: 1_700_000_000_123, holders } }
     }
 
     fn key(key: KeyRef<'_>) -> StoredKey {
@@ -125,48 +108,59 @@ mod tests {
     #[test]
     fn a_record_is_read_as_it_was_written() {
         let news = recall(vec![0, 1, u64::MAX]);
-        let payload = news.encode();
+        let payload = encode(LEDGER, &news);
         let text = format!(
-            "1 recall 1700000000123 frs:{{prod:2001:00ff}}:1:00a7:0 {:016x} 0000000000000061 \
+            "1 recall 1700000000123 {LEDGER} {:016x} 0000000000000061 \
              0000000000000000 0000000000000001 ffffffffffffffff",
             news.key.key_word
         );
         assert_eq!(String::from_utf8(payload.clone()).unwrap(), text);
-        assert_eq!(News::decode(&payload), Some(news));
-        let key = key(KeyRef::BIZ);
-        let again = News { kind: NewsKind::HasAgain, key, ..recall(vec![]) };
-        assert_eq!(News::decode(&again.encode()), Some(again));
+        assert_eq!(decode("pro", &payload), None, "of another cluster");
+        assert_eq!(decode("prod", &payload), Some(news));
+        let again = News { key: key(KeyRef::BIZ), kind: NewsKind::Again, ..recall(vec![]) };
+        assert_eq!(decode("prod", &encode(LEDGER, &again)), Some(again));
     }
 
     #[test]
     fn a_record_names_a_bounded_number_of_hosts() {
-        let payload = recall((0..1000).collect()).encode();
+        let payload = encode(LEDGER, &recall((0..1000).collect()));
         assert!(payload.len() <= MAX_BYTES);
-        assert_eq!(News::decode(&payload).unwrap().holders.len(), MAX_HOLDERS);
+        let Some(News { kind: NewsKind::Recall { holders, .. }, .. }) = decode("prod", &payload)
+        else {
+            panic!("no recall");
+        };
+        assert_eq!(holders.len(), MAX_HOLDERS);
     }
 
     #[test]
     fn other_payloads_are_no_records() {
-        let strange: [&[u8]; 13] = [
-            b"",
-            b"\xff\xfe",
-            b"2 recall 1 key",
-            b"1 recalled 1 key",
-            b"1 recall x key",
-            b"1 recall -1 key",
-            b"1 recall 1",
-            b"1 recall 1 ",
-            b"1 recall 1 key 12",
-            b"1 recall 1 key 0000000000000001 -",
-            b"1 recall 1 key 00050000000007d1 - 12",
-            b"1 recall 1 key 00050000000007d1 00000000000000zz",
-            b"1 recall 1 key 0000000000000001 0000000000000061 ",
+        let strange = [
+            "",
+            "2 recall 1 LEDGER KEY -",
+            "1 recalled 1 LEDGER KEY -",
+            "1 recall x LEDGER KEY -",
+            "1 recall -1 LEDGER KEY -",
+            "1 recall 1",
+            "1 recall 1  KEY -",
+            "1 recall 1 frs:{prod:2001:-}:1:a7:0 KEY -",
+            "1 recall 1 frs:{prod:2002:-}:1:00a7:0 KEY -",
+            "1 recall 1 LEDGER 12",
+            "1 recall 1 LEDGER 0000000000000001 -",
+            "1 recall 1 LEDGER KEY - 12",
+            "1 recall 1 LEDGER KEY 00000000000000zz",
+            "1 recall 1 LEDGER 0000000000000001 0000000000000061 ",
         ];
-        for payload in strange {
-            assert_eq!(News::decode(payload), None, "{}", payload.escape_ascii());
+        let text = |form: &str| form.replace("LEDGER", LEDGER).replace("KEY", "00050000000007d1");
+        for payload in strange.map(text) {
+            assert_eq!(decode("prod", payload.as_bytes()), None, "{payload}");
         }
-        let mut long = recall(vec![]).encode();
+        let good = text("1 recall 1 LEDGER KEY -");
+        assert!(decode("prod", good.as_bytes()).is_some());
+        let many = good + &" 0000000000000001".repeat(MAX_HOLDERS + 1);
+        assert!(many.len() <= MAX_BYTES && decode("prod", many.as_bytes()).is_none());
+        assert_eq!(decode("prod", b"\xff\xfe"), None);
+        let mut long = encode(LEDGER, &recall(vec![]));
         long.resize(MAX_BYTES + 1, b'x');
-        assert_eq!(News::decode(&long), None);
+        assert_eq!(decode("prod", &long), None);
     }
 }

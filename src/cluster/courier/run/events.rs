@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use frs_base::clock;
 use frs_conf::Biz;
-use frs_engine::StoredKey;
 
 use super::Courier;
 use super::host_nodes::HostNodes;
 use crate::connections::{Event, Links, Lost, Message, function_of_kind};
-use crate::courier::core::{Action, LedgerId, News, NewsKind, Now, Outcome};
+use crate::courier::core::{Action, Now, Outcome};
 use crate::courier::telemetry::Telemetry;
 use crate::figures::{ClusterFunction, LeaseCounter};
 use crate::ledger::Reply;
-use crate::{name, news};
+use crate::news;
 
 impl Courier {
     /// Takes in the events of the cluster.
@@ -49,7 +48,7 @@ impl Courier {
             // Nothing is returned before the leases are proven to be this host's.
             Event::Published { .. } if nodes.are_leases_unproven() => {}
             Event::Published { payload, .. } => {
-                if let Some(news) = read_news(nodes.cluster(), &payload) {
+                if let Some(news) = news::decode(nodes.cluster(), &payload) {
                     core.news(nodes, news);
                 }
             }
@@ -123,7 +122,7 @@ impl Courier {
             }
             (Action::Publish(news), Some(links)) => {
                 let ledger = news.ledger.name(&cluster);
-                links.publish(&ledger, write_news(&ledger, &news));
+                links.publish(&ledger, news::encode(&ledger, &news));
             }
             (Action::Publish(_), None) => self.telemetry.note_unsent(ClusterFunction::Publish),
         }
@@ -176,29 +175,4 @@ fn outcome(result: Result<Reply, Lost>) -> Outcome {
         Err(Lost::Unfit(_)) => Outcome::Unfit,
         Err(_) => Outcome::Lost,
     }
-}
-
-fn write_news(ledger: &str, news: &News<StoredKey>) -> Vec<u8> {
-    let (kind, window, holders) = match &news.kind {
-        NewsKind::Recall { window, holders } => {
-            (news::NewsKind::Recall, *window, holders.as_slice())
-        }
-        NewsKind::Again => (news::NewsKind::HasAgain, 0, [].as_slice()),
-    };
-    let holders = holders.to_vec();
-    news::News { kind, window, ledger: ledger.to_owned(), key: news.key, holders }.encode()
-}
-
-/// Reads published news. `None` if it is of another cluster or of another version.
-fn read_news(cluster: &str, payload: &[u8]) -> Option<News<StoredKey>> {
-    let news::News { kind, window, ledger, key, holders } = news::News::decode(payload)?;
-    let name = name::LedgerName::parse(cluster, &ledger)?;
-    let name::LedgerName { biz, key: digest, limit, shape, epoch, .. } = name;
-    let biz = u32::try_from(biz).ok().filter(|biz| *biz == key.biz_id())?;
-    let ledger = LedgerId { biz, key: digest, limit, shape, epoch };
-    let kind = match kind {
-        news::NewsKind::Recall => NewsKind::Recall { window, holders },
-        news::NewsKind::HasAgain => NewsKind::Again,
-    };
-    Some(News { ledger, key, kind })
 }
