@@ -24,7 +24,8 @@ pub struct HostNodes {
     lock: MailboxLock,
     cluster: String,
     secret: Secret,
-    wall_ms: Millis,
+    /// The wall clock of this turn.
+    pub wall_ms: Millis,
     incarnation: Incarnation,
     /// Which key-nodes may hold leases.
     pub pass: LeasePass,
@@ -60,11 +61,6 @@ impl HostNodes {
     /// The time of a transaction.
     pub fn moment(&self, now: Now) -> ItemMoment {
         ItemMoment { boot_ms: now.boot_ms, wall_ms: self.wall_ms }
-    }
-
-    /// The wall clock of this turn.
-    pub fn wall_ms(&self) -> Millis {
-        self.wall_ms
     }
 
     /// The key of a record in the cluster.

@@ -74,23 +74,19 @@ impl WarmTier {
 
 impl Records for HostNodes {
     fn whereabouts(&mut self, key: &StoredKey) -> Result<Whereabouts, ItemError> {
-        let wall_ms = self.wall_ms();
-        nodes::whereabouts(&mut self.service, key, wall_ms)
+        nodes::whereabouts(&mut self.service, key, self.wall_ms)
     }
 
     fn insert(&mut self, key: &StoredKey, record: &Record) -> Result<Inserted, ItemError> {
-        let wall_ms = self.wall_ms();
-        nodes::insert_record(&mut self.service, key, record, wall_ms)
+        nodes::insert_record(&mut self.service, key, record, self.wall_ms)
     }
 
     fn insert_fresh(&mut self, key: &StoredKey) -> Result<Inserted, ItemError> {
-        let wall_ms = self.wall_ms();
-        nodes::insert_fresh_record(&mut self.service, key, wall_ms)
+        nodes::insert_fresh_record(&mut self.service, key, self.wall_ms)
     }
 
     fn forget(&mut self, key: &StoredKey) -> Result<(), ItemError> {
-        let wall_ms = self.wall_ms();
-        nodes::forget_record(&mut self.service, key, wall_ms)
+        nodes::forget_record(&mut self.service, key, self.wall_ms)
     }
 
     fn spills(&self, key: &StoredKey) -> bool {
@@ -102,13 +98,11 @@ impl Records for HostNodes {
     }
 
     fn chain(&mut self, key: &StoredKey) -> Result<Chain, ItemError> {
-        let wall_ms = self.wall_ms();
-        nodes::chain_of(&mut self.service, key, wall_ms)
+        nodes::chain_of(&mut self.service, key, self.wall_ms)
     }
 
     fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError> {
-        let wall_ms = self.wall_ms();
-        nodes::erase_spilled(&mut self.service, spilled, wall_ms)
+        nodes::erase_spilled(&mut self.service, spilled, self.wall_ms)
     }
 }
 
@@ -189,8 +183,7 @@ impl Courier {
             let runtime = self.nodes.service.handle().runtime();
             if !self.rings.finish(runtime, ticket, end) && is_nowhere {
                 // The owner of the need no longer waits, but finds the answer the next time.
-                let wall_ms = self.nodes.wall_ms();
-                let _ = nodes::insert_fresh_record(&mut self.nodes.service, &key, wall_ms);
+                let _ = self.nodes.insert_fresh(&key);
             }
         }
         let mut is_again = false;
