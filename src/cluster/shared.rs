@@ -14,8 +14,8 @@ use std::sync::Arc;
 use frs_conf::{self as conf, MAX_SHARED, OnMiss, SHARED_WORDS, Share, Sharing, Turns};
 use frs_limit::ring::{self, Ring};
 use frs_limit::{
-    Calendar, Demand, Figures, Heard, Log, Passed, Policy, Properties, Remembered, SharedField,
-    SharedPolicy, SharedRecord, Terms, Waited, WordNames, WordUnit, window_at,
+    Calendar, Demand, Figures, Heard, Log, Passed, Policy, Properties, Remembered, SharedPolicy,
+    SharedRecord, StateField, Terms, Waited, WordNames, WordUnit, window_at,
 };
 
 use crate::lease::{
@@ -508,8 +508,8 @@ impl SharedPolicy for Shared {
         self.record_of(index, &self.holding(state))
     }
 
-    fn fields(&self, state: &[u64]) -> Vec<SharedField> {
-        fields::of(&Holding::decode(words_of(state)))
+    fn fields(&self, index: u16, state: &[u64]) -> Vec<StateField> {
+        fields::of(index, &Holding::decode(words_of(state)))
     }
 }
 

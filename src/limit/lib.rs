@@ -56,7 +56,7 @@ pub use lists::{Listing, Lists};
 pub use pace::Pace;
 pub use policy::{Policy, Properties};
 pub use rules::{Judgement, Rules, SharedRule, States, Worth, Written};
-pub use shared_policy::{Log, Passed, SharedField, SharedPolicies, SharedPolicy};
+pub use shared_policy::{Log, Passed, SharedPolicies, SharedPolicy};
 pub use shared_record::SharedRecord;
 pub use state_word::{StateField, StateWord, WordNames, WordUnit};
 pub use uses::MAX_USED;

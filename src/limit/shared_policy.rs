@@ -12,7 +12,7 @@ use frs_conf::{Biz, Limit};
 use super::boot_clock::BootClock;
 use super::policy::Policy;
 use super::ring::Ring;
-use super::state_word::WordUnit;
+use super::state_word::StateField;
 use super::{Demand, Figures, Heard, SharedRecord};
 
 /// Makes the policies of a biz whose limits machines share.
@@ -72,8 +72,8 @@ pub trait SharedPolicy: Policy + fmt::Debug + Send + Sync {
     /// This machine's part in the limit with this index, for tools.
     fn record(&self, index: u16, state: &[u64]) -> SharedRecord;
 
-    /// All that the state holds, for tools.
-    fn fields(&self, state: &[u64]) -> Vec<SharedField>;
+    /// All that the state of the limit with this index holds, for tools.
+    fn fields(&self, index: u16, state: &[u64]) -> Vec<StateField>;
 }
 
 impl Clone for Box<dyn SharedPolicy> {
@@ -91,15 +91,4 @@ pub struct Passed {
     pub window_ms: Option<u64>,
     /// The time since the cluster last answered.
     pub heard: Heard,
-}
-
-/// A field of the state, for tools.
-#[derive(Debug, Clone, Copy)]
-pub struct SharedField {
-    /// Its name.
-    pub name: &'static str,
-    /// Its unit.
-    pub unit: WordUnit,
-    /// Its value; in two's complement if it may be negative.
-    pub value: u64,
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing here judges.
 
-use frs_limit::{SharedField, SharedRecord, WordUnit};
+use frs_limit::{SharedRecord, StateField, StateWord, WordUnit};
 
 use super::Shared;
 use crate::lease::Holding;
@@ -30,8 +30,8 @@ impl Shared {
     }
 }
 
-/// All that a holding has.
-pub(super) fn of(&Holding { lease, used }: &Holding) -> Vec<SharedField> {
+/// All that the holding of the limit with this index has.
+pub(super) fn of(limit: u16, &Holding { lease, used }: &Holding) -> Vec<StateField> {
     use WordUnit::{BootTime, Number, SignedUses, Time, Uses};
     let flags = u64::from(lease.in_flight) | u64::from(lease.is_exhausted) << 1;
     let named = [
@@ -56,5 +56,6 @@ pub(super) fn of(&Holding { lease, used }: &Holding) -> Vec<SharedField> {
         ("alone-end", BootTime, lease.alone_end_ms),
         ("alone-used", Uses, lease.alone_used),
     ];
-    named.map(|(name, unit, value)| SharedField { name, unit, value }).into()
+    let word = |name, unit| StateWord { limit, name, unit };
+    named.map(|(name, unit, value)| StateField { word: word(name, unit), value }).into()
 }

@@ -6,7 +6,6 @@ use frs_conf::Scope;
 
 use super::{Rule, Rules};
 use crate::ring::{self, Uses};
-use crate::shared_policy::SharedField;
 use crate::state_word::{StateField, StateWord, WordUnit};
 
 impl Rules {
@@ -45,11 +44,7 @@ impl Rules {
         for (rule, limit) in self.rules.iter().zip(1..).filter(|(rule, _)| rule.scope == scope) {
             let shared = rule.policy.shared();
             let Some((policy, state)) = shared.zip(words.get(rule.state())) else { continue };
-            let named = policy.fields(state).into_iter();
-            fields.extend(named.map(|SharedField { name, unit, value }| StateField {
-                word: StateWord { limit, name, unit },
-                value,
-            }));
+            fields.extend(policy.fields(limit, state));
         }
         fields
     }
