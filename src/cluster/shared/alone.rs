@@ -38,21 +38,11 @@ impl Shared {
 
     /// The end of the host's own window, for uses without a lease, if the window begins now.
     pub(super) fn own_end_ms(&self, wall_ms: u64) -> u64 {
-        let now_ms = self.clock.boot_ms();
-        let length_ms = match (self.settings.kind, &self.turns) {
-            (Kind::Calendar { .. }, Some(turns)) => {
-                window_at(turns, wall_ms).until.saturating_sub(wall_ms)
-            }
-            (Kind::Total | Kind::Calendar { .. }, _) => return u64::MAX,
-            (
-                Kind::Interval { interval_ms }
-                | Kind::Sliding { interval_ms }
-                | Kind::SlidingCounter { interval_ms },
-                _,
-            ) => interval_ms,
-            (Kind::Token { .. }, _) => self.tokens_ms(self.settings.max),
+        let left_ms = match &self.turns {
+            Some(turns) => Some(window_at(turns, wall_ms).until.saturating_sub(wall_ms)),
+            None => self.length_ms(),
         };
-        now_ms.saturating_add(length_ms)
+        left_ms.map_or(u64::MAX, |left_ms| self.clock.boot_ms().saturating_add(left_ms))
     }
 
     /// Milliseconds in which this many tokens flow back.
