@@ -4,12 +4,11 @@
 
 use std::any::Any;
 use std::path::Path;
-use std::sync::Arc;
 
 use frs_conf::key::DigestKey;
-use frs_conf::{Biz, ClusterKeys, Conf, Limit};
+use frs_conf::{Biz, ClusterKeys, Conf};
 use frs_engine::{Cluster, Files, Plug, Plugged, Remote, Role, Service};
-use frs_limit::{BootClock, Log, SharedPolicies, SharedPolicy};
+use frs_limit::SharedPolicies;
 use frs_store::{Error, Runtime};
 
 use crate::incarnation::{Incarnation, check_boot_clock};
@@ -91,17 +90,11 @@ impl Host {
     }
 }
 
-impl SharedPolicies for Host {
-    fn clock(&self) -> &Arc<BootClock> {
-        self.limits.clock()
-    }
-
-    fn policy(&self, biz: &Biz, limit: &Limit, log: Log) -> Option<Box<dyn SharedPolicy>> {
-        self.limits.policy(biz, limit, log)
-    }
-}
-
 impl Cluster for Host {
+    fn policies(&self) -> &dyn SharedPolicies {
+        &self.limits
+    }
+
     fn names(&self) -> Option<DigestKey> {
         self.names.map(|keys| DigestKey(keys.key_seed))
     }

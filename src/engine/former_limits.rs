@@ -11,13 +11,13 @@ use std::path::Path;
 use frs_conf::{Biz, Conf, Overlay, SharedLimits, active};
 use frs_limit::{Rules, SharedPolicies};
 
-use crate::plug::Plugged;
+use crate::plug::{Cluster, Plugged};
 
 /// Notes the limits of `before` that `now` changes. Forgets the former limits of each business that
 /// is no longer shared or configured.
 pub fn note_former_limits(overlay: &mut Overlay, before: &Conf, now: &Conf, plug: Plugged) {
     let cluster = plug.map(|plug| plug.convert(None));
-    let shares = cluster.as_deref().map(|cluster| cluster as &dyn SharedPolicies);
+    let shares = cluster.as_deref().map(Cluster::policies);
     let shared = |conf: &Conf| -> HashMap<u32, SharedLimits> {
         conf.map.bizs.iter().filter_map(|biz| Some((biz.id, limits_of(biz, shares)?))).collect()
     };

@@ -45,7 +45,10 @@ pub struct Files<'a> {
 }
 
 /// The cluster of a process, under one configuration.
-pub trait Cluster: SharedPolicies + fmt::Debug + Send {
+pub trait Cluster: fmt::Debug + Send {
+    /// Makes the policies of shared limits.
+    fn policies(&self) -> &dyn SharedPolicies;
+
     /// The key of the digests by which all machines name keys. `None`: it is not known, so that
     /// businesses which the cluster knows are unavailable.
     fn names(&self) -> Option<DigestKey>;

@@ -8,7 +8,7 @@ use frs_conf::key::{
     BadKey, DigestKey, KeyField, KeyForm, KeyRef, Location, Seed, words_of_short_text,
 };
 use frs_conf::{Conf, Geometry, KeyType, Mode, OnFull, Scope, Share, Sharing};
-use frs_limit::{BootClock, List, Listing, Lists, Rules, SharedPolicies, Span, Worth};
+use frs_limit::{BootClock, List, Listing, Lists, Rules, Span, Worth};
 use frs_store::layout::node;
 use frs_store::refused::{KEPT_BYTES, RefusedKey};
 use frs_store::{BizRow, FormerPlace, Handle, Judge, Rank, Sought, Wanted, group};
@@ -169,7 +169,7 @@ impl Table {
     ) -> Table {
         let names = cluster.and_then(Cluster::names);
         let members = cluster.and_then(Cluster::members);
-        let shared_limits = cluster.map(|cluster| cluster as &dyn SharedPolicies);
+        let shared_limits = cluster.map(Cluster::policies);
         let entries: Vec<Entry> = conf
             .map
             .bizs

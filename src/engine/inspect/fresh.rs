@@ -16,7 +16,7 @@ use frs_store::layout::node;
 use super::error::Error;
 use super::reader::Reader;
 use super::walk::walk_chain;
-use crate::plug::{self, Plugged};
+use crate::plug::{self, Cluster, Plugged};
 
 /// The most key-nodes of a group that are read.
 const KEY_NODES_MOST: u64 = 65_536;
@@ -60,7 +60,7 @@ pub fn fresh_records(conf: &Conf, now: u64, plug: Plugged) -> Result<Vec<FreshBi
         opened => opened?,
     };
     let cluster = plug.map(|plug| plug.convert(None));
-    let shared = cluster.as_deref().map(|cluster| cluster as &dyn SharedPolicies);
+    let shared = cluster.as_deref().map(Cluster::policies);
     let in_force = reader.conf();
     let olds = in_force.map.bizs.iter();
     let changes: Vec<Change> = olds.filter_map(|old| change(in_force, conf, old, shared)).collect();
