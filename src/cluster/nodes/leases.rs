@@ -25,6 +25,8 @@ pub struct LeasePass {
     marked: Vec<Vec<u64>>,
     /// Passes since all key-nodes were looked at.
     passes: u32,
+    /// Room for the copy of a node.
+    words: Vec<u64>,
 }
 
 /// Runs `work` on the shared limits of an item, and stores the holdings that it changes. `work`
@@ -103,7 +105,7 @@ pub fn lease_pass(
             file: (at / geometry.key_nodes as usize) as u32,
             key_node: (at % geometry.key_nodes as usize) as u32,
         };
-        let (keys, mut stays) = leased_keys(service, group, id);
+        let (keys, mut stays) = leased_keys(service, group, id, &mut pass.words);
         for key in keys {
             stays |= each(service, &key);
         }
@@ -141,11 +143,16 @@ fn holds_leases(service: &Service, group: usize) -> bool {
 /// The items with leases in a key-node, and whether a copy stays torn. The key-node is read without
 /// its semaphore: a torn copy is in use, and is read again. If it stays torn, the next pass looks
 /// at the key-node once more.
-fn leased_keys(service: &Service, group: usize, id: KeyNodeId) -> (Vec<StoredKey>, bool) {
-    let mut words = vec![0; service.handle().groups()[group].node_words()];
+fn leased_keys(
+    service: &Service,
+    group: usize,
+    id: KeyNodeId,
+    words: &mut Vec<u64>,
+) -> (Vec<StoredKey>, bool) {
+    words.resize(service.handle().groups()[group].node_words(), 0);
     let (mut keys, mut is_torn) = (Vec::new(), false);
     for live in service.look_at_chain(group, id).flatten() {
-        let is_whole = live.copy(&mut words);
+        let is_whole = live.copy(words);
         is_torn |= !is_whole;
         let Some((entry, scope)) = service.table().of_key_word(group, words[node::KEY]) else {
             continue;
@@ -153,9 +160,9 @@ fn leased_keys(service: &Service, group: usize, id: KeyNodeId) -> (Vec<StoredKey
         let holds = is_whole
             && entry.sharing.is_some()
             && !entry.is_outdated(words[node::CHECK], scope)
-            && has_lease(entry, scope, &words);
+            && has_lease(entry, scope, words);
         if holds {
-            keys.push(StoredKey::of_node(entry, &words));
+            keys.push(StoredKey::of_node(entry, words));
         }
     }
     (keys, is_torn)
