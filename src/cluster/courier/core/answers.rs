@@ -81,7 +81,7 @@ impl<N: Nodes> Core<N> {
         self.end_asking(ledger, flight.id, end);
         let heard = Heard { take: flight.take, taken, learning_ms, now_ms: now.boot_ms };
         let answer = Answered { settings: flight.settings, heard };
-        self.visit(nodes, now, ledger, Some(answer));
+        self.turn(nodes, now, ledger, Some(answer));
     }
 
     /// Recalls the hosts that may have used returned uses: these uses are in their logs, or not

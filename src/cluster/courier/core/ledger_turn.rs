@@ -1,4 +1,4 @@
-//! One look at one ledger's node, in a transaction: it applies an answer, serves the waiting
+//! One turn of one ledger, in a transaction on its node: it applies an answer, serves the waiting
 //! requests in order, and binds the host if a message is to go out.
 //!
 //! Invariant: the message is a result of the transaction. It is sent only after the transaction is
@@ -54,9 +54,9 @@ pub enum Way {
     Closed,
 }
 
-/// The input of a visit.
+/// The input of a turn.
 #[derive(Debug)]
-pub struct Visit<'a> {
+pub struct LedgerTurn<'a> {
     /// CLOCK_BOOTTIME.
     pub now_ms: u64,
     /// The incarnation of the host.
@@ -69,7 +69,7 @@ pub struct Visit<'a> {
     pub is_asked: bool,
     /// The most uses that are already reserved for requests.
     pub held: Held,
-    /// The reasons for the visit.
+    /// The reasons for the turn.
     pub reasons: Reasons,
     /// An answer that has come.
     pub answer: Option<Answered>,
@@ -98,9 +98,9 @@ pub struct Bound {
     pub is_claim: bool,
 }
 
-/// The results of a visit.
+/// The results of a turn.
 #[derive(Debug, Default)]
-pub struct Visited {
+pub struct TurnOutcome {
     /// Requests whose uses are reserved now.
     pub held: Vec<u64>,
     /// Requests that are refused for good.
@@ -127,15 +127,18 @@ pub struct Visited {
     pub taken_out: u64,
 }
 
-/// What the first waiting request asks for.
-#[derive(Debug, Clone, Copy)]
-struct Need {
-    need: u64,
-    want: u64,
+/// The first waiting request, as its message asks for it.
+#[derive(Debug, Clone, Copy, Default)]
+struct FirstRequest {
+    /// The uses that it lacks.
+    uses: u64,
+    /// The uses that the message requests.
+    request: u64,
+    /// None: no request waits.
     asking: Option<Asking>,
 }
 
-impl Visited {
+impl TurnOutcome {
     /// Whether the ledger granted less than was needed.
     pub fn is_short(&self) -> bool {
         matches!(self.next, Some(Next::Recall | Next::Wait | Next::Refuse)) || self.is_paused
@@ -146,25 +149,25 @@ impl Visited {
     }
 }
 
-impl Visit<'_> {
-    /// Runs the visit.
-    pub fn run(&self, leased: &mut Leased) -> Visited {
-        let mut visited = Visited::default();
+impl LedgerTurn<'_> {
+    /// Runs the turn.
+    pub fn run(&self, leased: &mut Leased) -> TurnOutcome {
+        let mut outcome = TurnOutcome::default();
         let node = &mut leased.holding;
         *node = node.of_host(self.incarnation);
         let used = node.used;
         if let Some(Answered { settings, heard }) = &self.answer {
-            visited.next = Some(match leased.appetite {
+            outcome.next = Some(match leased.appetite {
                 Appetite::Nothing => node.take_sum(settings, heard),
                 Appetite::Most | Appetite::Needed => node.hear(settings, heard),
             });
-            visited.window = node.lease.window;
+            outcome.window = node.lease.window;
             if matches!(leased.settings.kind, Kind::Sliding { .. }) {
-                visited.taken_out = used.saturating_sub(node.used);
+                outcome.taken_out = used.saturating_sub(node.used);
             }
         }
-        if visited.next == Some(Next::Copied) {
-            return visited;
+        if outcome.next == Some(Next::Copied) {
+            return outcome;
         }
         if self.reasons.has_again {
             node.has_again();
@@ -173,9 +176,9 @@ impl Visit<'_> {
             node.lease.extra = node.lease.extra.saturating_sub_unsigned(self.unplaced);
         }
         self.release(node);
-        let need = self.serve(leased, &mut visited);
-        self.decide(leased, &need, &mut visited);
-        visited
+        let first = self.serve(leased, &mut outcome);
+        self.decide(leased, &first, &mut outcome);
+        outcome
     }
 
     /// Makes uses spendable again that were reserved for requests that no longer wait.
@@ -186,7 +189,7 @@ impl Visit<'_> {
         }
     }
 
-    fn serve(&self, leased: &mut Leased, visited: &mut Visited) -> Need {
+    fn serve(&self, leased: &mut Leased, outcome: &mut TurnOutcome) -> FirstRequest {
         let Leased { settings, appetite, holding: node, .. } = leased;
         let now_ms = self.now_ms;
         for (nth, waiter) in self.waiters.iter().enumerate() {
@@ -198,37 +201,37 @@ impl Visit<'_> {
                         _ => waiter.until_ms.max(node.lease.held_until_ms),
                     };
                     node.hold(node.held(now_ms) + waiter.count, until_ms);
-                    visited.held.push(waiter.request);
+                    outcome.held.push(waiter.request);
                 }
                 continue;
             }
             if !waiter.may_ask {
                 continue;
             }
-            let need = waiter.count - spendable;
-            match node.asking(need, now_ms) {
+            let uses = waiter.count - spendable;
+            match node.asking(uses, now_ms) {
                 // The reserved uses belong to other requests. They are not known to be spent until
                 // those have run.
                 Asking::Refuse { .. } if node.held(now_ms) > 0 => {
-                    visited.look_at(now_ms + HELD_PAUSE_MS);
+                    outcome.look_at(now_ms + HELD_PAUSE_MS);
                 }
-                Asking::Refuse { .. } => visited.refused.push(waiter.request),
-                _ if self.way == Way::Closed => visited.unreachable.push(waiter.request),
+                Asking::Refuse { .. } => outcome.refused.push(waiter.request),
+                _ if self.way == Way::Closed => outcome.unreachable.push(waiter.request),
                 asking => {
                     let others = self.waiters[nth..].iter().filter(|other| other.may_ask);
                     let all: u64 = others.map(|other| other.count).sum();
-                    let want = appetite.want(settings, all.saturating_sub(spendable).max(need));
-                    visited.asker = Some(waiter.request);
-                    visited.is_paused =
+                    let request = appetite.want(settings, all.saturating_sub(spendable).max(uses));
+                    outcome.asker = Some(waiter.request);
+                    outcome.is_paused =
                         matches!(asking, Asking::Wait { .. }) && !node.lease.in_flight;
-                    return Need { need, want, asking: Some(asking) };
+                    return FirstRequest { uses, request, asking: Some(asking) };
                 }
             }
         }
-        Need { need: 0, want: 0, asking: None }
+        FirstRequest::default()
     }
 
-    fn decide(&self, leased: &mut Leased, need: &Need, visited: &mut Visited) {
+    fn decide(&self, leased: &mut Leased, first: &FirstRequest, outcome: &mut TurnOutcome) {
         let settings = leased.settings;
         let node = &mut leased.holding;
         let (now_ms, reasons) = (self.now_ms, self.reasons);
@@ -237,45 +240,45 @@ impl Visit<'_> {
         let is_unheard = node.lease.in_flight && node.lease.window == 0 && !self.has_followed;
         // Uses are reported under one seq only, or they might count twice. Nothing is granted for
         // them, so an answer of any master does no harm.
-        let is_told = leased.appetite == Appetite::Nothing;
-        let is_told_first = is_told && node.lease.sent_extra > 0;
-        visited.is_claim_left = reasons.is_claimed && is_told_first && node.lease.in_flight;
+        let is_tally = leased.appetite == Appetite::Nothing;
+        let reports_first = is_tally && node.lease.sent_extra > 0;
+        outcome.is_claim_left = reasons.is_claimed && reports_first && node.lease.in_flight;
         let purpose = own_purpose(leased.appetite, node);
-        let claim = if is_told { Holding::claim_reported } else { Holding::claim };
+        let claim = if is_tally { Holding::claim_reported } else { Holding::claim };
         if reasons.is_claimed
             && !is_unheard
-            && !visited.is_claim_left
+            && !outcome.is_claim_left
             && let Some(take) = claim(node, &settings, self.seq, now_ms)
         {
-            visited.is_recall_left = reasons.is_recalled;
-            visited.bound = Some(Bound { take, settings, purpose, is_claim: true });
+            outcome.is_recall_left = reasons.is_recalled;
+            outcome.bound = Some(Bound { take, settings, purpose, is_claim: true });
             return;
         }
         if node.lease.in_flight {
-            visited.is_recall_left = reasons.is_recalled;
-            self.repeat(leased, need, visited);
+            outcome.is_recall_left = reasons.is_recalled;
+            self.repeat(leased, first, outcome);
             return;
         }
-        let keep = self.keep(leased, need);
+        let keep = self.keep(leased, first);
         match (keep, self.way) {
-            (Some(_), Way::Full) => visited.look_at(now_ms + FULL_PAUSE_MS),
-            (Some(keep), Way::Open) => self.bind(leased, keep, need, visited),
+            (Some(_), Way::Full) => outcome.look_at(now_ms + FULL_PAUSE_MS),
+            (Some(keep), Way::Open) => self.bind(leased, keep, first, outcome),
             // A later round finds the ledger again.
             (Some(_), Way::Closed) => {}
             (None, _) => {
-                if let Some(Asking::Wait { until_ms }) = need.asking {
-                    visited.look_at(until_ms);
+                if let Some(Asking::Wait { until_ms }) = first.asking {
+                    outcome.look_at(until_ms);
                 }
             }
         }
     }
 
     /// What the host keeps if it binds itself now. `None` if it has no reason to.
-    fn keep(&self, leased: &Leased, need: &Need) -> Option<Keep> {
+    fn keep(&self, leased: &Leased, first: &FirstRequest) -> Option<Keep> {
         if self.reasons.is_recalled {
             return Some(Keep::Quarter);
         }
-        let asks = match need.asking {
+        let asks = match first.asking {
             _ if self.is_asked => Asks::Now,
             Some(Asking::Now) => Asks::Now,
             Some(_) => Asks::Later,
@@ -284,19 +287,25 @@ impl Visit<'_> {
         returns::keep(leased, asks, self.now_ms)
     }
 
-    fn bind(&self, leased: &mut Leased, keep: Keep, need: &Need, visited: &mut Visited) {
+    fn bind(
+        &self,
+        leased: &mut Leased,
+        keep: Keep,
+        first: &FirstRequest,
+        outcome: &mut TurnOutcome,
+    ) {
         let Leased { settings, holding: node, .. } = leased;
         let (now_ms, seq) = (self.now_ms, self.seq);
         let before = node.unspent(now_ms);
-        let Need { need, want, .. } = *need;
-        let is_told = leased.appetite == Appetite::Nothing;
-        let take = match is_told {
+        let FirstRequest { uses: need, request: want, .. } = *first;
+        let is_tally = leased.appetite == Appetite::Nothing;
+        let take = match is_tally {
             true => node.report(settings, seq, now_ms),
             false => node.bind(settings, &Binding { seq, now_ms, keep, need, want }),
         };
         let count = before - node.unspent(now_ms);
         let purpose = match keep {
-            _ if is_told => Purpose::Tells,
+            _ if is_tally => Purpose::Tells,
             Keep::Quarter => Purpose::AnswersRecall,
             Keep::Held => Purpose::Returns { count },
             Keep::All if take.claim.extra < 0 => {
@@ -305,28 +314,28 @@ impl Visit<'_> {
             Keep::All => Purpose::Own,
         };
         let settings = leased.settings;
-        visited.bound = Some(Bound { take, settings, purpose, is_claim: false });
+        outcome.bound = Some(Bound { take, settings, purpose, is_claim: false });
     }
 
     /// Repeats the message in flight if its answer is overdue; else its answer decides.
-    fn repeat(&self, leased: &mut Leased, need: &Need, visited: &mut Visited) {
+    fn repeat(&self, leased: &mut Leased, first: &FirstRequest, outcome: &mut TurnOutcome) {
         let Leased { settings, holding: node, .. } = leased;
         let (now_ms, again_ms) = (self.now_ms, node.lease.again_ms);
-        let is_waited_for = need.asking.is_some() || self.is_asked || visited.is_claim_left;
+        let is_waited_for = first.asking.is_some() || self.is_asked || outcome.is_claim_left;
         // A message of an earlier courier is repeated at once if a request waits.
         let is_due = again_ms <= now_ms || is_waited_for && !self.is_lost;
         let is_elsewhere = self.reasons.elsewhere_ms.is_some();
         if is_elsewhere || !self.has_flight && is_due && self.way == Way::Open {
             let take = match leased.appetite {
                 Appetite::Nothing => node.repeat_report(now_ms),
-                Appetite::Most | Appetite::Needed => node.repeat(now_ms, need.need, need.want),
+                Appetite::Most | Appetite::Needed => node.repeat(now_ms, first.uses, first.request),
             };
             let purpose = own_purpose(leased.appetite, node);
             let settings = *settings;
-            visited.bound = Some(Bound { take, settings, purpose, is_claim: false });
+            outcome.bound = Some(Bound { take, settings, purpose, is_claim: false });
         } else if !self.has_flight && (is_waited_for || self.is_lost) {
             let pause_ms = if self.way == Way::Closed { CLOSED_PAUSE_MS } else { FULL_PAUSE_MS };
-            visited.look_at(again_ms.max(now_ms + pause_ms));
+            outcome.look_at(again_ms.max(now_ms + pause_ms));
         }
     }
 }

@@ -10,7 +10,7 @@ use frs_engine::{NeedEnd, NeedKind};
 use super::actions::Action;
 use super::figures::Figures;
 use super::ledger_state::{Flight, Line, Purpose};
-use super::ledger_turn::{Answered, Bound, Visit, Visited, Waiter, Way};
+use super::ledger_turn::{Answered, Bound, LedgerTurn, TurnOutcome, Waiter, Way};
 use super::nodes::{Leased, LedgerId, Nodes, Now, Unserved};
 use super::recalls::Recalls;
 use super::request::{Asked, Groups, Request};
@@ -237,13 +237,13 @@ impl<N: Nodes> Core<N> {
         while let Some(ledger) = self.todo.pop_front() {
             // An answer may have caused a look meanwhile.
             if self.lines.get(&ledger).is_some_and(|line| line.is_queued) {
-                self.visit(nodes, now, ledger, None);
+                self.turn(nodes, now, ledger, None);
             }
         }
     }
 
     /// Looks at a ledger in a transaction, and does what follows from the result.
-    pub(super) fn visit(
+    pub(super) fn turn(
         &mut self,
         nodes: &mut N,
         now: Now,
@@ -265,7 +265,7 @@ impl<N: Nodes> Core<N> {
         let reasons = std::mem::take(&mut line.reasons);
         let has_flight = line.flight.is_some();
         let unplaced = if has_flight { 0 } else { line.unplaced.take_due(now.boot_ms) };
-        let visit = Visit {
+        let turn = LedgerTurn {
             now_ms: now.boot_ms,
             incarnation: nodes.incarnation(),
             seq: nodes.next_seq(),
@@ -283,18 +283,18 @@ impl<N: Nodes> Core<N> {
         let at = Now { ledger_ms: reasons.elsewhere_ms.unwrap_or(now.ledger_ms), ..now };
         let key = line.key.clone();
         let mut beside = Vec::new();
-        let visited = nodes.with_leases(&key, at, |leased| {
+        let outcome = nodes.with_leases(&key, at, |leased| {
             let nth = leased.iter().position(|leased| leased.ledger == ledger)?;
-            let visited = visit.run(&mut leased[nth]);
-            beside = take_out_beside(leased, nth, visited.taken_out);
-            Some(visited)
+            let outcome = turn.run(&mut leased[nth]);
+            beside = take_out_beside(leased, nth, outcome.taken_out);
+            Some(outcome)
         });
         for other in beside {
             self.line(other, &key);
             self.look_soon(other);
         }
-        match visited {
-            Ok(Some(visited)) => self.follow(nodes, now, ledger, &visit, visited),
+        match outcome {
+            Ok(Some(outcome)) => self.follow(nodes, now, ledger, &turn, outcome),
             // The configuration no longer has this ledger.
             Ok(None) => self.give_up(ledger, Unserved::Unknown),
             Err(unserved) => self.give_up(ledger, unserved),
@@ -325,62 +325,62 @@ impl<N: Nodes> Core<N> {
         }
     }
 
-    /// Does what follows from a visit.
+    /// Does what follows from a turn.
     fn follow(
         &mut self,
         nodes: &mut N,
         now: Now,
         ledger: LedgerId,
-        visit: &Visit<'_>,
-        visited: Visited,
+        turn: &LedgerTurn<'_>,
+        outcome: TurnOutcome,
     ) {
-        if visited.next == Some(Next::Copied) {
+        if outcome.next == Some(Next::Copied) {
             self.figures.stale += 1;
             nodes.renew_incarnation();
             self.look_soon(ledger);
             return;
         }
-        for id in &visited.held {
+        for id in &outcome.held {
             self.note_held(*id, ledger);
         }
-        for id in &visited.refused {
+        for id in &outcome.refused {
             self.refuse_request(*id);
         }
-        for id in &visited.unreachable {
+        for id in &outcome.unreachable {
             self.end_request(*id, NeedEnd::Unreachable);
         }
-        if visit.way == Way::Closed {
+        if turn.way == Way::Closed {
             self.end_asking(ledger, u64::MAX, NeedEnd::Unreachable);
         }
-        if let (Some(Next::Run), Some(answer)) = (visited.next, visit.answer)
+        if let (Some(Next::Run), Some(answer)) = (outcome.next, turn.answer)
             && answer.heard.take.need > 0
         {
             self.figures.add(LeaseCounter::Grants, 1);
         }
-        if visited.is_short() {
-            let waits = visit.waiters.iter().filter(|waiter| waiter.may_ask);
+        if outcome.is_short() {
+            let waits = turn.waiters.iter().filter(|waiter| waiter.may_ask);
             for waiter in waits {
                 self.requests.get_mut(&waiter.request).into_iter().for_each(Request::was_short);
             }
         }
-        if visited.next == Some(Next::Recall) && visited.asker.is_some() {
-            self.ask_holders(ledger, visited.window, now.boot_ms);
+        if outcome.next == Some(Next::Recall) && outcome.asker.is_some() {
+            self.ask_holders(ledger, outcome.window, now.boot_ms);
         }
         let id = self.new_id();
         let Some(line) = self.lines.get_mut(&ledger) else { return };
-        line.reasons.is_recalled |= visited.is_recall_left;
-        line.reasons.is_claimed |= visited.is_claim_left;
-        if let Some(until_ms) = visited.until_ms
+        line.reasons.is_recalled |= outcome.is_recall_left;
+        line.reasons.is_claimed |= outcome.is_claim_left;
+        if let Some(until_ms) = outcome.until_ms
             && line.due_ms.is_none_or(|due_ms| until_ms < due_ms)
         {
             line.due_ms = Some(until_ms);
             self.timers.add(until_ms, Due::Ledger(ledger));
         }
-        let Some(bound) = visited.bound else { return };
+        let Some(bound) = outcome.bound else { return };
         line.is_lost = false;
         self.met.add(&(line.slot..line.slot + 1));
         let Bound { take, settings, purpose, is_claim } = bound;
-        let is_elsewhere = visit.reasons.elsewhere_ms.is_some();
+        let is_elsewhere = turn.reasons.elsewhere_ms.is_some();
         let flight = Flight { id, settings, take, purpose, is_elsewhere };
         if let Some(before) = line.flight.replace(flight) {
             self.flights.remove(&before.id);
