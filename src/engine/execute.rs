@@ -14,7 +14,7 @@ use frs_conf::Mode;
 use frs_store::layout::slot::INTENTS_MAX;
 use frs_store::{Lead, Moment, NodeOwner, Refused, Wanted};
 
-use super::{Answer, Answers, Exchange, Item, ItemError, Request, Service, Stage};
+use super::{Answer, Answers, Exchange, Item, ItemError, RETRIES, Request, Service, Stage};
 use atomic::{AtomicBuffers, AtomicTransaction};
 use one::{ItemTransaction, Judged, Lack, log_too_large};
 use resolved::{EarlyAnswer, LastBiz, Resolved};
@@ -25,9 +25,6 @@ pub use refusals::{RefusalSample, RefusedItem, Refuser};
 pub(super) use reports::Reports;
 pub use waiting::ItemWait;
 pub(super) use waiting::Waits;
-
-/// Attempts of an item: it runs again if the generation changes.
-const RETRIES: usize = 3;
 
 /// Buffers of a service, reused.
 #[derive(Debug, Default)]

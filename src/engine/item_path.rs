@@ -11,10 +11,8 @@ use frs_store::layout::{TAG_WORDS, node, tag};
 use frs_store::{Group, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, group};
 
 use super::table::{Entry, Table};
-use super::{ItemError, Need, Service};
+use super::{ItemError, Need, RETRIES, Service};
 
-/// Attempts of a transaction: it runs again if the generation changes.
-const RETRIES: usize = 3;
 /// How often a node that is being written is copied until one copy is whole.
 const COPIES_MAX: usize = 100;
 /// The nodes of an item are in this order.
