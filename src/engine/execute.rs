@@ -61,6 +61,7 @@ impl Service {
     /// record may have been moved to the cluster is `busy`.
     pub fn run(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
         let generation = self.generation;
+        self.set_now(now);
         self.run_uncounted(request, now, &Attempt::ONLY, answers);
         if self.generation != generation {
             self.name_again(request, answers);
@@ -76,7 +77,6 @@ impl Service {
         answers: &mut Answers,
     ) {
         answers.clear();
-        self.set_now(now);
         if request.atomic {
             self.run_atomic(request, now, attempt, answers);
         } else {
@@ -101,6 +101,7 @@ impl Service {
     pub fn run_all(&mut self, exchanges: &mut [Exchange], now: Millis) {
         let generation = self.generation;
         self.begin_waits();
+        self.set_now(now);
         let is_simple =
             |exchange: &Exchange| exchange.request.is_single() && exchange.stage == Stage::Answered;
         if exchanges.len() > 1 && exchanges.iter().all(is_simple) {
