@@ -443,6 +443,14 @@ impl SharedPolicy for Shared {
         Box::new(self.clone())
     }
 
+    fn resize(&mut self, settings: &conf::Policy) {
+        let advises = matches!(self.rule, Rule::Tally(Tally { max: Some(_) }));
+        let log = Log { ring: self.ring, reports: self.tells_back };
+        if let Some(resized) = Shared::new(settings, advises, self.sharing, log, &self.clock) {
+            *self = resized;
+        }
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -514,14 +522,6 @@ impl SharedPolicy for Shared {
 }
 
 impl Policy for Shared {
-    fn resize(&mut self, settings: &conf::Policy) {
-        let advises = matches!(self.rule, Rule::Tally(Tally { max: Some(_) }));
-        let log = Log { ring: self.ring, reports: self.tells_back };
-        if let Some(resized) = Shared::new(settings, advises, self.sharing, log, &self.clock) {
-            *self = resized;
-        }
-    }
-
     /// Machines share no limit that keeps a history.
     #[inline]
     fn remembered(&self) -> Option<&Remembered> {

@@ -12,10 +12,7 @@ use frs_store::layout::{TAG_WORDS, node, tag};
 use frs_store::{NodeIndex, Refused, Transaction, Wanted};
 
 use super::table::Entry;
-use super::{ItemError, Service};
-
-/// Attempts of a transaction: it runs again if the generation changes.
-const RETRIES: usize = 3;
+use super::{ItemError, RETRIES, Service};
 
 /// Why a record was not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -14,7 +14,7 @@ use frs_conf::Mode;
 use frs_store::layout::slot::INTENTS_MAX;
 use frs_store::{Lead, Moment, NodeOwner, Refused, Wanted};
 
-use super::{Answer, Answers, Exchange, Item, ItemError, Request, Service, Stage};
+use super::{Answer, Answers, Exchange, Item, ItemError, RETRIES, Request, Service, Stage};
 use atomic::{AtomicBuffers, AtomicTransaction};
 use one::{ItemTransaction, Judged, Lack, log_too_large};
 use resolved::{EarlyAnswer, LastBiz, Resolved};
@@ -25,9 +25,6 @@ pub use refusals::{RefusalSample, RefusedItem, Refuser};
 pub(super) use reports::Reports;
 pub use waiting::ItemWait;
 pub(super) use waiting::Waits;
-
-/// Attempts of an item: it runs again if the generation changes.
-const RETRIES: usize = 3;
 
 /// Buffers of a service, reused.
 #[derive(Debug, Default)]
@@ -64,6 +61,7 @@ impl Service {
     /// record may have been moved to the cluster is `busy`.
     pub fn run(&mut self, request: &Request, now: Millis, answers: &mut Answers) {
         let generation = self.generation;
+        self.set_now(now);
         self.run_uncounted(request, now, &Attempt::ONLY, answers);
         if self.generation != generation {
             self.name_again(request, answers);
@@ -79,7 +77,6 @@ impl Service {
         answers: &mut Answers,
     ) {
         answers.clear();
-        self.set_now(now);
         if request.atomic {
             self.run_atomic(request, now, attempt, answers);
         } else {
@@ -104,6 +101,7 @@ impl Service {
     pub fn run_all(&mut self, exchanges: &mut [Exchange], now: Millis) {
         let generation = self.generation;
         self.begin_waits();
+        self.set_now(now);
         let is_simple =
             |exchange: &Exchange| exchange.request.is_single() && exchange.stage == Stage::Answered;
         if exchanges.len() > 1 && exchanges.iter().all(is_simple) {

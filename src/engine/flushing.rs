@@ -71,7 +71,7 @@ impl Flushing {
             formers.filter(|group| !group.is_in_memory())
         };
         let formers = on_disk().map(|group| Former::of(group.header().id)).collect();
-        let looks = on_disk().map(|group| 2 * group.all_key_nodes().div_ceil(PORTION));
+        let looks = on_disk().map(|group| 2 * group.geometry().all_key_nodes().div_ceil(PORTION));
         let flush = Flush::new(handle);
         let parts = flush.parts() + looks.sum::<usize>();
         Flushing {
@@ -156,16 +156,16 @@ impl Former {
     /// has ended, so a sync finds its copy.
     fn collect(&mut self, trying: &mut Trying<'_>, from: usize) -> Option<usize> {
         let index = self.index(trying.handle)?;
-        let group = &trying.handle.groups()[index];
-        let (all, in_file) = (group.all_key_nodes(), group.geometry().key_nodes as usize);
+        let geometry = *trying.handle.groups()[index].geometry();
+        let all = geometry.all_key_nodes();
         let end = all.min(from + PORTION);
         for number in from..end {
-            let (file, key_node) = ((number / in_file) as u32, (number % in_file) as u32);
+            let at = geometry.key_node_at(number);
             let group = &trying.handle.groups()[index];
             let mut tags = [0; TAG_WORDS];
-            group.file(file).read(group.head(key_node) + 1, &mut tags);
+            group.file(at.file).read(group.head(at.key_node) + 1, &mut tags);
             if tags != [0; TAG_WORDS] {
-                self.look(trying, index, KeyNodeId { file, key_node });
+                self.look(trying, index, at);
             }
         }
         if end < all {

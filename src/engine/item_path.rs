@@ -11,10 +11,8 @@ use frs_store::layout::{TAG_WORDS, node, tag};
 use frs_store::{Group, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, group};
 
 use super::table::{Entry, Table};
-use super::{ItemError, Need, Service};
+use super::{ItemError, Need, RETRIES, Service};
 
-/// Attempts of a transaction: it runs again if the generation changes.
-const RETRIES: usize = 3;
 /// How often a node that is being written is copied until one copy is whole.
 const COPIES_MAX: usize = 100;
 /// The nodes of an item are in this order.
@@ -153,16 +151,12 @@ impl ItemNodes<'_, '_> {
     pub fn with_states<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
         SCOPES.into_iter().for_each(|scope| self.adopt(scope));
         let rules = self.rules;
-        let lengths = SCOPES.map(|scope| rules.words(scope));
-        let [spare_key, spare_biz] = &mut lengths.map(|length| vec![0; length]);
-        let [mut key, mut biz] = self.transaction.states(self.nodes);
-        if self.nodes[0].is_none() {
-            key = spare_key;
-        }
-        if self.nodes[1].is_none() {
-            biz = spare_biz;
-        }
-        let (key, biz) = (&mut key[..lengths[0]], &mut biz[..lengths[1]]);
+        let fresh = |scope| if self.has(scope) { Vec::new() } else { vec![0; rules.words(scope)] };
+        let [fresh_key, fresh_biz] = &mut SCOPES.map(fresh);
+        let [key, biz] = self.transaction.states(self.nodes);
+        let key = if self.nodes[0].is_some() { key } else { fresh_key };
+        let biz = if self.nodes[1].is_some() { biz } else { fresh_biz };
+        let (key, biz) = (&mut key[..rules.words(Scope::Key)], &mut biz[..rules.words(Scope::Biz)]);
         let states = &mut States { key, biz, terms: &Terms::NEW };
         rules.roll(states, self.wall_ms);
         work(rules, states)

@@ -201,6 +201,8 @@ struct FailedTake {
     at: Instant,
 }
 
+/// Attempts of an item or a transaction: it runs again if the generation changes.
+const RETRIES: usize = 3;
 /// The pause between two attempts to take such a configuration.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
@@ -375,7 +377,8 @@ impl Service {
         self.conf = Arc::new(conf);
         self.generation = generation;
         if let Err(error) = self.open_ring() {
-            plug::cannot_wait(&error);
+            // It can still spend what it holds.
+            tracing::error!(%error, "items of this process cannot wait for the cluster");
         }
         Ok(())
     }

@@ -84,7 +84,7 @@ impl MovePass {
         let index = service.handle.index_of(group);
         let former = index.and_then(|index| service.handle.former_of(index));
         former.map_or(1000, |former| {
-            let all = service.handle.groups()[former].all_key_nodes() as u64;
+            let all = service.handle.groups()[former].geometry().all_key_nodes() as u64;
             self.at as u64 * 1000 / all.max(1)
         })
     }
@@ -122,17 +122,15 @@ impl Service {
                 new.fill_filters();
             }
         }
-        let (all, in_file) = (old.all_key_nodes(), old.geometry().key_nodes as usize);
+        let geometry = *old.geometry();
         let mut looked = 0;
         while looked < most {
-            if pass.at >= all {
+            if pass.at >= geometry.all_key_nodes() {
                 let (left, awaiting) = (pass.left, pass.awaiting);
                 (pass.at, pass.left, pass.awaiting) = (0, 0, 0);
                 return Ok(MoveStep::Over { left, awaiting });
             }
-            let file = (pass.at / in_file) as u32;
-            let id = KeyNodeId { file, key_node: (pass.at % in_file) as u32 };
-            match self.move_key_node(former, id, pass, now) {
+            match self.move_key_node(former, geometry.key_node_at(pass.at), pass, now) {
                 Ok(nodes) => looked += 1 + nodes,
                 Err(Refused::Busy) => {
                     pass.left += 1;

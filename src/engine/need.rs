@@ -123,19 +123,6 @@ impl Need {
         Need { kind, key_word, field, generation: 0, uses: 1, deadline_ms: 0, request: None }
     }
 
-    /// The biz.
-    #[cfg(any(test, feature = "testing"))]
-    pub fn biz_id(&self) -> u32 {
-        self.key_word as u32
-    }
-
-    /// The key, if its words are valid.
-    #[cfg(any(test, feature = "testing"))]
-    pub fn key(&self) -> Option<KeyRef<'_>> {
-        let (bytes, form) = (node::key_bytes(self.key_word), node::key_form(self.key_word));
-        KeyRef::from_stored(&self.field, bytes, form)
-    }
-
     /// Its letter.
     pub fn letter(&self) -> Letter {
         let Need { kind, key_word, field, generation, uses, deadline_ms, request } = *self;

@@ -96,11 +96,6 @@ pub(crate) fn needed(conf: &Conf, plug: Plugged) -> Result<Plugged, Error> {
     Ok(plug.filter(|_| conf.srv.cluster.is_some()))
 }
 
-/// Says that the items of this process cannot wait. It can still spend what it holds.
-pub(crate) fn cannot_wait(error: &Error) {
-    tracing::error!(%error, "items of this process cannot wait for the cluster");
-}
-
 /// The cluster of a process that serves these groups.
 pub(crate) fn serve(plug: Plugged, handle: &Handle, conf: &Conf) -> Option<Box<dyn Cluster>> {
     let id_of = |name: &str| handle.index_of(name).map(|index| handle.groups()[index].header().id);

@@ -99,6 +99,20 @@ impl AnyPolicy {
         }
     }
 
+    /// Takes the settings of the same limit with another maximum. Keeps everything that these
+    /// settings do not contain: the place of its history, or its sharing. If they have a calendar,
+    /// the time must be set again.
+    pub fn resize(&mut self, settings: &conf::Policy) {
+        if let AnyPolicy::Shared(limit) = self {
+            return limit.resize(settings);
+        }
+        let resized = AnyPolicy::new(settings);
+        *self = match self.remembered() {
+            Some(remembered) => resized.with_history(remembered.clone()),
+            None => resized,
+        };
+    }
+
     /// The limit, if machines share it.
     #[inline]
     pub fn shared(&self) -> Option<&dyn SharedPolicy> {
@@ -114,10 +128,6 @@ impl AnyPolicy {
 
 /// [`Policy`], method by method.
 impl AnyPolicy {
-    pub fn resize(&mut self, settings: &conf::Policy) {
-        each!(self, limit => limit.resize(settings));
-    }
-
     #[inline]
     pub fn remembered(&self) -> Option<&Remembered> {
         each!(self, limit => limit.remembered())

@@ -165,12 +165,6 @@ pub(super) enum Turned {
 }
 
 impl Policy for Calendar {
-    fn resize(&mut self, settings: &conf::Policy) {
-        if let conf::Policy::Calendar(limit) = settings {
-            *self = Calendar::new(limit);
-        }
-    }
-
     #[inline]
     fn remembered(&self) -> Option<&Remembered> {
         None

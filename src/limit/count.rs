@@ -29,9 +29,6 @@ impl Count {
 }
 
 impl Policy for Count {
-    /// It has no max.
-    fn resize(&mut self, _: &conf::Policy) {}
-
     #[inline]
     fn remembered(&self) -> Option<&Remembered> {
         None

@@ -87,12 +87,6 @@ impl Distinct {
 }
 
 impl Policy for Distinct {
-    fn resize(&mut self, settings: &conf::Policy) {
-        if let conf::Policy::Distinct(limit) = settings {
-            *self = Distinct { remembered: self.remembered.take(), ..Distinct::new(limit) };
-        }
-    }
-
     #[inline]
     fn remembered(&self) -> Option<&Remembered> {
         self.remembered.as_deref()

@@ -53,12 +53,6 @@ fn rolled(pace: &Pace, Level { level, last }: Level, now: u64) -> Level {
 }
 
 impl Policy for Gcra {
-    fn resize(&mut self, settings: &conf::Policy) {
-        if let conf::Policy::Gcra(limit) = settings {
-            *self = Gcra::new(limit);
-        }
-    }
-
     #[inline]
     fn remembered(&self) -> Option<&Remembered> {
         None

@@ -9,8 +9,6 @@
 //! The total of a window is its uses less the uses returned in it. It excludes debt carried into
 //! the window: that debt was used in an earlier window.
 
-use frs_conf as conf;
-
 use super::calendar::{Calendar, Turned};
 use super::count::figures_of_turns;
 use super::history_ring::{self, Remembered};
@@ -99,10 +97,6 @@ impl History {
 }
 
 impl Policy for History {
-    fn resize(&mut self, settings: &conf::Policy) {
-        self.calendar.resize(settings);
-    }
-
     #[inline]
     fn remembered(&self) -> Option<&Remembered> {
         Some(&self.remembered)

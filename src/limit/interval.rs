@@ -3,7 +3,6 @@
 //! Invariant: the state is (start, used). It is fresh exactly if `used` is 0, and then `start` is 0
 //! too. A refused use does not move `start`: repeated requests do not lengthen the window.
 
-use frs_conf as conf;
 use frs_conf::Interval;
 
 use super::calendar::Calendar;
@@ -119,12 +118,6 @@ const fn ceiling(limit: &Interval) -> u64 {
 }
 
 impl Policy for Interval {
-    fn resize(&mut self, settings: &conf::Policy) {
-        if let conf::Policy::Interval(limit) = settings {
-            *self = *limit;
-        }
-    }
-
     #[inline]
     fn remembered(&self) -> Option<&Remembered> {
         None

@@ -3,8 +3,6 @@
 //! Invariant: `state` is always exactly the policy's own words of a node, or for `sliding` those of
 //! the ring that it shares. A policy keeps state nowhere else.
 
-use frs_conf as conf;
-
 use super::calendar::Calendar;
 use super::history_ring::Remembered;
 use super::state_word::WordNames;
@@ -16,10 +14,6 @@ use super::{Figures, Terms};
 /// A method without a default is a question that each new policy has to answer. A default is right
 /// for every policy, and at most less precise or slower.
 pub trait Policy {
-    /// Takes the settings of the same limit with another maximum. Keeps everything that these
-    /// settings do not contain: the place of its history, or its sharing.
-    fn resize(&mut self, settings: &conf::Policy);
-
     /// The windows that the limit remembers, and their place in the state. `None` if it keeps no
     /// history.
     fn remembered(&self) -> Option<&Remembered>;

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use frs_conf::{Biz, Limit};
+use frs_conf::{self as conf, Biz, Limit};
 
 use super::boot_clock::BootClock;
 use super::policy::Policy;
@@ -39,6 +39,9 @@ pub struct Log {
 pub trait SharedPolicy: Policy + fmt::Debug + Send + Sync {
     /// A copy.
     fn boxed(&self) -> Box<dyn SharedPolicy>;
+
+    /// Takes the settings of the same limit with another maximum, and keeps its sharing.
+    fn resize(&mut self, settings: &conf::Policy);
 
     /// The policy itself, for the crate that made it.
     fn as_any(&self) -> &dyn Any;

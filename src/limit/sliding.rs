@@ -4,7 +4,6 @@
 //! counts the uses whose time is less than an interval away from `now`, in either direction,
 //! whatever else the ring holds.
 
-use frs_conf as conf;
 use frs_conf::Sliding;
 
 use super::calendar::Calendar;
@@ -15,12 +14,6 @@ use super::state_word::WordNames;
 use super::{Figures, Terms};
 
 impl Policy for Sliding {
-    fn resize(&mut self, settings: &conf::Policy) {
-        if let conf::Policy::Sliding(limit) = settings {
-            *self = *limit;
-        }
-    }
-
     #[inline]
     fn remembered(&self) -> Option<&Remembered> {
         None

@@ -8,7 +8,6 @@
 //! Invariant: the state is (start, cur, prev). It is fresh exactly if both counters are 0, and then
 //! `start` is 0 too.
 
-use frs_conf as conf;
 use frs_conf::SlidingCounter;
 
 use super::calendar::Calendar;
@@ -80,12 +79,6 @@ fn rolled(limit: &SlidingCounter, counters: Counters, now: u64) -> Counters {
 }
 
 impl Policy for SlidingCounter {
-    fn resize(&mut self, settings: &conf::Policy) {
-        if let conf::Policy::SlidingCounter(limit) = settings {
-            *self = *limit;
-        }
-    }
-
     #[inline]
     fn remembered(&self) -> Option<&Remembered> {
         None

@@ -4,7 +4,6 @@
 //! in units of 1/86,400,000 token. A whole number of units comes back in each millisecond, whatever
 //! the unit of the rate. The state is fresh exactly if `level` is 0, and then `last` is 0 too.
 
-use frs_conf as conf;
 use frs_conf::{TOKEN_UNITS as UNITS, Token};
 
 use super::calendar::Calendar;
@@ -89,12 +88,6 @@ fn rolled(limit: &Bucket, level: Level, now: u64) -> Level {
 }
 
 impl Policy for Bucket {
-    fn resize(&mut self, settings: &conf::Policy) {
-        if let conf::Policy::Token(limit) = settings {
-            *self = Bucket::new(limit);
-        }
-    }
-
     #[inline]
     fn remembered(&self) -> Option<&Remembered> {
         None

@@ -3,7 +3,6 @@
 //! Invariant: the state is `used`. Waiting never helps, so there is no retry. Once something is
 //! used, there is no reset.
 
-use frs_conf as conf;
 use frs_conf::Total;
 
 use super::calendar::Calendar;
@@ -13,12 +12,6 @@ use super::state_word::{WordNames, WordUnit};
 use super::{Figures, MAX_USED, Terms, use_more};
 
 impl Policy for Total {
-    fn resize(&mut self, settings: &conf::Policy) {
-        if let conf::Policy::Total(limit) = settings {
-            *self = *limit;
-        }
-    }
-
     #[inline]
     fn remembered(&self) -> Option<&Remembered> {
         None

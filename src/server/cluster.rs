@@ -6,12 +6,13 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use frs_base::sys::process::{Channel, Signals};
 use frs_cluster::courier::{self, CourierArgs, CourierError, Process};
 use frs_conf::{EpochRaise, LogLevel};
 use frs_store::EventBell;
 
 use crate::process::bells::Bells;
-use crate::process::child::ChildContext;
+use crate::process::child::{ChildContext, Inheritance};
 use crate::process::log;
 use crate::process::message::{self, Received, ToChild};
 
@@ -19,30 +20,31 @@ use crate::process::message::{self, Received, ToChild};
 ///
 /// # Errors
 /// The master replaces this courier with another.
-pub fn run(mut child: ChildContext) -> Result<(), CourierError> {
-    let (bells, secrets) = (child.bells.take(), child.secrets.take());
+pub fn run(child: ChildContext) -> Result<(), CourierError> {
+    let ChildContext { inherited, signals, .. } = child;
+    let Inheritance { channel, data_dir, bells, secrets, .. } = inherited;
     let (bells, secrets) = bells.zip(secrets).ok_or(CourierError::NoCluster)?;
-    let data_dir = child.data_dir.clone();
-    let process = Box::new(CourierProcess { child, bells });
+    let process = Box::new(CourierProcess { channel, signals, bells });
     courier::run(CourierArgs { process, data_dir, secrets: *secrets })
 }
 
 struct CourierProcess {
-    child: ChildContext,
+    channel: Channel,
+    signals: Signals,
     bells: Bells,
 }
 
 impl Process for CourierProcess {
     fn send_ready(&self) -> io::Result<()> {
-        message::send_ready(&self.child.channel)
+        message::send_ready(&self.channel)
     }
 
     fn goes_on(&self) -> io::Result<bool> {
-        if self.child.signals.next()?.is_some() {
+        if self.signals.next()?.is_some() {
             return Ok(false);
         }
         loop {
-            match message::receive(&self.child.channel)? {
+            match message::receive(&self.channel)? {
                 Received::Message(ToChild::ReopenLog, _) => log::reopen(),
                 // The courier of a newer master serves the workers of both.
                 Received::Message(ToChild::Leave, _) => return Ok(false),
@@ -58,11 +60,11 @@ impl Process for CourierProcess {
     }
 
     fn fds(&self) -> [BorrowedFd<'_>; 2] {
-        [self.child.signals.as_fd(), self.child.channel.as_fd()]
+        [self.signals.as_fd(), self.channel.as_fd()]
     }
 
     fn follow_reset(&self, raise: EpochRaise) -> io::Result<()> {
-        message::send_follow(&self.child.channel, raise)
+        message::send_follow(&self.channel, raise)
     }
 
     fn set_log_level(&self, level: LogLevel) {

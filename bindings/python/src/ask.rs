@@ -103,16 +103,6 @@ impl<'a> Text<'a> {
         }
     }
 
-    fn borrowed(&self) -> Text<'_> {
-        match self {
-            Text::Plain(text) => Text::Plain(Cow::Borrowed(text)),
-            Text::Number(number) => Text::Number(*number),
-            Text::Address(address) => Text::Address(*address),
-            Text::Half(text) => Text::Half(text.clone()),
-            Text::Huge(bits) => Text::Huge(*bits),
-        }
-    }
-
     /// The text as messages show it.
     pub fn shown(&self) -> Cow<'_, str> {
         match self {
@@ -299,13 +289,6 @@ impl MemberText<'_> {
         }
     }
 
-    fn borrowed(&self) -> MemberText<'_> {
-        match self {
-            MemberText::Plain(text) => MemberText::Plain(Cow::Borrowed(text)),
-            MemberText::Half(text) => MemberText::Half(text.clone()),
-        }
-    }
-
     /// The text as messages show it.
     pub fn shown(&self) -> &str {
         match self {
@@ -437,14 +420,7 @@ pub fn with_element<T>(
     work: impl FnOnce(&ItemArguments<'_>) -> T,
 ) -> PyResult<T> {
     if let Ok(item) = element.cast::<Item>() {
-        let ItemArguments { biz, key, count, options } = &item.get().0;
-        let (biz, key) = (biz.borrowed(), key.borrowed());
-        let Options { force, detail, rate, burst, member } = options;
-        let member = member.as_ref().map(MemberText::borrowed);
-        let rate = rate.as_ref().map(|RateText(rate)| RateText(Cow::Borrowed(rate)));
-        let (force, detail, burst) = (*force, *detail, burst.clone());
-        let options = Options { force, detail, rate, burst, member };
-        return Ok(work(&ItemArguments { biz, key, count: count.clone(), options }));
+        return Ok(work(&item.get().0));
     }
     let Ok(tuple) = element.cast::<PyTuple>() else {
         let expected = "frs.Item or a tuple (biz, key) or (biz, key, count)";

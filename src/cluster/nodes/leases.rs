@@ -95,16 +95,12 @@ pub fn lease_pass(
             continue;
         }
         let geometry = *service.handle().groups()[group].geometry();
-        let key_nodes = geometry.files as usize * geometry.key_nodes as usize;
-        let Some(at) = pass.next_marked(group, key_nodes) else {
+        let Some(at) = pass.next_marked(group, geometry.all_key_nodes()) else {
             (pass.nth, pass.at) = (pass.nth + 1, 0);
             continue;
         };
         looked += 1;
-        let id = KeyNodeId {
-            file: (at / geometry.key_nodes as usize) as u32,
-            key_node: (at % geometry.key_nodes as usize) as u32,
-        };
+        let id = geometry.key_node_at(at);
         let (keys, mut stays) = leased_keys(service, group, id, &mut pass.words);
         for key in keys {
             stays |= each(service, &key);
@@ -122,9 +118,7 @@ pub fn lease_pass(
 pub fn mark_lease(service: &Service, pass: &mut LeasePass, key: &StoredKey) {
     for wanted in service.places_of(key) {
         let Some(group) = service.handle().groups().get(wanted.group) else { continue };
-        let KeyNodeId { file, key_node } = wanted.at.key_node_id();
-        let at = file as usize * group.geometry().key_nodes as usize + key_node as usize;
-        pass.mark(wanted.group, at);
+        pass.mark(wanted.group, group.geometry().number_of(wanted.at.key_node_id()));
     }
 }
 

@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use frs_base::clock::Millis;
 use frs_base::hash::crc32c_words;
 use frs_conf::Scope;
-use frs_conf::key::KeyNodeId;
 use frs_engine::{Entry, ItemError, ItemMoment, ItemNodes, Remote, Service, StoredKey, Table};
 use frs_store::Rank;
 use frs_store::layout::node;
@@ -187,8 +186,7 @@ pub fn changed_records(
         return None;
     }
     let (id, geometry) = (group.header().id, group.geometry());
-    let (in_file, chain) = (geometry.key_nodes as usize, geometry.chain as usize);
-    let key_nodes = geometry.files as usize * in_file;
+    let (key_nodes, chain) = (geometry.all_key_nodes(), geometry.chain as usize);
     let known = sent.0.entry(id).or_default();
     known.resize(key_nodes * chain, 0);
     let to = from.saturating_add(most).min(key_nodes);
@@ -200,8 +198,7 @@ pub fn changed_records(
             step.next = Some(key_node);
             break;
         }
-        let (file, in_file) = ((key_node / in_file) as u32, (key_node % in_file) as u32);
-        let places = service.look_at_chain(at, KeyNodeId { file, key_node: in_file });
+        let places = service.look_at_chain(at, geometry.key_node_at(key_node));
         let known = &mut known[key_node * chain..][..chain];
         for ((place, live), known) in places.enumerate().zip(known) {
             let Some(live) = live else {

@@ -63,7 +63,7 @@ pub fn chain_of(service: &mut Service, key: &StoredKey, now: Millis) -> Result<C
     }
     let group = &service.handle().groups()[index];
     let (id, geometry) = (group.header().id, group.geometry());
-    let key_node = at.file as usize * geometry.key_nodes as usize + at.key_node as usize;
+    let key_node = geometry.number_of(at.key_node_id());
     let length = geometry.chain as usize;
     let mut words = vec![0; group.node_words()];
     let places = service.look_at_chain(index, at.key_node_id()).enumerate();
@@ -123,7 +123,7 @@ pub fn turn_filters(service: &Service, group: &str, from: usize, most: usize) ->
         return None;
     }
     let group = &service.handle().groups()[index];
-    let all = group.geometry().files as usize * group.geometry().key_nodes as usize;
+    let all = group.geometry().all_key_nodes();
     let to = from.saturating_add(most).min(all);
     group.turn_filters(from, to);
     (to < all).then_some(to)

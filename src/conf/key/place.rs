@@ -35,6 +35,24 @@ impl Location {
     }
 }
 
+impl Geometry {
+    /// Key-nodes of all files.
+    pub const fn all_key_nodes(&self) -> usize {
+        self.files as usize * self.key_nodes as usize
+    }
+
+    /// The key-node of a number. Numbers run over all files, from 0.
+    pub const fn key_node_at(&self, number: usize) -> KeyNodeId {
+        let in_file = self.key_nodes as usize;
+        KeyNodeId { file: (number / in_file) as u32, key_node: (number % in_file) as u32 }
+    }
+
+    /// The number of a key-node.
+    pub const fn number_of(&self, at: KeyNodeId) -> usize {
+        at.file as usize * self.key_nodes as usize + at.key_node as usize
+    }
+}
+
 impl KeyRef<'_> {
     /// The index estimation: 64 bits of the stored key together with its biz.
     ///

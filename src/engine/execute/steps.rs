@@ -64,7 +64,6 @@ impl Service {
     /// Runs requests of one item each.
     pub(super) fn run_singles(&mut self, exchanges: &mut [Exchange], now: Millis) {
         self.scratch.make_room(IN_HAND * STEP);
-        self.set_now(now);
         let count = exchanges.len();
         self.fetch_step(buffer_of(0), singles(&exchanges[items_of(0, count)]), Waited::NotYet);
         for step in 0..count.div_ceil(STEP) {

@@ -269,7 +269,7 @@ impl Service {
     #[cold]
     pub(super) fn go_on(&mut self, exchange: &mut Exchange, now: Millis) {
         // Deadlines count even if the configuration in force shares nothing any more.
-        self.set_times(now, clock::boot_ms());
+        self.table.boot_clock().set_now(clock::boot_ms());
         let mut waits = std::mem::take(&mut exchange.waits);
         waits.iter_mut().for_each(|wait| self.hear(wait));
         let Exchange { request, answers, .. } = exchange;

@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use frs_base::figures::grouped;
-use frs_conf::key::{KeyForm, KeyNodeId};
+use frs_conf::key::KeyForm;
 use frs_conf::{Biz, Conf, KeyType, Scope, SharedLimits};
 use frs_limit::{Rules, SharedPolicies};
 use frs_store::Rank;
@@ -164,14 +164,12 @@ fn count(reader: &Reader, change: Change, now: u64) -> FreshBiz {
     let pass = reader.pass();
     for index in reader.files_of(change.group) {
         let Ok(group) = reader.group_at(index) else { continue };
-        let of_file = group.geometry().key_nodes;
-        let key_nodes = u64::from(group.geometry().files) * u64::from(of_file);
-        let step = step_of(key_nodes);
+        let key_nodes = group.geometry().all_key_nodes();
+        let step = step_of(key_nodes as u64);
         let mut words = vec![0; group.node_words()];
         let mut found = 0;
         for nth in (0..key_nodes).step_by(step as usize) {
-            let (file, key_node) = (nth / u64::from(of_file), nth % u64::from(of_file));
-            let at = KeyNodeId { file: file as u32, key_node: key_node as u32 };
+            let at = group.geometry().key_node_at(nth);
             let _ = walk_chain(group, &pass, at, &mut words, &mut |_| {}, &mut |_, words| {
                 let is_fresh = change.begins(words[node::KEY])
                     && reader.rank_of(index, words, now) != Rank::Expired;

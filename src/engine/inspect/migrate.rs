@@ -8,7 +8,6 @@ use std::fs::File;
 use std::path::Path;
 
 use frs_base::sys;
-use frs_conf::key::KeyNodeId;
 use frs_conf::{Conf, Geometry, Group, Overlay};
 use frs_store::group::Header;
 use frs_store::inspect::{LiveGroup, SoundNodes};
@@ -189,12 +188,11 @@ impl Migration {
         let (from, to) = (*old.geometry(), configured.geometry);
         let copier =
             NodeCopier::new(&self.conf, index, old, &self.header(old, &to)?, self.now, self.plug);
-        let mut lengths = vec![0u8; to.files as usize * to.key_nodes as usize];
+        let mut lengths = vec![0u8; to.all_key_nodes()];
         let mut counts = Counts::default();
         for_each_node(old, progress, &mut counts, |words, counts| {
             let Some((at, _)) = count_copied(copier.copy(words), counts) else { return };
-            let length =
-                &mut lengths[at.file as usize * to.key_nodes as usize + at.key_node as usize];
+            let length = &mut lengths[to.number_of(at.key_node_id())];
             if u32::from(*length) < to.chain {
                 *length += 1;
                 counts.carried += 1;
@@ -317,15 +315,12 @@ pub(super) fn for_each_node(
     counts: &mut Counts,
     mut each: impl FnMut(&[u64], &mut Counts),
 ) -> Result<(), Error> {
-    let (files, key_nodes) = (old.geometry().files, old.geometry().key_nodes);
-    let (group, total) = (&old.header().name, u64::from(files) * u64::from(key_nodes));
-    for (done, at) in (0..total).enumerate() {
-        if !progress(Step::KeyNode { group, done: done as u64, total }) {
+    let (group, all) = (&old.header().name, old.geometry().all_key_nodes());
+    for number in 0..all {
+        if !progress(Step::KeyNode { group, done: number as u64, total: all as u64 }) {
             return Err(Error::BrokenOff);
         }
-        let (file, key_node) = (at / u64::from(key_nodes), at % u64::from(key_nodes));
-        let at = KeyNodeId { file: file as u32, key_node: key_node as u32 };
-        let SoundNodes { nodes, findings } = old.sound_nodes(at);
+        let SoundNodes { nodes, findings } = old.sound_nodes(old.geometry().key_node_at(number));
         let is_lost = |fault: Fault| !matches!(fault, Fault::Tag { .. });
         counts.damaged += findings.iter().filter(|finding| is_lost(finding.fault)).count() as u64;
         nodes.iter().for_each(|words| each(words, counts));

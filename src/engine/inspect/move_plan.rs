@@ -221,7 +221,7 @@ fn plan_move(
     }
     let header = Header { geometry: to, ..old.header().clone() };
     let copier = NodeCopier::new(conf, index, old, &header, now, plug);
-    let mut lengths = vec![0u8; to.files as usize * to.key_nodes as usize];
+    let mut lengths = vec![0u8; to.all_key_nodes()];
     let (mut counts, mut known) = (Counts::default(), 0);
     let is_known = |key_word: u64| {
         let mut bizs = conf.map.bizs.iter().filter(|biz| biz.id == key_word as u32);
@@ -234,7 +234,7 @@ fn plan_move(
         known += u64::from(is_long && is_known(key_word));
         let carried: Carried = copier.copy(words);
         let Some((at, _)) = count_copied(carried, counts) else { return };
-        let key_node = at.file as usize * to.key_nodes as usize + at.key_node as usize;
+        let key_node = to.number_of(at.key_node_id());
         if u32::from(lengths[key_node]) < to.chain {
             lengths[key_node] += 1;
             counts.carried += 1;

@@ -92,7 +92,7 @@ impl Reader {
         };
         let mut skipped = Vec::new();
         let (mut at, mut length) = ((0, 0), 0);
-        stats.chains[0] = u64::from(geometry.files) * u64::from(geometry.key_nodes);
+        stats.chains[0] = geometry.all_key_nodes() as u64;
         let skip = |place| skipped.push(place);
         let _ = self.walk_group(&self.pass(), index, skip, |place, words| {
             if at != (place.file, place.key_node) {

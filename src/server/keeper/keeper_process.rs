@@ -50,26 +50,26 @@ pub enum KeeperError {
 ///
 /// # Errors
 /// The keeper cannot go on. The master replaces it.
-pub fn run(child: ChildContext) -> Result<(), KeeperError> {
-    let mut child = child;
-    let service = frs_cluster::attach(&child.data_dir, Role::Keeper)?;
+pub fn run(mut child: ChildContext) -> Result<(), KeeperError> {
+    let inherited = &mut child.inherited;
+    let service = frs_cluster::attach(&inherited.data_dir, Role::Keeper)?;
     let sweeper = Sweeper::new(clock::instant());
     let listeners = PlaneListeners {
-        admin: child.share.admin.take(),
-        metrics: std::mem::take(&mut child.share.metrics),
+        admin: inherited.share.admin.take(),
+        metrics: std::mem::take(&mut inherited.share.metrics),
     };
-    let admin = match child.control.take().filter(|_| !listeners.is_empty()) {
+    let admin = match inherited.control.take().filter(|_| !listeners.is_empty()) {
         None => None,
         Some(control) => Some(AdminPlane::start(AdminArgs {
             listeners,
             control,
-            master: child.master,
-            conf_dir: child.conf_dir.clone(),
-            data_dir: child.data_dir.clone(),
+            master: inherited.master,
+            conf_dir: inherited.conf_dir.clone(),
+            data_dir: inherited.data_dir.clone(),
             hottest: sweeper.hottest(),
         })?),
     };
-    message::send_ready(&child.channel)?;
+    message::send_ready(&inherited.channel)?;
     Keeper::new(child, service, admin, sweeper).run()?;
     Ok(())
 }
@@ -97,7 +97,7 @@ impl Keeper {
     ) -> Keeper {
         let now = clock::instant();
         let mover = Mover::new(&service.conf().map.groups, now);
-        let checkpoints = Checkpoints::start(&child.data_dir);
+        let checkpoints = Checkpoints::start(&child.inherited.data_dir);
         checkpoints.take(CheckpointPlan::of(service.conf()));
         Keeper {
             flusher: Flusher::new(&service, now),
@@ -152,7 +152,7 @@ impl Keeper {
         }
         let mut fds = [
             PollFd::new(self.child.signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.child.channel.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.child.inherited.channel.as_fd(), PollFlags::POLLIN),
         ];
         process::poll(&mut fds, Some(timeout))?;
         Ok(())
@@ -161,7 +161,7 @@ impl Keeper {
     /// Receives the master's messages. Returns false if the master is gone.
     fn receive(&mut self) -> io::Result<bool> {
         loop {
-            match message::receive(&self.child.channel)? {
+            match message::receive(&self.child.inherited.channel)? {
                 Received::Message(ToChild::Recover, _) => {
                     self.next_recovery = clock::instant();
                     self.attempts_left = RECOVERY_ATTEMPTS;
@@ -207,7 +207,7 @@ impl Keeper {
     fn move_nodes(&mut self) -> io::Result<()> {
         let (service, flusher) = (&mut self.service, &mut self.flusher);
         let moved = self.mover.tick(service, flusher, clock::instant(), clock::now());
-        match moved.map(|moved| message::send_moved(&self.child.channel, moved)) {
+        match moved.map(|moved| message::send_moved(&self.child.inherited.channel, moved)) {
             // The mover reports the group again.
             Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             // The loop notices that the master is gone.

@@ -55,6 +55,12 @@ pub(super) struct Request {
     pub ask: Ask,
 }
 
+impl Request {
+    pub fn is_reload(&self) -> bool {
+        matches!(self.ask, Ask::Reload(_))
+    }
+}
+
 /// The socket and all connections.
 #[derive(Default)]
 pub(super) struct ControlSocket {

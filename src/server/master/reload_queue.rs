@@ -47,8 +47,12 @@ impl Report {
 
 /// The answer to a refused request.
 pub(super) fn refusal(error: &ReloadError) -> Reloaded {
-    let faults = error.to_string().lines().map(str::to_owned).collect();
-    Reloaded::Refused { cause: error.cause(), faults }
+    Reloaded::Refused { cause: error.cause(), faults: fault_lines(error) }
+}
+
+/// The faults of a refused request, a line each.
+pub(super) fn fault_lines(error: &ReloadError) -> Vec<String> {
+    error.to_string().lines().map(str::to_owned).collect()
 }
 
 /// A configuration that has passed the checks.
@@ -127,8 +131,7 @@ impl Reloads {
 
     /// Whether a reload is prepared or waits for its beginning.
     pub fn is_busy(&self) -> bool {
-        let is_reload = |request: &Request| matches!(request.ask, Ask::Reload(_));
-        self.is_preparing() || self.waiting.iter().any(is_reload)
+        self.is_preparing() || self.waiting.iter().any(Request::is_reload)
     }
 
     /// The descriptor to wait on.
@@ -177,14 +180,13 @@ impl Reloads {
     /// wait for the same reload share it.
     pub fn take_next(&mut self) -> Option<(Ask, Report)> {
         let is_reloading = self.acknowledging.iter().any(|before| before.report.is_reload);
-        let is_reload = |request: &Request| matches!(request.ask, Ask::Reload(_));
-        let can_begin = |request: &Request| !is_reloading || !is_reload(request);
+        let can_begin = |request: &Request| !is_reloading || !request.is_reload();
         if self.is_preparing() {
             return None;
         }
         // A switch passes the reloads that wait for an answer.
         let next = self.waiting.iter().position(can_begin)?;
-        let is_reload = is_reload(&self.waiting[next]);
+        let is_reload = self.waiting[next].is_reload();
         let Request { by, ask } = self.waiting.remove(next)?;
         let mut report = Report { askers: by.into_iter().collect(), is_reload };
         if is_reload && !report.is_of_plane() {

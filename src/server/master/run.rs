@@ -30,7 +30,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use self::moves::Moves;
+pub(super) use self::moves::Moves;
 use super::change_notes::ChangeNotes;
 use super::children::{ChildReports, Children, NewChild};
 use super::control_socket::ControlSocket;
@@ -41,7 +41,7 @@ use super::notify::Notifier;
 use super::reload_queue::Reloads;
 use super::supervise::{Ending, Event};
 use super::take_over::OlderMaster;
-use super::upgrade::{Program, Upgrades};
+use super::upgrade::Upgrades;
 use crate::account::Account;
 use crate::net::listeners::ListeningSockets;
 use crate::process::bells::Bells;
@@ -63,91 +63,40 @@ pub enum Ended {
     Child(Box<ForkedChild>),
 }
 
-/// What start-up passes to the master.
-pub(super) struct MasterParts {
+/// The master of a server.
+pub(super) struct Master {
     pub conf_dir: PathBuf,
-    pub in_force: InForce,
     pub account: Option<Account>,
     pub signals: Signals,
-    pub lock: DataLock,
+    /// None after the handover.
+    pub lock: Option<DataLock>,
     /// None: the live files are in the data directory.
     pub live_lock: Option<LiveLock>,
     pub listeners: ListeningSockets,
     pub control: ControlSocket,
-    pub older: Option<OlderMaster>,
-    pub notifier: Notifier,
-    pub program: Program,
-    /// A reload was requested before this master could begin it.
-    pub reload_wanted: bool,
-    /// The doorbells and the secrets, if there is a cluster.
-    pub bells: Option<Bells>,
-    pub secrets: Option<ClusterSecrets>,
-}
-
-/// The master of a server.
-pub(super) struct Master {
-    conf_dir: PathBuf,
-    account: Option<Account>,
-    signals: Signals,
-    /// None after the handover.
-    lock: Option<DataLock>,
-    live_lock: Option<LiveLock>,
-    listeners: ListeningSockets,
-    control: ControlSocket,
-    in_force: InForce,
-    children: Children,
-    reloads: Reloads,
-    changes: ChangeNotes,
-    moves: Moves,
-    upgrades: Upgrades,
+    pub in_force: InForce,
+    pub children: Children,
+    pub reloads: Reloads,
+    pub changes: ChangeNotes,
+    pub moves: Moves,
+    pub upgrades: Upgrades,
     /// Present until the older master has released the server.
-    older: Option<OlderMaster>,
-    files: Files,
-    notifier: Notifier,
-    bells: Option<Bells>,
+    pub older: Option<OlderMaster>,
+    pub files: Files,
+    pub notifier: Notifier,
+    /// The doorbells, if there is a cluster.
+    pub bells: Option<Bells>,
     /// The secrets of the cluster: the secret of the start, or of the reload that added the
     /// cluster, and the password of the last reload.
-    secrets: Option<ClusterSecrets>,
+    pub secrets: Option<ClusterSecrets>,
     /// All processes have served once.
-    announced: bool,
+    pub announced: bool,
     /// Why it ends, if nobody requested the end.
-    failure: Option<MasterError>,
-    is_over: bool,
+    pub failure: Option<MasterError>,
+    pub is_over: bool,
 }
 
 impl Master {
-    /// A master that has not started any process.
-    pub fn new(parts: MasterParts) -> Master {
-        let now = clock::instant();
-        let mut reloads = Reloads::default();
-        if parts.reload_wanted {
-            reloads.note_signal();
-        }
-        Master {
-            conf_dir: parts.conf_dir,
-            account: parts.account,
-            signals: parts.signals,
-            lock: Some(parts.lock),
-            live_lock: parts.live_lock,
-            listeners: parts.listeners,
-            control: parts.control,
-            children: Children::new(&parts.in_force.conf().srv, now),
-            changes: ChangeNotes::new(parts.in_force.data_dir()),
-            in_force: parts.in_force,
-            reloads,
-            moves: Moves::default(),
-            upgrades: Upgrades::new(parts.program),
-            older: parts.older,
-            files: Files::new(now),
-            notifier: parts.notifier,
-            bells: parts.bells,
-            secrets: parts.secrets,
-            announced: false,
-            failure: None,
-            is_over: false,
-        }
-    }
-
     /// Serves until asked to end. Also returns in each forked child, which keeps nothing of the
     /// master.
     pub fn run(mut self) -> Result<Ended, MasterError> {

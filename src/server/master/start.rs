@@ -7,18 +7,22 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use super::change_notes::ChangeNotes;
+use super::children::Children;
 use super::conf_trust;
 use super::control_socket::ControlSocket;
 use super::data_directory;
 use super::error::MasterError;
+use super::files::Files;
 use super::in_force::InForce;
 use super::inherit::{Inherited, Predecessor};
 use super::preparing_child::{How, Preparation, PrepareError, PreparedAtStart, Work, log_prepared};
 use super::refused_changes;
-use super::run::{Ended, Master, MasterParts};
+use super::reload_queue::Reloads;
+use super::run::{Ended, Master, Moves};
 use super::stale_processes;
 use super::take_over::OlderMaster;
-use super::upgrade::Program;
+use super::upgrade::{Program, Upgrades};
 use crate::account::Account;
 use crate::buffer_sizes::BUFFER_SIZES;
 use crate::net::listeners::{
@@ -190,23 +194,36 @@ fn start(
     store::give_access(&conf);
     let generation = publish(&conf, &runtime, &texts, &overlay, older.is_some())?;
     tell(&conf, &listeners, &prepared, generation);
-    let parts = MasterParts {
+    let now = clock::instant();
+    let mut reloads = Reloads::default();
+    if reload_wanted {
+        reloads.note_signal();
+    }
+    let in_force = InForce::new(generation, conf, texts, overlay, runtime, tokens);
+    let master = Master {
         conf_dir: conf_dir.to_owned(),
-        in_force: InForce::new(generation, conf, texts, overlay, runtime, tokens),
         account,
         signals,
-        lock,
+        lock: Some(lock),
         live_lock,
         listeners,
         control,
+        children: Children::new(&in_force.conf().srv, now),
+        reloads,
+        changes: ChangeNotes::new(in_force.data_dir()),
+        in_force,
+        moves: Moves::default(),
+        upgrades: Upgrades::new(Program::this(environment)),
         older,
+        files: Files::new(now),
         notifier,
-        program: Program::this(environment),
-        reload_wanted,
         bells,
         secrets,
+        announced: false,
+        failure: None,
+        is_over: false,
     };
-    Master::new(parts).run()
+    master.run()
 }
 
 /// The secrets and doorbells of the server's processes. Both are None without a cluster.

@@ -7,14 +7,13 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use super::bells::Bells;
 use super::token_board::TokenBoard;
 use crate::account::Account;
 use crate::net::listeners::ListenerShare;
 use frs_base::sys::process::{self, Channel, Pid, Signal, Signals};
-use frs_conf::{ClusterSecrets, Conf};
+use frs_conf::ClusterSecrets;
 use frs_store::ChildPlace;
 
 /// The role of a child of the master.
@@ -56,36 +55,24 @@ impl ChildRole {
 /// A child before [`ForkedChild::init`].
 pub struct ForkedChild {
     pub(crate) role: ChildRole,
-    pub(crate) channel: Channel,
-    pub(crate) control: Option<UnixStream>,
-    pub(crate) share: ListenerShare,
-    pub(crate) conf: Arc<Conf>,
-    pub(crate) conf_dir: PathBuf,
     pub(crate) account: Option<Account>,
-    pub(crate) master: Pid,
-    pub(crate) bells: Option<Bells>,
-    pub(crate) secrets: Option<Box<ClusterSecrets>>,
-    pub(crate) tokens: TokenBoard,
+    pub(crate) inherited: Inheritance,
 }
 
-/// A child with its own user and signals, tied to the master's life.
-pub struct ChildContext {
+/// What a child keeps of the master.
+pub struct Inheritance {
     /// The channel to the master.
     pub channel: Channel,
     /// In the keeper: the connection for requests of the admin plane.
     pub control: Option<UnixStream>,
     /// The listeners of this child.
     pub share: ListenerShare,
-    /// The signals: SIGTERM finishes, SIGQUIT drains.
-    pub signals: Signals,
     /// The directory of the configuration.
     pub conf_dir: PathBuf,
     /// The process id of the master.
     pub master: Pid,
     /// The directory of the store.
     pub data_dir: PathBuf,
-    /// The most descriptors that this process may open.
-    pub files_max: u64,
     /// The doorbells, in workers and the cluster's child.
     pub bells: Option<Bells>,
     /// The contents of the cluster's secret files, in its child, which may not read these files
@@ -93,6 +80,16 @@ pub struct ChildContext {
     pub secrets: Option<Box<ClusterSecrets>>,
     /// The tokens of `<resp>`.
     pub tokens: TokenBoard,
+}
+
+/// A child with its own user and signals, tied to the master's life.
+pub struct ChildContext {
+    /// What it keeps of the master.
+    pub inherited: Inheritance,
+    /// The signals: SIGTERM finishes, SIGQUIT drains.
+    pub signals: Signals,
+    /// The most descriptors that this process may open.
+    pub files_max: u64,
 }
 
 impl ForkedChild {
@@ -109,21 +106,10 @@ impl ForkedChild {
         // A terminal sends these signals to all processes at once. Only the master acts on them.
         let ignored = [Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
         let signals = Signals::take(&[Signal::SIGTERM, Signal::SIGQUIT], &ignored)?;
-        if !process::follow_parent(self.master, Signal::SIGTERM)? {
+        if !process::follow_parent(self.inherited.master, Signal::SIGTERM)? {
             return Ok(None);
         }
-        Ok(Some(ChildContext {
-            channel: self.channel,
-            control: self.control,
-            share: self.share,
-            signals,
-            conf_dir: self.conf_dir,
-            master: self.master,
-            data_dir: self.conf.srv.data.dir.clone(),
-            files_max: process::raise_file_limit()?,
-            bells: self.bells,
-            secrets: self.secrets,
-            tokens: self.tokens,
-        }))
+        let files_max = process::raise_file_limit()?;
+        Ok(Some(ChildContext { inherited: self.inherited, signals, files_max }))
     }
 }

@@ -40,19 +40,19 @@ pub enum EnvoyError {
 /// The child did not become frs-envoy, and the master replaces it.
 pub fn become_program(child: ChildContext) -> Result<Infallible, EnvoyError> {
     let program = envoy_program();
-    let listener = child.share.envoy.as_ref().ok_or(EnvoyError::NoListener)?;
+    let listener = child.inherited.share.envoy.as_ref().ok_or(EnvoyError::NoListener)?;
     let kind = match listener {
         PlainListener::Tcp(_) => "tcp",
         PlainListener::Unix(_) => "unix",
     };
-    let (listener, channel) = (listener.as_fd(), child.channel.as_fd());
+    let (listener, channel) = (listener.as_fd(), child.inherited.channel.as_fd());
     let passed = [listener, channel].into_iter().try_for_each(process::pass_on);
     let source = passed.err().unwrap_or_else(|| {
         let (channel, listener) = (channel.as_raw_fd(), listener.as_raw_fd());
         Command::new(&program)
             .arg("serve")
             .arg("--data")
-            .arg(&child.data_dir)
+            .arg(&child.inherited.data_dir)
             .env(DESCRIPTORS_VARIABLE, format!("channel={channel} {kind}={listener}"))
             .exec()
     });

@@ -124,10 +124,10 @@ impl Worker {
     pub fn new(child: ChildContext, service: Service) -> io::Result<Worker> {
         let poll = Poll::new()?;
         let registry = poll.registry();
-        let (signals, channel) = (child.signals, child.channel);
+        let ChildContext { inherited: child, signals, .. } = child;
         let readable = Interest::READABLE;
         registry.register(&mut SourceFd(&signals.as_fd().as_raw_fd()), SIGNALS, readable)?;
-        registry.register(&mut SourceFd(&channel.as_fd().as_raw_fd()), CHANNEL, readable)?;
+        registry.register(&mut SourceFd(&child.channel.as_fd().as_raw_fd()), CHANNEL, readable)?;
         let mut listeners = WorkerListeners::new(FIRST_LISTENER, child.share.faces);
         for ListenerSet { number, listeners: own } in child.share.sets {
             listeners.open_set(registry, number, own)?;
@@ -141,11 +141,11 @@ impl Worker {
             None => None,
         };
         let conf = ConfInUse::of(service.conf(), &child.tokens);
-        message::send_ready(&channel)?;
+        message::send_ready(&child.channel)?;
         Ok(Worker {
             poll,
             signals,
-            channel,
+            channel: child.channel,
             listeners,
             handler: RequestHandler {
                 service,

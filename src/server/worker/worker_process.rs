@@ -25,7 +25,7 @@ pub enum WorkerError {
 /// # Errors
 /// The worker cannot go on, and the master replaces it.
 pub fn run(child: ChildContext) -> Result<(), WorkerError> {
-    let service = frs_cluster::attach(&child.data_dir, Role::Worker)?;
+    let service = frs_cluster::attach(&child.inherited.data_dir, Role::Worker)?;
     let needed = u64::from(service.conf().srv.http.max_connections) + 64;
     if child.files_max < needed {
         let limit = child.files_max;

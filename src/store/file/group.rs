@@ -511,11 +511,6 @@ impl Group {
         &self.header.geometry
     }
 
-    /// Key-nodes over all files.
-    pub fn all_key_nodes(&self) -> usize {
-        self.header.geometry.files as usize * self.header.geometry.key_nodes as usize
-    }
-
     /// Words of a node.
     #[inline]
     pub fn node_words(&self) -> usize {
@@ -608,9 +603,9 @@ impl Group {
 
     /// Ends a period of the filters of the key-nodes `from..to`, which are numbered over all files.
     pub fn turn_filters(&self, from: usize, to: usize) {
-        let in_file = self.geometry().key_nodes as usize;
-        for at in from..to {
-            self.filter((at / in_file) as u32, (at % in_file) as u32).turn();
+        for number in from..to {
+            let at = self.geometry().key_node_at(number);
+            self.filter(at.file, at.key_node).turn();
         }
     }
 

@@ -20,7 +20,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Groups that have moved.
 #[derive(Default)]
-pub(super) struct Moves {
+pub(in crate::master) struct Moves {
     /// The keeper's reports since the last look.
     moved: Vec<MovedGroup>,
     ending: Option<EndingMove>,

@@ -82,7 +82,7 @@ impl Master {
         runtime.count_refused_reload(clock::now());
         if !is_edit {
             runtime.set_reload_refused();
-            self.reloads.faults = error.to_string().lines().map(str::to_owned).collect();
+            self.reloads.faults = reload_queue::fault_lines(error);
         }
         self.refuse(report, error, "the new configuration is refused; the old one stays in force");
     }

@@ -3,14 +3,13 @@
 //! Invariant: a forked child keeps nothing of the master but what is named here.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use super::Master;
 use crate::master::children::{NewChild, Spawned};
 use crate::master::files;
 use crate::master::supervise::{Event, Order};
 use crate::net::listeners::ListenerShare;
-use crate::process::child::{ChildRole, ForkedChild};
+use crate::process::child::{ChildRole, ForkedChild, Inheritance};
 use crate::process::message::ToChild;
 use frs_base::clock;
 use frs_base::sys::process::{ChildChange, Pid};
@@ -80,8 +79,7 @@ impl Master {
 
     /// Drops the rest of the master, which closes its descriptors.
     pub(super) fn into_forked_child(self, child: NewChild) -> ForkedChild {
-        ForkedChild {
-            role: child.role,
+        let inherited = Inheritance {
             channel: child.channel,
             control: child.control,
             share: match child.role {
@@ -90,15 +88,15 @@ impl Master {
                 ChildRole::Envoy => self.listeners.into_envoy_share(),
                 ChildRole::Cluster => ListenerShare::default(),
             },
-            conf: Arc::clone(self.in_force.conf()),
+            data_dir: self.in_force.data_dir().to_owned(),
             tokens: self.in_force.into_tokens(),
             conf_dir: self.conf_dir,
-            account: self.account,
             master: child.master,
             bells: self
                 .bells
                 .filter(|_| matches!(child.role, ChildRole::Worker(_) | ChildRole::Cluster)),
             secrets: self.secrets.filter(|_| child.role == ChildRole::Cluster).map(Box::new),
-        }
+        };
+        ForkedChild { role: child.role, account: self.account, inherited }
     }
 }
