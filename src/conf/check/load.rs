@@ -10,7 +10,7 @@ use super::kept_files::{KeptFiles, LiveGeometry};
 use super::{clustered, fit, named_bizs};
 use crate::read::conf_file::{read_file, read_map};
 use crate::read::{
-    self, Checked, Document, Element, Fault, Faults, Faulty, LocalHost, Notes, Settings,
+    self, Checked, Document, Element, Fault, Faults, Faulty, LocalHost, Notes, Setting, Settings,
     SourceText, shown,
 };
 use crate::schema::{Cluster, Conf, Srv};
@@ -95,14 +95,10 @@ impl Conf {
         if is_same_directory(dir, &conf.srv.data.dir) {
             // The server's user writes the data directory, and must not be able to write srv.xml.
             let outside = settings.iter().find(|setting| setting.name() == "data.dir");
-            return Err(Faults::new(vec![Fault {
-                file: outside.map_or(srv.0, |setting| setting.origin().to_owned()),
-                position: None,
-                found: format!("<data dir={:?}>, which holds srv.xml", conf.srv.data.dir),
-                expected: "a directory of its own for the data".to_owned(),
-                line: None,
-                count: 1,
-            }]));
+            let file = outside.map_or(&*srv.0, Setting::origin);
+            let found = format!("<data dir={:?}>, which holds srv.xml", conf.srv.data.dir);
+            let expected = "a directory of its own for the data";
+            return Err(Faults::new(vec![Fault::without_position(file, found, expected)]));
         }
         let mut files = token_faults(NamedBytes::read(&srv).with(settings), &conf.srv);
         files.extend(conf.srv.cluster.iter().flat_map(Cluster::file_faults));

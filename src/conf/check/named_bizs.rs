@@ -3,7 +3,7 @@
 //! Invariant: CL.THROTTLE finds a biz that takes limits of calls, and Envoy finds a biz that counts
 //! no members.
 
-use crate::read::{CALLS_BRING_LIMITS, Checked, Element, Notes, THROTTLE, nearest, shown};
+use crate::read::{CALLS_BRING_LIMITS, Checked, Element, Notes, THROTTLE, nearest_words, shown};
 use crate::schema::{Biz, ChargeTarget, Gcra, Limit, Map, Policy, Resp, Rls};
 
 /// Notes each `throttle` whose biz does not exist, or does not take limits of calls. `root` is the
@@ -25,8 +25,7 @@ pub(super) fn throttles(
         let (found, expected) = match biz {
             Some(biz) => (format!("{found}, biz {}", has(biz)), CALLS_BRING_LIMITS.to_owned()),
             None => {
-                let near = nearest(named, map.bizs.iter().map(|biz| biz.name.as_str()));
-                let near = near.map_or(String::new(), |near| format!(" (nearest: {near})"));
+                let near = nearest_words(named, map.bizs.iter().map(|biz| biz.name.as_str()));
                 (found, format!("the name or id of {CALLS_BRING_LIMITS}{near}"))
             }
         };
@@ -66,20 +65,18 @@ pub(super) fn targets(
         let descriptors = element.children_named("descriptor").zip(&domain.descriptors);
         for (element, descriptor) in descriptors {
             let Some(ChargeTarget { biz, .. }) = &descriptor.target else { continue };
-            match map.find_biz(biz) {
-                Some(known) if map.bizs[known].notes_members() => {
-                    let found = format!("biz=\"{}\", which counts members", shown(biz));
-                    let expected = "a biz without a distinct limit: calls of Envoy bring no member";
-                    fits = Err(notes.note(element.value_at("biz"), found, expected));
-                    continue;
-                }
-                Some(_) => continue,
-                None => {}
-            }
-            let near = nearest(biz, map.bizs.iter().map(|biz| biz.name.as_str()));
-            let near = near.map_or(String::new(), |near| format!(" (nearest: {near})"));
             let found = format!("biz=\"{}\"", shown(biz));
-            let expected = format!("the name or id of a biz of map.xml{near}");
+            let (found, expected) = match map.find_biz(biz).map(|at| &map.bizs[at]) {
+                Some(known) if known.notes_members() => (
+                    format!("{found}, which counts members"),
+                    "a biz without a distinct limit: calls of Envoy bring no member".to_owned(),
+                ),
+                Some(_) => continue,
+                None => {
+                    let near = nearest_words(biz, map.bizs.iter().map(|biz| biz.name.as_str()));
+                    (found, format!("the name or id of a biz of map.xml{near}"))
+                }
+            };
             fits = Err(notes.note(element.value_at("biz"), found, expected));
         }
     }

@@ -3,7 +3,7 @@
 use frs_base::sys;
 use jiff::tz::{self, TimeZone};
 
-use super::faults::{Checked, Notes};
+use super::faults::{Checked, Notes, checked};
 use super::scalar::{Parsed, only_with, time_of_day, word};
 use super::suggest::nearest;
 use super::xml::Element;
@@ -22,14 +22,15 @@ const WITH_TIME_OF_DAY: [&str; 4] = ["day", "week", "month", "year"];
 /// The turns of a limit that requires a unit.
 pub(super) fn required(notes: &mut Notes<'_>, element: &Element) -> Checked<Turns> {
     let unit = element.required(notes, "unit", unit);
-    let zone = element.or(notes, "tz", TimeZone::UTC, zone);
-    let at = element.or(notes, "at", 0, time_of_day);
     if let (Ok(Unit::Minute | Unit::Hour), Some(attribute)) = (unit, element.attribute("at")) {
-        let unit = element.attribute("unit").map_or("", |unit| &unit.value);
-        let found = format!("attribute at with unit=\"{unit}\"");
+        let found = format!("attribute at with unit=\"{}\"", element.value_of("unit"));
         notes.note(attribute.at, found, only_with("unit", &WITH_TIME_OF_DAY));
     }
-    Ok(Turns { unit: unit?, zone: zone?, at_minutes: at? })
+    Ok(checked!(Turns {
+        unit: unit,
+        zone: element.or(notes, "tz", TimeZone::UTC, zone),
+        at_minutes: element.or(notes, "at", 0, time_of_day),
+    }))
 }
 
 /// The turns of a limit for which they are optional. Without `unit`, neither their other settings

@@ -41,42 +41,34 @@ pub(crate) fn read_map(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {
     let file = File::from(opened.map_err(|errno| fault(errno.into()))?);
     let found = file.metadata().map_err(fault)?;
     if !found.is_file() {
-        return Err(unreadable(name, "something that is no file".to_owned()));
+        return Err(unreadable(name, "something that is no file"));
     }
     let is_its_owners = found.nlink() == 1 && (found.uid() == 0 || found.uid() == of.uid());
     if !is_roots && !is_its_owners {
-        let found = "a link, or a file of another user than its directory".to_owned();
-        return Err(unreadable(name, found));
+        return Err(unreadable(name, "a link, or a file of another user than its directory"));
     }
     read_all(name, file)
 }
 
-fn unreadable(name: &str, found: String) -> Fault {
-    Fault {
-        file: name.to_owned(),
-        position: None,
-        found,
-        expected: format!("a readable file of at most {} MiB", MAX_BYTES >> 20),
-        line: None,
-        count: 1,
-    }
+fn unreadable(name: &str, found: impl Into<String>) -> Fault {
+    let expected = format!("a readable file of at most {} MiB", MAX_BYTES >> 20);
+    Fault::without_position(name, found, expected)
 }
 
 pub(crate) fn read_file(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {
-    let fault = |found: String| unreadable(name, found);
+    let fault = |error: std::io::Error| unreadable(name, error.to_string());
     // The kind is checked before the file is opened, because opening a pipe waits for its writer.
-    let kind = std::fs::metadata(path).map_err(|error| fault(error.to_string()))?;
-    if !kind.is_file() {
-        return Err(fault("something that is no file".to_owned()));
+    if !std::fs::metadata(path).map_err(fault)?.is_file() {
+        return Err(unreadable(name, "something that is no file"));
     }
-    read_all(name, File::open(path).map_err(|error| fault(error.to_string()))?)
+    read_all(name, File::open(path).map_err(fault)?)
 }
 
 fn read_all(name: &str, file: File) -> Result<Vec<u8>, Fault> {
     let mut bytes = Vec::new();
     match file.take(MAX_BYTES + 1).read_to_end(&mut bytes) {
         Err(error) => Err(unreadable(name, error.to_string())),
-        Ok(length) if length as u64 > MAX_BYTES => Err(unreadable(name, "a larger one".to_owned())),
+        Ok(length) if length as u64 > MAX_BYTES => Err(unreadable(name, "a larger one")),
         Ok(_) => Ok(bytes),
     }
 }

@@ -5,7 +5,7 @@
 //! because it refuses nothing.
 
 use super::calendar;
-use super::faults::{Checked, Notes};
+use super::faults::{Checked, Notes, checked};
 use super::scalar::{Parsed, whole};
 use super::xml::Element;
 use crate::schema::{Distinct, DistinctCounting, Limit, MAX_COUNT, MAX_MEMBERS, Scope, StatePlace};
@@ -36,35 +36,38 @@ pub(super) fn precision(text: &str) -> Parsed<Precision> {
 
 /// Reads the settings of a `distinct` limit.
 pub(super) fn distinct(notes: &mut Notes<'_>, element: &Element) -> Checked<Distinct> {
-    let turns = calendar::optional(notes, element);
+    Ok(checked!(Distinct {
+        turns: calendar::optional(notes, element),
+        counting: counting(notes, element),
+    }))
+}
+
+fn counting(notes: &mut Notes<'_>, element: &Element) -> Checked<DistinctCounting> {
     let default = Precision::Sketch(DEFAULT_PRECISION);
-    let counting = match element.or(notes, "precision", default, precision) {
-        Ok(Precision::Exact) => exact(notes, element),
+    match element.or(notes, "precision", default, precision) {
+        Ok(Precision::Exact) => {
+            let max = element.required(notes, "max", whole(1, MAX_MEMBERS))?;
+            Ok(DistinctCounting::Exact { max })
+        }
         Ok(Precision::Sketch(precision)) => sketch(notes, element, precision),
         Err(faulty) => {
             let _noted = element.optional(notes, "max", whole(0, MAX_COUNT));
             Err(faulty)
         }
-    };
-    Ok(Distinct { turns: turns?, counting: counting? })
-}
-
-fn exact(notes: &mut Notes<'_>, element: &Element) -> Checked<DistinctCounting> {
-    Ok(DistinctCounting::Exact { max: element.required(notes, "max", whole(1, MAX_MEMBERS))? })
+    }
 }
 
 fn sketch(notes: &mut Notes<'_>, element: &Element, precision: u8) -> Checked<DistinctCounting> {
     let advises = element.attribute("on-exceed").is_some_and(|word| word.value != REFUSE);
     let mut fits = Ok(());
     if let Some(attribute) = element.attribute("ban") {
-        let found = "attribute ban with a sketch".to_owned();
         let expected = "precision=\"exact\" with it: a sketch refuses nothing";
-        fits = Err(notes.note(attribute.at, found, expected));
+        fits = Err(notes.note(attribute.at, "attribute ban with a sketch", expected));
     }
     let max = if advises || element.broken {
         element.required(notes, "max", whole(0, MAX_COUNT)).map(Some)
     } else if let Some(attribute) = element.attribute("max") {
-        let found = "attribute max with a sketch that advises nothing".to_owned();
+        let found = "attribute max with a sketch that advises nothing";
         let expected = "on-exceed=\"WORD\" or precision=\"exact\" with it, or no max";
         Err(notes.note(attribute.at, found, expected))
     } else {
@@ -98,7 +101,7 @@ pub(super) fn stand_alone(notes: &mut Notes<'_>, biz: &Element, limits: &[Checke
                 };
                 let expected = "another biz for it: of limits that keep each member or each use, \
                                 a biz and scope has one set or one ring";
-                notes.note(element.value_at("policy"), found.to_owned(), expected);
+                notes.note(element.value_at("policy"), found, expected);
             }
         }
     }

@@ -112,14 +112,8 @@ fn root(name: &str, text: &str, root_name: &str) -> Result<Element, Faults> {
         _ => {
             let mut faults = notes.into_faults();
             if faults.is_empty() {
-                faults.push(Fault {
-                    file: name.to_owned(),
-                    position: None,
-                    found: "no whole document".to_owned(),
-                    expected: format!("a <{root_name}>"),
-                    line: None,
-                    count: 1,
-                });
+                let expected = format!("a <{root_name}>");
+                faults.push(Fault::without_position(name, "no whole document", expected));
             }
             return Err(Faults::new(faults));
         }

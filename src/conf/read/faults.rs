@@ -59,6 +59,18 @@ impl fmt::Display for SourceLine {
     }
 }
 
+impl Fault {
+    /// A fault of a whole file or of a setting from outside.
+    pub(crate) fn without_position(
+        file: impl Into<String>,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Fault {
+        let (file, found, expected) = (file.into(), found.into(), expected.into());
+        Fault { file, position: None, found, expected, line: None, count: 1 }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
@@ -112,6 +124,16 @@ pub(crate) struct Faulty;
 
 /// A checked value, or the guarantee that its fault is noted.
 pub(crate) type Checked<T> = Result<T, Faulty>;
+
+/// A struct whose fields are read one after the other. All of them are read before the first fault
+/// ends the function.
+macro_rules! checked {
+    ($type:ident { $($field:ident: $read:expr),* $(,)? }) => {{
+        $(let $field = $read;)*
+        $type { $($field: $field?),* }
+    }};
+}
+pub(super) use checked;
 
 /// A file's text, and what is needed to find the line and column of an offset.
 pub(crate) struct SourceText {
@@ -274,14 +296,9 @@ impl<'s> Notes<'s> {
     pub fn into_faults(mut self) -> Vec<Fault> {
         self.faults.sort_by_key(|fault| fault.position);
         if self.more > 0 {
-            self.faults.push(Fault {
-                file: self.source.name.clone(),
-                position: None,
-                found: format!("{} more faults", self.more),
-                expected: "none".to_owned(),
-                line: None,
-                count: self.more,
-            });
+            let found = format!("{} more faults", self.more);
+            let rest = Fault::without_position(&self.source.name, found, "none");
+            self.faults.push(Fault { count: self.more, ..rest });
         }
         self.faults
     }

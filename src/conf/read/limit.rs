@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use super::distinct::REFUSE;
-use super::faults::{Checked, Faulty, Notes};
-use super::scalar::{Parsed, boolean, duration, only_with, rate, whole, word};
+use super::faults::{Checked, Faulty, Notes, checked};
+use super::scalar::{Parsed, boolean, duration, is_word, only_with, rate, whole, word};
 use super::walk::ElementSchema;
 use super::xml::Element;
 use super::{calendar, distinct, weight};
@@ -100,22 +100,17 @@ pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> 
     if let Ok(name) = name {
         no_others(notes, element, name);
     }
-    let exceeded =
-        if name == Ok("count") { Ok(Exceeded::default()) } else { exceeded(notes, element) };
+    let exceeded = if name == Ok("count") { Ok((None, None)) } else { exceeded(notes, element) };
     let weights = weight::weights(notes, element);
     let history = match name {
         Ok(name) if !WITH_WINDOWS.contains(&name) => Ok(0),
         _ => element.or(notes, "history", 0, history),
     };
-    let policy = match name {
-        Ok("distinct") => distinct::distinct(notes, element).map(Policy::Distinct),
-        Ok(name) => policy(notes, element, name),
-        Err(faulty) => {
-            look(notes, element);
-            Err(faulty)
-        }
-    };
-    let Exceeded { ban_ms, advice } = exceeded?;
+    let policy = name.map(|name| policy(notes, element, name)).unwrap_or_else(|faulty| {
+        look(notes, element);
+        Err(faulty)
+    });
+    let (ban_ms, advice) = exceeded?;
     let (weights, history) = (weights?, history?);
     Ok(Limit { ban_ms, advice, weights, history, ..Limit::new(scope?, policy?) })
 }
@@ -143,14 +138,8 @@ fn no_others(notes: &mut Notes<'_>, element: &Element, policy: &str) {
 /// A word of advice. `None` if the limit refuses.
 type Advice = Option<Arc<str>>;
 
-/// What happens over a limit. At most one of a ban and a word of advice.
-#[derive(Debug, Default)]
-struct Exceeded {
-    ban_ms: Option<u64>,
-    advice: Advice,
-}
-
-fn exceeded(notes: &mut Notes<'_>, element: &Element) -> Checked<Exceeded> {
+/// What happens over a limit: at most one of a ban, in milliseconds, and a word of advice.
+fn exceeded(notes: &mut Notes<'_>, element: &Element) -> Checked<(Option<u64>, Advice)> {
     let ban_ms = element.optional(notes, "ban", duration(1, MAX_DURATION_MS));
     let advice = element.or(notes, "on-exceed", None, advice)?;
     if let (Some(advice), true) = (&advice, element.attribute("ban").is_some()) {
@@ -158,7 +147,7 @@ fn exceeded(notes: &mut Notes<'_>, element: &Element) -> Checked<Exceeded> {
         let found = format!("on-exceed=\"{advice}\" with a ban");
         return Err(notes.note(at, found, "one of them: a limit with on-exceed refuses nothing"));
     }
-    Ok(Exceeded { ban_ms: ban_ms?, advice })
+    Ok((ban_ms?, advice))
 }
 
 /// The number of windows that a limit remembers.
@@ -167,10 +156,9 @@ fn history(text: &str) -> Parsed<u16> {
 }
 
 fn advice(text: &str) -> Parsed<Advice> {
-    let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     match text {
         REFUSE => Ok(None),
-        text if (1..=32).contains(&text.len()) && text.bytes().all(fits) => Ok(Some(text.into())),
+        text if is_word(text, 32) => Ok(Some(text.into())),
         _ => Err(format!("{REFUSE}, or a word of 1 to 32 of A-Z, a-z, 0-9, ., _ and -")),
     }
 }
@@ -199,6 +187,7 @@ fn policy(notes: &mut Notes<'_>, element: &Element, name: &str) -> Checked<Polic
         "gcra" => gcra(notes, element).map(Policy::Gcra),
         "total" => Ok(Policy::Total(Total { max: max(notes, element)? })),
         "count" => Ok(Policy::Count(Count { turns: calendar::optional(notes, element)? })),
+        "distinct" => distinct::distinct(notes, element).map(Policy::Distinct),
         _ => Err(Faulty),
     }
 }
@@ -212,17 +201,21 @@ fn debt(notes: &mut Notes<'_>, element: &Element) -> Checked<u64> {
 }
 
 fn interval(notes: &mut Notes<'_>, element: &Element) -> Checked<Interval> {
-    let interval_ms = element.required(notes, "interval", duration(1, MAX_DURATION_MS));
-    let (max, debt) = (max(notes, element), debt(notes, element));
-    let limit = Interval { interval_ms: interval_ms?, max: max?, debt: debt? };
+    let limit = checked!(Interval {
+        interval_ms: element.required(notes, "interval", duration(1, MAX_DURATION_MS)),
+        max: max(notes, element),
+        debt: debt(notes, element),
+    });
     pays_back(notes, element, Credit::of_interval(&limit), limit.max)?;
     Ok(limit)
 }
 
 fn calendar(notes: &mut Notes<'_>, element: &Element) -> Checked<Calendar> {
-    let turns = calendar::required(notes, element);
-    let (max, debt) = (max(notes, element), debt(notes, element));
-    let limit = Calendar { turns: turns?, max: max?, debt: debt? };
+    let limit = checked!(Calendar {
+        turns: calendar::required(notes, element),
+        max: max(notes, element),
+        debt: debt(notes, element),
+    });
     pays_back(notes, element, Credit::of_calendar(&limit), limit.max)?;
     Ok(limit)
 }
@@ -248,65 +241,54 @@ fn sliding(notes: &mut Notes<'_>, element: &Element) -> Checked<Sliding> {
     fn bounded(read: impl Fn(&str) -> Parsed<u64>) -> impl Fn(&str) -> Parsed<u64> {
         move |text| read(text).map_err(|expected| format!("{expected}; {BEYOND_SLIDING}"))
     }
-    let interval_ms = element.required(notes, "interval", bounded(duration(1, MAX_SLIDING_MS)));
-    let max = element.required(notes, "max", bounded(whole(0, MAX_SLIDING)));
-    Ok(Sliding { interval_ms: interval_ms?, max: max? })
+    Ok(checked!(Sliding {
+        interval_ms: element.required(notes, "interval", bounded(duration(1, MAX_SLIDING_MS))),
+        max: element.required(notes, "max", bounded(whole(0, MAX_SLIDING))),
+    }))
 }
 
 fn sliding_counter(notes: &mut Notes<'_>, element: &Element) -> Checked<SlidingCounter> {
-    let interval_ms = element.required(notes, "interval", duration(1, MAX_DURATION_MS));
-    let max = max(notes, element);
-    Ok(SlidingCounter { interval_ms: interval_ms?, max: max? })
+    Ok(checked!(SlidingCounter {
+        interval_ms: element.required(notes, "interval", duration(1, MAX_DURATION_MS)),
+        max: max(notes, element),
+    }))
 }
 
 fn token(notes: &mut Notes<'_>, element: &Element) -> Checked<Token> {
-    let bounds = BucketBounds { rate: most_rate, burst: most_burst };
-    let BucketSettings { rate: Rate { number: rate, per_ms }, burst } =
-        bucket(notes, element, &bounds)?;
+    let (Rate { number: rate, per_ms }, burst) = bucket(notes, element, most_rate, most_burst)?;
     Ok(Token { rate, per_ms, burst })
 }
 
 fn gcra(notes: &mut Notes<'_>, element: &Element) -> Checked<Gcra> {
-    let bounds = BucketBounds { rate: most_gcra_rate, burst: most_gcra_burst };
-    let read = bucket(notes, element, &bounds);
+    let read = bucket(notes, element, most_gcra_rate, most_gcra_burst);
     let is_per_call = element.or(notes, "per-call", false, boolean);
     let max_period_ms =
         element.or(notes, "max-period", DEFAULT_MAX_PERIOD_MS, duration(1, MAX_DURATION_MS));
     if let (Some(attribute), Ok(false)) = (element.attribute("max-period"), is_per_call) {
-        let found = "attribute max-period without per-call=\"true\"".to_owned();
+        let found = "attribute max-period without per-call=\"true\"";
         return Err(notes.note(attribute.at, found, "per-call=\"true\", or no max-period"));
     }
-    let BucketSettings { rate: Rate { number: rate, per_ms }, burst } = read?;
+    let (Rate { number: rate, per_ms }, burst) = read?;
     let max_period_ms = is_per_call?.then_some(max_period_ms?);
     Ok(Gcra { rate, per_ms, burst, max_period_ms })
 }
 
-/// The bounds of a bucket. `rate` takes the milliseconds of the unit. `burst` takes the rate and
-/// these milliseconds.
-struct BucketBounds {
-    rate: fn(u64) -> u64,
-    burst: fn(u64, u64) -> u64,
-}
-
-struct BucketSettings {
-    rate: Rate,
-    burst: u64,
-}
-
+/// Reads the rate and the burst of a bucket. `highest` takes the milliseconds of the rate's unit,
+/// and `largest` the rate and these milliseconds.
 fn bucket(
     notes: &mut Notes<'_>,
     element: &Element,
-    bounds: &BucketBounds,
-) -> Checked<BucketSettings> {
-    let read = element.required(notes, "rate", rate(bounds.rate));
-    let most = read.map_or(MAX_BURST, |rate| (bounds.burst)(rate.number, rate.per_ms));
+    highest: fn(u64) -> u64,
+    largest: fn(u64, u64) -> u64,
+) -> Checked<(Rate, u64)> {
+    let read = element.required(notes, "rate", rate(highest));
+    let most = read.map_or(MAX_BURST, |rate| largest(rate.number, rate.per_ms));
     let burst = element.optional(notes, "burst", whole(1, most));
     let (rate, burst) = (read?, burst?);
     if burst.is_none() && rate.number > most {
-        let text = element.attribute("rate").map_or("", |attribute| &attribute.value);
-        let found = format!("rate=\"{text}\" without burst");
+        let found = format!("rate=\"{}\" without burst", element.value_of("rate"));
         let expected = format!("burst: a whole number from 1 to {most}");
         return Err(notes.note(element.value_at("rate"), found, expected));
     }
-    Ok(BucketSettings { rate, burst: burst.unwrap_or(rate.number) })
+    Ok((rate, burst.unwrap_or(rate.number)))
 }

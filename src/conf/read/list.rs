@@ -7,15 +7,14 @@ use std::collections::HashMap;
 
 use super::faults::{Checked, Faulty, Notes, shown};
 use super::scalar::{Parsed, whole};
-use super::walk::ElementSchema;
+use super::walk::{ElementSchema, first_before};
 use super::xml::Element;
+use crate::key::MAX_KEY_BYTES;
 use crate::schema::{Cidr, KeyType, Limit, ListRule, Listed, MAX_COUNT, Pattern, override_max};
 
 const LIST: ElementSchema = ElementSchema { attributes: &["key"], ..ElementSchema::EMPTY };
 const OVERRIDE: ElementSchema =
     ElementSchema { attributes: &["key", "limit", "max"], ..ElementSchema::EMPTY };
-/// The most bytes of a key in a request.
-const MAX_KEY_BYTES: usize = 1024;
 
 /// The entries of a biz whose keys are of type `key`, in the order of the file.
 pub(super) fn listed(
@@ -24,12 +23,14 @@ pub(super) fn listed(
     key: Checked<KeyType>,
     limits: &[Checked<Limit>],
 ) -> Vec<Checked<Listed>> {
-    let mut seen = SeenKeys::new();
+    let mut seen = HashMap::new();
     let mut found = Vec::new();
     for element in &biz.children {
         let rule = match element.name.as_str() {
-            "allow" => list(notes, element, ListRule::Allow),
-            "deny" => list(notes, element, ListRule::Deny),
+            "allow" | "deny" => {
+                LIST.check(notes, element);
+                Ok(if element.name == "allow" { ListRule::Allow } else { ListRule::Deny })
+            }
             "override" => override_of(notes, element, limits),
             _ => continue,
         };
@@ -43,11 +44,6 @@ pub(super) fn listed(
         }
     }
     found
-}
-
-fn list(notes: &mut Notes<'_>, element: &Element, rule: ListRule) -> Checked<ListRule> {
-    LIST.check(notes, element);
-    Ok(rule)
 }
 
 fn override_of(
@@ -118,34 +114,26 @@ fn ip_pattern(text: &str) -> Parsed<Pattern> {
     Cidr::parse(text).map(Pattern::Block).map_err(|expected| expected.to_string())
 }
 
-/// The identity of an entry. No two entries of a biz have the same one.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct ListedKeys {
-    /// The kind of list, and the limit of an override.
-    kind: String,
-    pattern: Pattern,
-}
-
-/// The earlier entries, with their offsets.
-type SeenKeys = HashMap<ListedKeys, usize>;
+/// The kind of an entry, with the limit of an override, and its keys. No two entries of a biz have
+/// the same ones.
+type ListedKeys = (String, Pattern);
 
 /// Notes an entry whose keys have an earlier entry of the same kind.
-fn once(notes: &mut Notes<'_>, seen: &mut SeenKeys, element: &Element, listed: &Listed) {
+fn once(
+    notes: &mut Notes<'_>,
+    seen: &mut HashMap<ListedKeys, usize>,
+    element: &Element,
+    listed: &Listed,
+) {
     let kind = match listed.rule {
         ListRule::Allow | ListRule::Deny => format!("<{}>", element.name),
         ListRule::Override { limit, .. } => format!("<override> of limit {}", limit + 1),
     };
-    let expected = |line: u32| format!("one that no {kind} has (line {line} has it)");
-    let keys = ListedKeys { kind: kind.clone(), pattern: listed.pattern.clone() };
-    match seen.get(&keys).copied() {
-        Some(first) => {
-            let text = element.attribute("key").map_or("", |attribute| &attribute.value);
-            let found = format!("key=\"{}\" again", shown(text));
-            let expected = expected(notes.line(first));
-            notes.note(element.value_at("key"), found, expected);
-        }
-        None => {
-            seen.insert(keys, element.at);
-        }
+    let keys = (kind.clone(), listed.pattern.clone());
+    if let Some(first) = first_before(seen, keys, element.at) {
+        let found = format!("key=\"{}\" again", shown(element.value_of("key")));
+        let line = notes.line(first);
+        let expected = format!("one that no {kind} has (line {line} has it)");
+        notes.note(element.value_at("key"), found, expected);
     }
 }

@@ -3,12 +3,13 @@
 //!
 //! Invariant: no two elements have the same address, and only this machine reaches the admin plane.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::faults::{Checked, Notes, shown};
+use super::faults::{Checked, Notes, checked, shown};
 use super::scalar::Parsed;
-use super::walk::ElementSchema;
+use super::walk::{ElementSchema, first_before};
 use super::xml::Element;
 use crate::schema::{Admin, Listen};
 
@@ -28,7 +29,7 @@ pub(super) struct Addresses(Vec<(Listen, String)>);
 
 impl Addresses {
     /// Adds the address of an element.
-    pub fn add(&mut self, address: &Listen, element: impl Into<String>) {
+    fn add(&mut self, address: &Listen, element: impl Into<String>) {
         self.0.push((address.clone(), element.into()));
     }
 
@@ -46,38 +47,33 @@ impl Addresses {
             self.add(&address, name);
             return Ok(address);
         };
-        let text = element.attribute(LISTEN).map_or("", |attribute| &attribute.value);
-        let found = format!("{LISTEN}=\"{}\" again", shown(text));
+        let found = format!("{LISTEN}=\"{}\" again", shown(element.value_of(LISTEN)));
         let expected = format!("an address of its own: {who} has it");
         Err(notes.note(element.value_at(LISTEN), found, expected))
     }
 }
 
 /// Reads every `<listen>` and notes its faults.
-pub(super) fn listen(notes: &mut Notes<'_>, root: &Element) -> Checked<Vec<Listen>> {
-    let mut found: Vec<(Listen, usize)> = Vec::new();
-    let mut faulty = None;
-    for element in root.children_named("listen") {
-        ElementSchema::TEXT.check(notes, element);
-        match element.value(notes, listen_address) {
-            Err(fault) => faulty = Some(fault),
-            Ok(address) => match found.iter().find(|(other, _)| *other == address) {
-                None => found.push((address, element.at)),
-                Some(&(_, first)) => {
-                    let again = format!("<listen>{}</listen> again", shown(element.text.trim()));
-                    let expected = format!("it once (first in {})", notes.place(first));
-                    faulty = Some(notes.note(element.at, again, expected));
-                }
-            },
-        }
-    }
-    if let Some(faulty) = faulty {
-        return Err(faulty);
-    }
+pub(super) fn listen(
+    notes: &mut Notes<'_>,
+    root: &Element,
+    taken: &mut Addresses,
+) -> Checked<Vec<Listen>> {
+    let mut seen = HashMap::new();
+    let mut found = root.read_children(notes, "listen", usize::MAX, |notes, element| {
+        let address = element.text_value(notes, listen_address)?;
+        let Some(first) = first_before(&mut seen, address.clone(), element.at) else {
+            return Ok(address);
+        };
+        let again = format!("<listen>{}</listen> again", shown(element.text.trim()));
+        let expected = format!("it once (first in {})", notes.place(first));
+        Err(notes.note(element.at, again, expected))
+    })?;
     if found.is_empty() {
-        return Ok(vec![Listen::Tcp(DEFAULT_LISTEN)]);
+        found.push(Listen::Tcp(DEFAULT_LISTEN));
     }
-    Ok(found.into_iter().map(|(address, _)| address).collect())
+    found.iter().for_each(|address| taken.add(address, "<listen>"));
+    Ok(found)
 }
 
 /// Reads an address.
@@ -96,17 +92,17 @@ pub(super) fn listen_address(text: &str) -> Parsed<Listen> {
     }
 }
 
-/// Reads `<admin>`, if it is present, and notes its faults.
+/// Reads `<admin>` and notes its faults.
 pub(super) fn admin(
     notes: &mut Notes<'_>,
-    element: Option<&Element>,
+    element: &Element,
     taken: &mut Addresses,
-) -> Checked<Option<Admin>> {
-    let Some(element) = element else { return Ok(None) };
+) -> Checked<Admin> {
     ADMIN.check(notes, element);
-    let listen = taken.take(notes, element, admin_address, "<admin>");
-    let token_file = token_file(notes, element);
-    Ok(Some(Admin { listen: listen?, token_file: token_file? }))
+    Ok(checked!(Admin {
+        listen: taken.take(notes, element, admin_address, "<admin>"),
+        token_file: token_file(notes, element),
+    }))
 }
 
 /// Reads every `<metrics>` and notes its faults.
@@ -115,21 +111,11 @@ pub(super) fn metrics(
     root: &Element,
     taken: &mut Addresses,
 ) -> Checked<Vec<Listen>> {
-    let (mut found, mut faulty) = (Vec::new(), None);
-    for (nth, element) in root.children_named("metrics").enumerate() {
-        if nth == MAX_METRICS {
-            let expected = format!("at most {MAX_METRICS} of <srv>");
-            faulty = Some(notes.note(element.at, "another <metrics>", expected));
-            break;
-        }
+    root.read_children(notes, "metrics", MAX_METRICS, |notes, element| {
         METRICS.check(notes, element);
         let name = format!("the <metrics> of {}", notes.place(element.at));
-        match taken.take(notes, element, listen_address, name) {
-            Err(fault) => faulty = Some(fault),
-            Ok(address) => found.push(address),
-        }
-    }
-    faulty.map_or(Ok(found), Err)
+        taken.take(notes, element, listen_address, name)
+    })
 }
 
 /// Reads the attribute that names the file of a token.

@@ -5,11 +5,14 @@
 
 use std::collections::HashMap;
 
-use super::faults::{Checked, Faulty, Notes, shown};
-use super::scalar::{Parsed, multiple, one_of, only_with, whole, whole32, word};
-use super::walk::ElementSchema;
+use super::faults::{Checked, Faulty, Notes, checked, shown};
+use super::scalar::{
+    Parsed, boolean, duration, is_word, lower_case_name, multiple, one_of, only_with, whole,
+    whole32, word,
+};
+use super::walk::{ElementSchema, first_before};
 use super::xml::Element;
-use super::{distinct, limit, list, record_copies, share, weight};
+use super::{distinct, limit, list, share, weight};
 use crate::schema::{
     GeometrySettings, HashKind, KeyType, Limit, Listed, MAX_FILES, MAX_KEYS, Mode, NodeCount,
     OnFull, Sharing,
@@ -51,6 +54,10 @@ const BIZ: ElementSchema = ElementSchema {
 };
 /// The most limits of a biz. Answers name a limit with 16 bits, and nodes have no room for more.
 const MAX_LIMITS: usize = 4096;
+
+/// The bounds of the pause between two rounds of `backup`: a second and an hour.
+const MIN_ROUND_MS: u64 = 1000;
+const MAX_ROUND_MS: u64 = 3_600_000;
 
 /// A `<group>` whose geometry may depend on its businesses.
 pub(crate) struct WrittenGroup {
@@ -112,35 +119,35 @@ fn groups<'e>(notes: &mut Notes<'_>, root: &'e Element) -> Vec<RawGroup<'e>> {
 
 fn group<'e>(notes: &mut Notes<'_>, element: &'e Element) -> RawGroup<'e> {
     GROUP.check(notes, element);
-    let name = element.required(notes, "name", group_name);
-    let group = geometry(notes, element);
-    let on_full = word(&[("evict", OnFull::Evict), ("refuse", OnFull::Refuse)]);
-    let on_full = element.or(notes, "on-full", OnFull::Evict, on_full);
-    let backup_ms = record_copies::backup_ms(notes, element);
-    let spill = record_copies::spill(notes, element);
-    let group = match (name.clone(), group, on_full, backup_ms, spill) {
-        (Ok(name), Ok(geometry), Ok(on_full), Ok(backup_ms), Ok(spill)) => {
-            Ok(WrittenGroup { name, geometry, on_full, backup_ms, spill })
-        }
-        _ => Err(Faulty),
-    };
+    let name = element.required(notes, "name", lower_case_name);
+    let group = written_group(notes, element, name.clone());
     RawGroup { element, name, group }
 }
 
+fn written_group(
+    notes: &mut Notes<'_>,
+    element: &Element,
+    name: Checked<String>,
+) -> Checked<WrittenGroup> {
+    let on_fulls = word(&[("evict", OnFull::Evict), ("refuse", OnFull::Refuse)]);
+    Ok(checked!(WrittenGroup {
+        name: name,
+        geometry: geometry(notes, element),
+        on_full: element.or(notes, "on-full", OnFull::Evict, on_fulls),
+        backup_ms: element.optional(notes, "backup", duration(MIN_ROUND_MS, MAX_ROUND_MS)),
+        spill: element.or(notes, "spill", false, boolean),
+    }))
+}
+
 fn geometry(notes: &mut Notes<'_>, element: &Element) -> Checked<GeometrySettings> {
-    let room = room(notes, element);
-    let chain = element.or(notes, "chain", 56, whole32(1, 56));
-    let node_bytes = element.optional(notes, "node-size", multiple(64, 64, 32_768));
-    let key_bytes = element.or(notes, "key-bytes", 24, multiple(8, 8, 256));
     let hashes = word(&[("bob", HashKind::Bob), ("siphash", HashKind::Siphash)]);
-    let hash = element.or(notes, "hash", HashKind::Siphash, hashes);
-    Ok(GeometrySettings {
-        room: room?,
-        chain: chain?,
-        node_bytes: node_bytes?,
-        key_bytes: key_bytes?,
-        hash: hash?,
-    })
+    Ok(checked!(GeometrySettings {
+        room: room(notes, element),
+        chain: element.or(notes, "chain", 56, whole32(1, 56)),
+        node_bytes: element.optional(notes, "node-size", multiple(64, 64, 32_768)),
+        key_bytes: element.or(notes, "key-bytes", 24, multiple(8, 8, 256)),
+        hash: element.or(notes, "hash", HashKind::Siphash, hashes),
+    }))
 }
 
 fn room(notes: &mut Notes<'_>, element: &Element) -> Checked<NodeCount> {
@@ -269,22 +276,10 @@ fn key_type(notes: &mut Notes<'_>, element: &Element) -> Checked<KeyType> {
     }
 }
 
-fn group_name(text: &str) -> Parsed<String> {
-    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    if (1..=32).contains(&text.len()) && text.bytes().all(fits) {
-        Ok(text.to_owned())
-    } else {
-        Err("1 to 32 of a-z, 0-9 and -".to_owned())
-    }
-}
-
 fn biz_name(text: &str) -> Parsed<String> {
-    let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
-    let digits_only = text.bytes().all(|b| b.is_ascii_digit());
-    if (1..=64).contains(&text.len()) && text.bytes().all(fits) && !digits_only {
-        Ok(text.to_owned())
-    } else {
-        Err("1 to 64 of A-Z, a-z, 0-9, ., _ and -, not digits only".to_owned())
+    match is_word(text, 64) && !text.bytes().all(|b| b.is_ascii_digit()) {
+        true => Ok(text.to_owned()),
+        false => Err("1 to 64 of A-Z, a-z, 0-9, ., _ and -, not digits only".to_owned()),
     }
 }
 
@@ -293,20 +288,14 @@ fn unique<'r, T: Eq + std::hash::Hash + 'r>(
     notes: &mut Notes<'_>,
     values: impl Iterator<Item = (&'r Element, &'static str, &'r Checked<T>)>,
 ) {
-    let mut seen: HashMap<&T, usize> = HashMap::new();
+    let mut seen = HashMap::new();
     for (element, name, value) in values {
         let Ok(value) = value else { continue };
-        match seen.get(value) {
-            None => {
-                seen.insert(value, element.at);
-            }
-            Some(&first) => {
-                let text = element.attribute(name).map_or("", |attribute| &attribute.value);
-                let found = format!("{name}=\"{}\" again", shown(text));
-                let line = notes.line(first);
-                let expected = format!("one that no <{}> has (line {line} has it)", element.name);
-                notes.note(element.value_at(name), found, expected);
-            }
+        if let Some(first) = first_before(&mut seen, value, element.at) {
+            let found = format!("{name}=\"{}\" again", shown(element.value_of(name)));
+            let line = notes.line(first);
+            let expected = format!("one that no <{}> has (line {line} has it)", element.name);
+            notes.note(element.value_at(name), found, expected);
         }
     }
 }

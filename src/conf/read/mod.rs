@@ -13,7 +13,7 @@
 //! | `scalar`, `suggest` | a value of an attribute; the known name nearest to an unknown one |
 //! | `overrides`, `host` | settings of the command line and the environment; values of the system |
 //! | `srv` | srv.xml, with `listen`, `authority`, `cluster`, `resp` and `rls` |
-//! | `map` | map.xml, with `limit`, `calendar`, `distinct`, `weight`, `list`, `share` and `warm` |
+//! | `map` | map.xml, with `limit`, `calendar`, `distinct`, `weight`, `list` and `share` |
 //! | `token_file` | the file of a token, for `admin_tokens` and `resp_tokens` |
 //! | `secret_file` | the files of a cluster's secret and of its password |
 //! | [`element_positions`] | positions of elements, for programs that edit a file |
@@ -32,7 +32,6 @@ mod listen;
 mod local_host;
 pub(super) mod map;
 mod overrides;
-mod record_copies;
 pub(super) mod resp;
 mod resp_tokens;
 mod rls;
@@ -57,6 +56,6 @@ pub use resp_tokens::RespTokens;
 pub use scalar::duration;
 pub use secret_file::{ClusterKeys, ClusterSecret, ClusterSecrets, Password, SecretError};
 pub(super) use share::named_share;
-pub(super) use suggest::nearest;
+pub(super) use suggest::nearest_words;
 pub use token_file::TokenError;
 pub(super) use xml::{Document, Element};

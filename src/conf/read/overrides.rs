@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 
 use super::faults::{Fault, Notes, shown};
-use super::srv::path;
+use super::scalar::{is_word, path};
 use super::xml::{Attribute, Element, allowed, white};
 
 /// A setting from outside.
@@ -53,12 +53,9 @@ impl Setting {
     /// There is no `=`, or the text before it cannot be the name of a setting. Whether srv.xml has
     /// such a setting is checked later, with the file's other faults.
     pub fn parse(text: &str, option: &str) -> Result<Setting, SettingError> {
-        let is_word = |word: &str| {
-            let known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-            (1..=64).contains(&word.len()) && word.chars().all(known)
-        };
+        let is_name = |word: &str| is_word(word, 64) && !word.contains('.');
         match text.split_once('=') {
-            Some((name, value)) if name.splitn(2, '.').all(is_word) => {
+            Some((name, value)) if name.splitn(2, '.').all(is_name) => {
                 Ok(Setting::named(name, value, &format!("{option} {name}")))
             }
             _ => Err(SettingError { found: shown(text) }),
@@ -109,13 +106,9 @@ impl Settings {
     pub(crate) fn data_dir(&self) -> Option<Result<PathBuf, Fault>> {
         let is_data_dir = |setting: &&Setting| setting.name() == "data.dir";
         let setting = self.settings.iter().find(is_data_dir)?;
-        Some(path(&setting.value).map_err(|expected| Fault {
-            file: setting.origin.clone(),
-            position: None,
-            found: format!("dir=\"{}\"", shown(&setting.value)),
-            expected,
-            line: None,
-            count: 1,
+        Some(path(&setting.value).map_err(|expected| {
+            let found = format!("dir=\"{}\"", shown(&setting.value));
+            Fault::without_position(&setting.origin, found, expected)
         }))
     }
 

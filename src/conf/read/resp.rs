@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing else in srv.xml listens on its address.
 
-use super::faults::{Checked, Notes, shown};
+use super::faults::{Checked, Notes, checked, shown};
 use super::listen::{Addresses, listen_address, token_file};
 use super::walk::ElementSchema;
 use super::xml::Element;
@@ -23,33 +23,21 @@ pub(super) fn resps(
     root: &Element,
     taken: &mut Addresses,
 ) -> Checked<Vec<Resp>> {
-    let (mut found, mut faulty) = (Vec::new(), None);
-    for (nth, element) in root.children_named("resp").enumerate() {
-        if nth == MAX_RESPS {
-            let expected = format!("at most {MAX_RESPS} of <srv>");
-            faulty = Some(notes.note(element.at, "another <resp>", expected));
-            break;
-        }
-        match resp(notes, element, taken) {
-            Err(fault) => faulty = Some(fault),
-            Ok(resp) => found.push(resp),
-        }
-    }
-    faulty.map_or(Ok(found), Err)
+    root.read_children(notes, "resp", MAX_RESPS, |notes, element| resp(notes, element, taken))
 }
 
 fn resp(notes: &mut Notes<'_>, element: &Element, taken: &mut Addresses) -> Checked<Resp> {
     RESP.check(notes, element);
     let name = format!("the <resp> of {}", notes.place(element.at));
-    let listen = taken.take(notes, element, listen_address, name);
-    let token_file = token_file(notes, element);
-    let throttle = element.optional(notes, THROTTLE, |text| match text {
-        "" => Err(CALLS_BRING_LIMITS.to_owned()),
-        text => Ok(text.to_owned()),
-    });
-    let (listen, token_file) = (listen?, token_file?);
-    let token = token_file.as_ref().map(|_| AccessToken::UNKNOWN);
-    Ok(Resp { listen, token_file, token, throttle: throttle? })
+    Ok(checked!(Resp {
+        listen: taken.take(notes, element, listen_address, name),
+        token_file: token_file(notes, element),
+        token: token_file.clone().map(|file| file.map(|_| AccessToken::UNKNOWN)),
+        throttle: element.optional(notes, THROTTLE, |text| match text {
+            "" => Err(CALLS_BRING_LIMITS.to_owned()),
+            text => Ok(text.to_owned()),
+        }),
+    }))
 }
 
 /// Notes the faults of the token files. `root` is the element that `resps` come from.

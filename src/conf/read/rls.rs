@@ -3,11 +3,13 @@
 //! Invariant: nothing else in srv.xml listens on its address. No two domains have the same name,
 //! and no two descriptors of a domain have the same entries.
 
-use super::faults::{Checked, Notes, shown};
+use std::collections::HashMap;
+
+use super::faults::{Checked, Notes, checked, shown};
 use super::listen::{Addresses, listen_address};
 use super::scalar::{Parsed, boolean, word};
-use super::suggest::nearest;
-use super::walk::ElementSchema;
+use super::suggest::nearest_words;
+use super::walk::{ElementSchema, first_before};
 use super::xml::Element;
 use crate::schema::{
     ChargeMode, ChargeTarget, Descriptor, DescriptorEntry, Domain, KeyPart, Rls, ValuePattern,
@@ -35,81 +37,68 @@ const KEY_EXPECTED: &str = "text with {NAME} for the value of an entry, where NA
 const BETWEEN_EXPECTED: &str = "text between two values that begins with an ASCII character other \
      than %, as in {A}|{B}: without it two rows of values make one key";
 
-/// Reads `<rls>`, if it is present, and notes its faults.
-pub(super) fn rls(
-    notes: &mut Notes<'_>,
-    element: Option<&Element>,
-    taken: &mut Addresses,
-) -> Checked<Option<Rls>> {
-    let Some(element) = element else { return Ok(None) };
+/// Reads `<rls>` and notes its faults.
+pub(super) fn rls(notes: &mut Notes<'_>, element: &Element, taken: &mut Addresses) -> Checked<Rls> {
     RLS.check(notes, element);
-    let listen = taken.take(notes, element, listen_address, "<rls>");
     let charges = word(&[("all-or-none", ChargeMode::AllOrNone), ("each", ChargeMode::Each)]);
-    let charge = element.or(notes, "charge", ChargeMode::AllOrNone, charges);
-    let domains = domains(notes, element);
-    Ok(Some(Rls { listen: listen?, charge: charge?, domains: domains? }))
+    Ok(checked!(Rls {
+        listen: taken.take(notes, element, listen_address, "<rls>"),
+        charge: element.or(notes, "charge", ChargeMode::AllOrNone, charges),
+        domains: domains(notes, element),
+    }))
 }
 
 fn domains(notes: &mut Notes<'_>, rls: &Element) -> Checked<Vec<Domain>> {
-    let (mut found, mut faulty): (Vec<(Domain, usize)>, _) = (Vec::new(), None);
-    let mut room = MAX_DESCRIPTORS;
-    for (nth, element) in rls.children_named("domain").enumerate() {
-        if nth == MAX_DOMAINS {
-            let expected = format!("at most {MAX_DOMAINS} of <rls>");
-            faulty = Some(notes.note(element.at, "another <domain>", expected));
-            break;
-        }
-        match domain(notes, element, &mut room) {
-            Err(fault) => faulty = Some(fault),
-            Ok(domain) => match found.iter().find(|(other, _)| other.name == domain.name) {
-                None => found.push((domain, element.at)),
-                Some(&(_, first)) => {
-                    let again = format!("name=\"{}\" again", shown(&domain.name));
-                    let expected = format!("it once (first in line {})", notes.line(first));
-                    faulty = Some(notes.note(element.value_at("name"), again, expected));
-                }
-            },
-        }
-    }
-    faulty.map_or_else(|| Ok(found.into_iter().map(|(domain, _)| domain).collect()), Err)
+    let (mut seen, mut room) = (HashMap::new(), MAX_DESCRIPTORS);
+    rls.read_children(notes, "domain", MAX_DOMAINS, |notes, element| {
+        let domain = domain(notes, element, &mut room)?;
+        let Some(first) = first_before(&mut seen, domain.name.clone(), element.at) else {
+            return Ok(domain);
+        };
+        let again = format!("name=\"{}\" again", shown(&domain.name));
+        let expected = format!("it once (first in line {})", notes.line(first));
+        Err(notes.note(element.value_at("name"), again, expected))
+    })
 }
 
 fn domain(notes: &mut Notes<'_>, element: &Element, room: &mut usize) -> Checked<Domain> {
     DOMAIN.check(notes, element);
-    let name = element.required(notes, "name", |text| match text.len() {
-        1..=MAX_NAME => Ok(text.to_owned()),
-        _ => Err(format!("1 to {MAX_NAME} bytes")),
-    });
-    let mut faulty = None;
-    let mut found: Vec<Descriptor> = Vec::new();
-    let mut lines = std::collections::HashMap::new();
-    for element in element.children_named("descriptor") {
+    Ok(checked!(Domain {
+        name: element.required(notes, "name", |text| match text.len() {
+            1..=MAX_NAME => Ok(text.to_owned()),
+            _ => Err(format!("1 to {MAX_NAME} bytes")),
+        }),
+        descriptors: descriptors(notes, element, room),
+    }))
+}
+
+/// Reads the descriptors of a domain, as far as there is room for them.
+fn descriptors(
+    notes: &mut Notes<'_>,
+    domain: &Element,
+    room: &mut usize,
+) -> Checked<Vec<Descriptor>> {
+    let mut seen = HashMap::new();
+    let mut found = Vec::new();
+    for element in domain.children_named("descriptor") {
         if *room == 0 {
             let expected = format!("at most {MAX_DESCRIPTORS} of <rls>");
-            faulty = Some(notes.note(element.at, "another <descriptor>", expected));
+            found.push(Err(notes.note(element.at, "another <descriptor>", expected)));
             break;
         }
         *room -= 1;
-        match descriptor(notes, element) {
-            Err(fault) => faulty = Some(fault),
-            Ok(descriptor) => {
-                let entries = format!("{:?}", descriptor.entries);
-                match lines.insert(entries, element.at) {
-                    None => found.push(descriptor),
-                    Some(first) => {
-                        let text = element.attribute("entries").map_or("", |it| &it.value);
-                        let again = format!("entries=\"{}\" again", shown(text));
-                        let expected =
-                            format!("them once in a domain (first in line {})", notes.line(first));
-                        let at = element.value_at("entries");
-                        faulty = Some(notes.note(at, again, expected));
-                    }
-                }
-            }
-        }
+        let descriptor = descriptor(notes, element).and_then(|descriptor| {
+            let entries = format!("{:?}", descriptor.entries);
+            let Some(first) = first_before(&mut seen, entries, element.at) else {
+                return Ok(descriptor);
+            };
+            let again = format!("entries=\"{}\" again", shown(element.value_of("entries")));
+            let expected = format!("them once in a domain (first in line {})", notes.line(first));
+            Err(notes.note(element.value_at("entries"), again, expected))
+        });
+        found.push(descriptor);
     }
-    let name = name?;
-    faulty.map_or(Ok(Domain { name, descriptors: found }), Err)
+    found.into_iter().collect()
 }
 
 fn descriptor(notes: &mut Notes<'_>, element: &Element) -> Checked<Descriptor> {
@@ -203,9 +192,7 @@ fn key(text: &str, entries: &[DescriptorEntry]) -> Parsed<Vec<KeyPart>> {
                 return Err(format!("names that entries has once, not {{{}}}", shown(&name)));
             }
             _ => {
-                let names = entries.iter().map(|entry| entry.name.as_str());
-                let near = nearest(&name, names);
-                let near = near.map_or(String::new(), |near| format!(" (nearest: {near})"));
+                let near = nearest_words(&name, entries.iter().map(|entry| entry.name.as_str()));
                 return Err(format!("names of entries, not {{{}}}{near}", shown(&name)));
             }
         };

@@ -3,8 +3,10 @@
 //! Invariant: each reader returns the value, or what it expected instead. No value outside its
 //! bounds is accepted. Surrounding white space is not part of a value, and is rejected.
 
+use std::path::PathBuf;
+
 use super::faults::shown;
-use super::suggest::nearest;
+use super::suggest::nearest_words;
 use crate::schema::{
     DURATION_UNITS, RATE_UNITS, Rate, SIZE_UNITS, Suffix, duration_text, size_text,
 };
@@ -132,6 +134,31 @@ pub(super) fn time_of_day(text: &str) -> Parsed<u16> {
     found.ok_or_else(|| "a time of day from 00:00 to 23:59".to_owned())
 }
 
+/// Reads the path of a directory.
+pub(super) fn path(text: &str) -> Parsed<PathBuf> {
+    if text.is_empty() { Err("a directory".to_owned()) } else { Ok(text.into()) }
+}
+
+/// Reads the path of a file.
+pub(super) fn file_path(text: &str) -> Parsed<PathBuf> {
+    if text.is_empty() || text.ends_with('/') { Err("a file".to_owned()) } else { Ok(text.into()) }
+}
+
+/// Whether a text is 1 to `most` letters, digits and `._-`.
+pub(super) fn is_word(text: &str, most: usize) -> bool {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    (1..=most).contains(&text.len()) && text.bytes().all(fits)
+}
+
+/// Reads the name of a group or of a cluster.
+pub(super) fn lower_case_name(text: &str) -> Parsed<String> {
+    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    match (1..=32).contains(&text.len()) && text.bytes().all(fits) {
+        true => Ok(text.to_owned()),
+        false => Err("1 to 32 of a-z, 0-9 and -".to_owned()),
+    }
+}
+
 /// Reads `true` or `false`.
 pub(super) fn boolean(text: &str) -> Parsed<bool> {
     word(&[("true", true), ("false", false)])(text)
@@ -155,10 +182,7 @@ pub(super) fn one_of<'k>(found: &str, known: impl Iterator<Item = &'k str> + Clo
     if known.clone().nth(SHOWN).is_some() {
         names.push_str(", …");
     }
-    match nearest(found, known) {
-        Some(name) => format!("{names} (nearest: {name})"),
-        None => names,
-    }
+    names + &nearest_words(found, known)
 }
 
 /// The words for a setting that is allowed only with some values of another setting.

@@ -155,14 +155,7 @@ impl SecretError {
     }
 
     fn fault(self) -> Fault {
-        Fault {
-            file: self.path.display().to_string(),
-            position: None,
-            found: self.found,
-            expected: self.expected,
-            line: None,
-            count: 1,
-        }
+        Fault::without_position(self.path.display().to_string(), self.found, self.expected)
     }
 }
 

@@ -3,12 +3,12 @@
 //! Invariant: the ledger's floating-point numbers hold the figures of a shared limit, the sums of
 //! several of them, and the products that the ledger computes, exactly.
 
-use super::faults::{Checked, Notes};
+use super::faults::{Checked, Notes, checked};
 use super::scalar::{duration, only_with, whole32, word};
 use super::xml::Element;
 use crate::schema::{
-    Interval, Limit, ListRule, Listed, MAX_BURST, MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS,
-    OnDown, OnMiss, Policy, Share, Sharing, SlidingCounter, Token, most_rate,
+    Calendar, Interval, Limit, ListRule, Listed, MAX_BURST, MAX_SHARED, MAX_SHARED_COUNTER_MS,
+    MAX_SHARED_MS, OnDown, OnMiss, Policy, Share, Sharing, SlidingCounter, Token, most_rate,
 };
 
 /// The shortest life of a ledger of tokens: two leases of 2 s. If its bucket takes longer than that
@@ -50,22 +50,24 @@ fn alone(notes: &mut Notes<'_>, biz: &Element) -> Checked<()> {
 fn settings(notes: &mut Notes<'_>, biz: &Element, share: Share) -> Checked<Sharing> {
     let misses =
         word(&[("refuse", OnMiss::Refuse), ("admit", OnMiss::Admit), ("busy", OnMiss::Busy)]);
-    let on_miss = biz.or(notes, "on-miss", OnMiss::Refuse, misses);
     let default = match share {
         Share::Cluster => OnDown::Share,
         Share::Exact => OnDown::Refuse,
     };
     let downs =
         word(&[("share", OnDown::Share), ("local", OnDown::Local), ("refuse", OnDown::Refuse)]);
-    let on_down = biz.or(notes, "on-down", default, downs);
-    let wait = biz.or(notes, "wait", 20, duration(1, 1000));
-    let hosts = match (share, on_down) {
-        (Share::Cluster, _) | (_, Ok(OnDown::Share)) => {
-            biz.required(notes, "hosts", whole32(1, 1024))
-        }
-        _ => biz.or(notes, "hosts", 1, whole32(1, 1024)),
-    };
-    Ok(Sharing { share, on_miss: on_miss?, on_down: on_down?, wait_ms: wait?, hosts: hosts? })
+    Ok(checked!(Sharing {
+        share: Checked::Ok(share),
+        on_miss: biz.or(notes, "on-miss", OnMiss::Refuse, misses),
+        on_down: biz.or(notes, "on-down", default, downs),
+        wait_ms: biz.or(notes, "wait", 20, duration(1, 1000)),
+        hosts: match (share, on_down) {
+            (Ok(Share::Cluster), _) | (_, Ok(OnDown::Share)) => {
+                biz.required(notes, "hosts", whole32(1, 1024))
+            }
+            _ => biz.or(notes, "hosts", 1, whole32(1, 1024)),
+        },
+    }))
 }
 
 /// The name of the share of a biz, if its limits are shared.
@@ -91,44 +93,41 @@ pub(super) fn limits_fit(
     let lists = |element: &&Element| ["allow", "deny", "override"].contains(&&*element.name);
     for (element, listed) in biz.children.iter().filter(lists).zip(listed) {
         if let Ok(Listed { rule: ListRule::Override { max, .. }, .. }) = listed {
-            Figure::new("max", *max, MAX_SHARED, "").fits(notes, element, share);
+            figure_fits(notes, element, share, "max", *max, MAX_SHARED);
         }
     }
 }
 
 fn limit_fits(notes: &mut Notes<'_>, element: &Element, limit: &Limit, share: &str) {
-    let (figure, debt) = match &limit.policy {
-        Policy::Interval(Interval { interval_ms, debt, .. }) => {
-            (Some(Figure::new("interval", *interval_ms, MAX_SHARED_MS, "ms")), *debt)
+    if element.attribute("max").is_some() {
+        let max = limit.policy.max().unwrap_or(0);
+        figure_fits(notes, element, share, "max", max, MAX_SHARED);
+    }
+    match &limit.policy {
+        Policy::Interval(Interval { interval_ms, .. }) => {
+            figure_fits(notes, element, share, "interval", *interval_ms, MAX_SHARED_MS);
         }
         Policy::SlidingCounter(SlidingCounter { interval_ms, .. }) => {
-            (Some(Figure::new("interval", *interval_ms, MAX_SHARED_COUNTER_MS, "ms")), 0)
+            figure_fits(notes, element, share, "interval", *interval_ms, MAX_SHARED_COUNTER_MS);
         }
         Policy::Token(Token { rate, .. }) => {
-            let text = element.attribute("rate").map_or("", |rate| &rate.value);
-            let unit = text.trim_start_matches(|digit: char| digit.is_ascii_digit());
-            (Some(Figure::new("rate", *rate, MAX_SHARED, unit)), 0)
+            figure_fits(notes, element, share, "rate", *rate, MAX_SHARED);
         }
-        Policy::Calendar(limit) => (None, limit.debt),
         Policy::Gcra(_) => {
             let expected = format!("another policy, such as token, with share=\"{share}\"");
-            notes.note(element.value_at("policy"), "policy=\"gcra\"".to_owned(), expected);
-            (None, 0)
+            notes.note(element.value_at("policy"), "policy=\"gcra\"", expected);
         }
         Policy::Distinct(_) => {
             let expected = format!("another policy with share=\"{share}\", or share=\"host\"");
-            notes.note(element.value_at("policy"), "policy=\"distinct\"".to_owned(), expected);
-            (None, 0)
+            notes.note(element.value_at("policy"), "policy=\"distinct\"", expected);
         }
         // The bound of a `sliding` interval is below that of a shared one.
-        Policy::Sliding(_) | Policy::Total(_) | Policy::Count(_) => (None, 0),
-    };
-    if element.attribute("max").is_some() {
-        let value = limit.policy.max().unwrap_or(0);
-        Figure::new("max", value, MAX_SHARED, "").fits(notes, element, share);
+        Policy::Calendar(_) | Policy::Sliding(_) | Policy::Total(_) | Policy::Count(_) => {}
     }
-    figure.into_iter().for_each(|figure| figure.fits(notes, element, share));
-    if debt > 0 {
+    if let Policy::Interval(Interval { debt, .. }) | Policy::Calendar(Calendar { debt, .. }) =
+        &limit.policy
+        && *debt > 0
+    {
         let expected =
             format!("none with share=\"{share}\": nothing can be lent of what is leased");
         notes.note(element.value_at("debt"), format!("debt=\"{debt}\""), expected);
@@ -140,26 +139,23 @@ fn limit_fits(notes: &mut Notes<'_>, element: &Element, limit: &Limit, share: &s
     }
 }
 
-/// A setting of a shared limit, and its bound in the unit that a fault names.
-struct Figure<'a> {
-    name: &'a str,
+/// Notes a figure above its bound. The bound is shown in milliseconds for an interval, and in the
+/// written unit for anything else.
+fn figure_fits(
+    notes: &mut Notes<'_>,
+    element: &Element,
+    share: &str,
+    name: &str,
     value: u64,
     most: u64,
-    unit: &'a str,
-}
-
-impl<'a> Figure<'a> {
-    fn new(name: &'a str, value: u64, most: u64, unit: &'a str) -> Figure<'a> {
-        Figure { name, value, most, unit }
-    }
-
-    /// Notes a figure above its bound.
-    fn fits(&self, notes: &mut Notes<'_>, element: &Element, share: &str) {
-        let Figure { name, value, most, unit } = self;
-        if value > most {
-            let text = element.attribute(name).map_or("", |attribute| &attribute.value);
-            let expected = format!("at most {most}{unit} with share=\"{share}\"");
-            notes.note(element.value_at(name), format!("{name}=\"{text}\""), expected);
-        }
+) {
+    if value > most {
+        let text = element.value_of(name);
+        let unit = match name {
+            "interval" => "ms",
+            _ => text.trim_start_matches(|digit: char| digit.is_ascii_digit()),
+        };
+        let expected = format!("at most {most}{unit} with share=\"{share}\"");
+        notes.note(element.value_at(name), format!("{name}=\"{text}\""), expected);
     }
 }

@@ -7,12 +7,14 @@ use std::path::PathBuf;
 
 use super::authority::{hosts, origins};
 use super::cluster::cluster;
-use super::faults::{Checked, Faulty, Notes};
+use super::faults::{Checked, Faulty, Notes, checked};
 use super::listen::{Addresses, admin, listen, metrics};
 use super::local_host::LocalHost;
 use super::resp::resps;
 use super::rls::rls;
-use super::scalar::{Parsed, boolean, byte_rate, duration, one_of, rate, size, whole32, word};
+use super::scalar::{
+    boolean, byte_rate, duration, file_path, one_of, path, rate, size, whole32, word,
+};
 use super::walk::ElementSchema;
 use super::xml::Element;
 use crate::schema::{
@@ -68,6 +70,7 @@ const MAX_WORKERS: u16 = 200;
 /// The most refused Updates that may be logged in a unit of time.
 const MAX_LOGGED: u64 = 10_000;
 const DEFAULT_DIR: &str = "data";
+const DEFAULT_FLUSH_MS: u64 = 5000;
 const MAX_ATOMIC_ITEMS: u32 = 1024;
 const DEFAULT_ATOMIC_ITEMS: u32 = 64;
 /// 100 MiB.
@@ -77,59 +80,36 @@ const HOUR_MS: u64 = 3_600_000;
 /// Reads `<srv>` and notes its faults.
 pub(crate) fn srv(notes: &mut Notes<'_>, root: &Element, host: &LocalHost) -> Checked<Srv> {
     SRV.check(notes, root);
-    let workers = workers(notes, root, host);
-    let listen = listen(notes, root);
-    let allow = networks(notes, root, "allow");
     let mut taken = Addresses::default();
-    listen.iter().flatten().for_each(|address| taken.add(address, "<listen>"));
-    let admin = admin(notes, root.child("admin"), &mut taken);
-    let metrics = metrics(notes, root, &mut taken);
-    let resps = resps(notes, root, &mut taken);
-    let rls = rls(notes, root.child("rls"), &mut taken);
     let is_there = |name| root.child(name).is_some();
     let others = [is_there("admin") || is_there("metrics"), is_there("cluster"), is_there("rls")];
     let others = others.into_iter().filter(|is_there| *is_there).count() as u16;
-    let needed = needed_slots(workers.unwrap_or(1), others);
-    let data = data(notes, root.child("data"), needed, host);
-    let http = http(notes, root.child("http"));
-    let log = log(notes, root.child("log"));
-    let user = user(notes, root, host);
-    let degrade = degrade(notes, root);
-    let map_file = map(notes, root);
-    let cluster = cluster(notes, root.child("cluster"));
-    let authz = root.child("authz");
-    let key = authz_key(notes, authz);
-    // The manual shows <trusted> both beside and inside <authz>. Both are accepted.
-    let mut trusted = networks(notes, root, "trusted");
-    if let (Some(authz), Ok(trusted)) = (authz, &mut trusted) {
-        trusted.extend(networks(notes, authz, "trusted")?);
-    }
-    let allow = allow?;
-    Ok(Srv {
-        workers: workers?,
-        listen: listen?,
-        resps: resps?,
-        rls: rls?,
-        allow: if allow.is_empty() { Cidr::LOCAL.to_vec() } else { allow },
-        admin: admin?,
-        metrics: metrics?,
-        data: data?,
-        http: http?,
-        log: log?,
-        user: user?,
-        authz: key?,
-        trusted: trusted?,
-        degrade: degrade?,
-        map_file: map_file?,
-        cluster: cluster?,
-    })
+    Ok(checked!(Srv {
+        workers: workers(notes, root, host),
+        listen: listen(notes, root, &mut taken),
+        allow: allow(notes, root),
+        admin: root.read_child(notes, "admin", |notes, it| admin(notes, it, &mut taken)),
+        metrics: metrics(notes, root, &mut taken),
+        resps: resps(notes, root, &mut taken),
+        rls: root.read_child(notes, "rls", |notes, it| rls(notes, it, &mut taken)),
+        data: data(notes, root, needed_slots(workers.unwrap_or(1), others), host),
+        http: root.read_child(notes, "http", http).map(Option::unwrap_or_default),
+        log: root.read_child(notes, "log", log).map(Option::unwrap_or_default),
+        user: user(notes, root, host),
+        degrade: root
+            .read_child(notes, "degrade", |notes, it| it.text_value(notes, boolean))
+            .map(Option::unwrap_or_default),
+        map_file: map(notes, root),
+        cluster: root.read_child(notes, "cluster", cluster),
+        authz: authz_key(notes, root.child("authz")),
+        trusted: trusted(notes, root),
+    }))
 }
 
 fn workers(notes: &mut Notes<'_>, root: &Element, host: &LocalHost) -> Checked<u16> {
     let auto = host.processors.clamp(1, MAX_WORKERS);
     let Some(element) = root.child("workers") else { return Ok(auto) };
-    ElementSchema::TEXT.check(notes, element);
-    element.value(notes, |text| match text {
+    element.text_value(notes, |text| match text {
         "auto" => Ok(auto),
         number => match whole32(1, MAX_WORKERS.into())(number) {
             Ok(number) => Ok(number as u16),
@@ -138,19 +118,23 @@ fn workers(notes: &mut Notes<'_>, root: &Element, host: &LocalHost) -> Checked<u
     })
 }
 
-fn degrade(notes: &mut Notes<'_>, root: &Element) -> Checked<bool> {
-    let Some(element) = root.child("degrade") else { return Ok(false) };
-    ElementSchema::TEXT.check(notes, element);
-    element.value(notes, boolean)
+fn allow(notes: &mut Notes<'_>, root: &Element) -> Checked<Vec<Cidr>> {
+    let allow = networks(notes, root, "allow")?;
+    Ok(if allow.is_empty() { Cidr::LOCAL.to_vec() } else { allow })
+}
+
+/// The manual shows `<trusted>` both beside and inside `<authz>`. Both are accepted.
+fn trusted(notes: &mut Notes<'_>, root: &Element) -> Checked<Vec<Cidr>> {
+    let mut trusted = networks(notes, root, "trusted")?;
+    if let Some(authz) = root.child("authz") {
+        trusted.extend(networks(notes, authz, "trusted")?);
+    }
+    Ok(trusted)
 }
 
 fn networks(notes: &mut Notes<'_>, parent: &Element, name: &str) -> Checked<Vec<Cidr>> {
-    let read = parent.children_named(name).map(|element| {
-        ElementSchema::TEXT.check(notes, element);
-        element.value(notes, |text| Cidr::parse(text).map_err(|expected| expected.to_string()))
-    });
-    // All networks are read before the first fault ends the function.
-    read.collect::<Vec<_>>().into_iter().collect()
+    let network = |text: &str| Cidr::parse(text).map_err(|expected| expected.to_string());
+    parent.read_children(notes, name, usize::MAX, |notes, it| it.text_value(notes, network))
 }
 
 /// Reads only the data directory. Its path is unknown if reading ended before it.
@@ -177,48 +161,38 @@ fn map(notes: &mut Notes<'_>, root: &Element) -> Checked<Option<PathBuf>> {
 
 /// Reads `<data>`. `needed` is the number of slots of the server's own processes, which programs
 /// must leave free.
-fn data(
-    notes: &mut Notes<'_>,
-    element: Option<&Element>,
-    needed: u16,
-    host: &LocalHost,
-) -> Checked<Data> {
+fn data(notes: &mut Notes<'_>, root: &Element, needed: u16, host: &LocalHost) -> Checked<Data> {
     let max_programs = default_programs(needed);
-    let Some(element) = element else {
-        let dir = DEFAULT_DIR.into();
-        let access = FileAccess::OWN;
+    let Some(element) = root.child("data") else {
         return Ok(Data {
-            dir,
+            dir: DEFAULT_DIR.into(),
             live: None,
-            flush_ms: 5000,
+            flush_ms: DEFAULT_FLUSH_MS,
             prefault: false,
             max_programs,
-            access,
+            access: FileAccess::OWN,
             checkpoint: None,
         });
     };
     DATA.check(notes, element);
-    let dir = element.or(notes, "dir", DEFAULT_DIR.into(), path);
-    let live = element.optional(notes, "live", path);
-    let flush = element.or(notes, "flush", 5000, duration(10, 24 * HOUR_MS));
-    let prefault = element.or(notes, "prefault", false, boolean);
-    let programs = element.or(notes, "max-programs", max_programs.into(), |text| {
+    let programs = |text: &str| {
         let most = SLOTS - needed;
-        whole32(0, most.into())(text).map_err(|expected| {
-            format!("{expected}: of {SLOTS} slots the server's own processes need {needed}")
-        })
-    });
-    let access = access(notes, element, host);
-    let checkpoint = checkpoint(notes, element);
-    Ok(Data {
-        dir: dir?,
-        live: live?,
-        flush_ms: flush?,
-        prefault: prefault?,
-        max_programs: programs? as u16,
-        access: access?,
-        checkpoint: checkpoint?,
-    })
+        match whole32(0, most.into())(text) {
+            Ok(programs) => Ok(programs as u16),
+            Err(expected) => Err(format!(
+                "{expected}: of {SLOTS} slots the server's own processes need {needed}"
+            )),
+        }
+    };
+    Ok(checked!(Data {
+        dir: element.or(notes, "dir", DEFAULT_DIR.into(), path),
+        live: element.optional(notes, "live", path),
+        flush_ms: element.or(notes, "flush", DEFAULT_FLUSH_MS, duration(10, 24 * HOUR_MS)),
+        prefault: element.or(notes, "prefault", false, boolean),
+        max_programs: element.or(notes, "max-programs", max_programs, programs),
+        access: access(notes, element, host),
+        checkpoint: checkpoint(notes, element),
+    }))
 }
 
 fn checkpoint(notes: &mut Notes<'_>, element: &Element) -> Checked<Option<Checkpoint>> {
@@ -228,7 +202,7 @@ fn checkpoint(notes: &mut Notes<'_>, element: &Element) -> Checked<Option<Checkp
     let (every, rate) = (every?, rate?);
     if let (None, Some(_)) = (every, rate) {
         let expected = "checkpoint=\"60s\" beside it: without it there are no checkpoints";
-        return Err(notes.note(element.value_at(RATE), RATE.to_owned(), expected.to_owned()));
+        return Err(notes.note(element.value_at(RATE), RATE, expected));
     }
     let bytes_per_second = rate.unwrap_or(DEFAULT_CHECKPOINT_RATE);
     Ok(every.map(|every_ms| Checkpoint { every_ms, bytes_per_second }))
@@ -254,45 +228,38 @@ fn access(notes: &mut Notes<'_>, element: &Element, host: &LocalHost) -> Checked
     Ok(FileAccess { mode, group })
 }
 
-/// Reads the path of a directory.
-pub(super) fn path(text: &str) -> Parsed<PathBuf> {
-    if text.is_empty() { Err("a directory".to_owned()) } else { Ok(text.into()) }
-}
-
-fn file_path(text: &str) -> Parsed<PathBuf> {
-    if text.is_empty() || text.ends_with('/') { Err("a file".to_owned()) } else { Ok(text.into()) }
-}
-
-fn http(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Http> {
-    let Some(element) = element else { return Ok(Http::default()) };
+fn http(notes: &mut Notes<'_>, element: &Element) -> Checked<Http> {
     HTTP.check(notes, element);
     let d = Http::default();
-    let connections =
-        element.or(notes, "max-connections", d.max_connections, whole32(1, 1_000_000));
-    let body = element.or(notes, "max-body", d.max_body_bytes, size(64, 64 << 20));
-    let head = element.or(notes, "max-head", d.max_head_bytes, size(256, 1 << 20));
-    let items = element.or(notes, "max-items", d.max_items, whole32(1, 65_536));
-    let atomic = atomic_items(notes, element, items);
-    let idle = element.or(notes, "idle-timeout", d.idle_timeout_ms, duration(1, 24 * HOUR_MS));
-    let request = element.or(notes, "request-timeout", d.request_timeout_ms, duration(1, HOUR_MS));
-    let lock = element.or(notes, "lock-timeout", d.lock_timeout_ms, duration(1, 60_000));
-    let hosts = element.or(notes, "hosts", Vec::new(), hosts);
-    let allow_origin = element.or(notes, "allow-origin", Vec::new(), origins);
     let answers = word(&[("error", UnknownBiz::Error), ("refuse", UnknownBiz::Refuse)]);
-    let unknown_biz = element.or(notes, "unknown-biz", d.unknown_biz, answers);
-    Ok(Http {
-        max_connections: connections?,
-        max_body_bytes: body?,
-        max_head_bytes: head?,
-        max_items: items?,
-        max_atomic_items: atomic?,
-        idle_timeout_ms: idle?,
-        request_timeout_ms: request?,
-        lock_timeout_ms: lock?,
-        hosts: hosts?,
-        allow_origin: allow_origin?,
-        unknown_biz: unknown_biz?,
-    })
+    Ok(checked!(Http {
+        max_connections: element.or(
+            notes,
+            "max-connections",
+            d.max_connections,
+            whole32(1, 1_000_000)
+        ),
+        max_body_bytes: element.or(notes, "max-body", d.max_body_bytes, size(64, 64 << 20)),
+        max_head_bytes: element.or(notes, "max-head", d.max_head_bytes, size(256, 1 << 20)),
+        max_items: element.or(notes, "max-items", d.max_items, whole32(1, 65_536)),
+        max_atomic_items: atomic_items(notes, element, max_items),
+        idle_timeout_ms: element.or(
+            notes,
+            "idle-timeout",
+            d.idle_timeout_ms,
+            duration(1, 24 * HOUR_MS)
+        ),
+        request_timeout_ms: element.or(
+            notes,
+            "request-timeout",
+            d.request_timeout_ms,
+            duration(1, HOUR_MS)
+        ),
+        lock_timeout_ms: element.or(notes, "lock-timeout", d.lock_timeout_ms, duration(1, 60_000)),
+        hosts: element.or(notes, "hosts", Vec::new(), hosts),
+        allow_origin: element.or(notes, "allow-origin", Vec::new(), origins),
+        unknown_biz: element.or(notes, "unknown-biz", d.unknown_biz, answers),
+    }))
 }
 
 fn atomic_items(notes: &mut Notes<'_>, http: &Element, items: Checked<u32>) -> Checked<u32> {
@@ -307,10 +274,7 @@ fn atomic_items(notes: &mut Notes<'_>, http: &Element, items: Checked<u32>) -> C
     Ok(found)
 }
 
-fn log(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Log> {
-    let default =
-        Log { level: LogLevel::Info, format: LogFormat::Text, file: None, refusals: None };
-    let Some(element) = element else { return Ok(default) };
+fn log(notes: &mut Notes<'_>, element: &Element) -> Checked<Log> {
     LOG.check(notes, element);
     let levels = word(&[
         ("error", LogLevel::Error),
@@ -319,12 +283,13 @@ fn log(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<Log> {
         ("debug", LogLevel::Debug),
         ("trace", LogLevel::Trace),
     ]);
-    let level = element.or(notes, "level", default.level, levels);
     let formats = word(&[("text", LogFormat::Text), ("json", LogFormat::Json)]);
-    let format = element.or(notes, "format", default.format, formats);
-    let file = element.optional(notes, "file", file_path);
-    let refusals = element.optional(notes, "refusals", rate(|_| MAX_LOGGED));
-    Ok(Log { level: level?, format: format?, file: file?, refusals: refusals? })
+    Ok(checked!(Log {
+        level: element.or(notes, "level", LogLevel::default(), levels),
+        format: element.or(notes, "format", LogFormat::default(), formats),
+        file: element.optional(notes, "file", file_path),
+        refusals: element.optional(notes, "refusals", rate(|_| MAX_LOGGED)),
+    }))
 }
 
 /// Reads only the server's user. `None` if the server keeps its user.
@@ -333,13 +298,11 @@ pub(crate) fn user(
     root: &Element,
     host: &LocalHost,
 ) -> Checked<Option<String>> {
-    let Some(element) = root.child("user") else { return Ok(None) };
-    ElementSchema::TEXT.check(notes, element);
     let known = |name: &str| match (host.knows_user)(name) {
-        true => Ok(Some(name.to_owned())),
+        true => Ok(name.to_owned()),
         false => Err("the name of a user of this system".to_owned()),
     };
-    element.value(notes, known)
+    root.read_child(notes, "user", |notes, it| it.text_value(notes, known))
 }
 
 fn authz_key(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<AuthzKey> {

@@ -22,6 +22,11 @@ pub(crate) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) 
     near.min_by_key(|&(distance, _)| distance).map(|(_, candidate)| candidate)
 }
 
+/// Words that name the nearest known name. Empty if no name is near enough.
+pub(crate) fn nearest_words<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    nearest(name, known).map_or(String::new(), |near| format!(" (nearest: {near})"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

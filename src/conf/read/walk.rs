@@ -1,14 +1,14 @@
 //! Takes the tree apart into known names and checked values.
 //!
 //! Invariant: an [`ElementSchema`] lists what an element may hold. Everything else in the element
-//! is a fault. The message distinguishes settings of a later version from typing errors.
+//! is a fault.
+
+use std::collections::HashMap;
+use std::hash::Hash;
 
 use super::faults::{Checked, Faulty, Notes, shown};
 use super::scalar::{Parsed, one_of};
 use super::xml::{Attribute, Element, white};
-
-/// What is expected instead of a setting that the manual describes and this version lacks.
-const NOT_YET: &str = "none: this version of frs does not have it yet";
 
 /// What an element may hold.
 pub(super) struct ElementSchema {
@@ -18,27 +18,17 @@ pub(super) struct ElementSchema {
     pub once: &'static [&'static str],
     /// Children that may occur any number of times.
     pub many: &'static [&'static str],
-    /// Attributes that later versions have.
-    pub later_attributes: &'static [&'static str],
-    /// Children that later versions have.
-    pub later_elements: &'static [&'static str],
     /// Whether there may be text between its tags.
     pub text: bool,
 }
 
 impl ElementSchema {
     /// An element that holds nothing.
-    pub const EMPTY: ElementSchema = ElementSchema {
-        attributes: &[],
-        once: &[],
-        many: &[],
-        later_attributes: &[],
-        later_elements: &[],
-        text: false,
-    };
+    pub const EMPTY: ElementSchema =
+        ElementSchema { attributes: &[], once: &[], many: &[], text: false };
 
     /// An element that holds only text.
-    pub const TEXT: ElementSchema = ElementSchema { text: true, ..ElementSchema::EMPTY };
+    const TEXT: ElementSchema = ElementSchema { text: true, ..ElementSchema::EMPTY };
 
     /// Notes everything in `element` that its shape does not allow.
     pub fn check(&self, notes: &mut Notes<'_>, element: &Element) {
@@ -56,44 +46,46 @@ impl ElementSchema {
             if self.attributes.contains(&name) {
                 continue;
             }
-            let found = format!("attribute {} of <{}>", shown(name), element.name);
-            if self.later_attributes.contains(&name) {
-                notes.note(*at, found, NOT_YET);
-            } else if self.attributes.is_empty() {
-                notes.note(*at, found, "none");
-            } else {
-                notes.note(*at, found, one_of(name, self.attributes.iter().copied()));
-            }
+            let expected = match self.attributes {
+                [] => "none".to_owned(),
+                known => one_of(name, known.iter().copied()),
+            };
+            notes.note(*at, format!("attribute {} of <{}>", shown(name), element.name), expected);
         }
     }
 
     fn check_elements(&self, notes: &mut Notes<'_>, element: &Element) {
-        let mut seen: Vec<&Element> = Vec::new();
+        let mut seen = HashMap::new();
         for child in &element.children {
             let name = child.name.as_str();
             if self.many.contains(&name) {
                 continue;
             }
             if self.once.contains(&name) {
-                if let Some(first) = seen.iter().find(|other| other.name == name) {
-                    let expected = format!("one (the first is in {})", notes.place(first.at));
+                if let Some(first) = first_before(&mut seen, name, child.at) {
+                    let expected = format!("one (the first is in {})", notes.place(first));
                     notes.note(child.at, format!("<{name}> again"), expected);
-                } else {
-                    seen.push(child);
                 }
                 continue;
             }
-            let found = format!("<{}> in <{}>", shown(name), element.name);
-            let known = self.once.iter().chain(self.many).copied();
-            if self.later_elements.contains(&name) {
-                notes.note(child.at, found, NOT_YET);
-            } else if known.clone().next().is_none() {
-                notes.note(child.at, found, "no element");
-            } else {
-                notes.note(child.at, found, one_of(name, known));
-            }
+            let expected = match (self.once, self.many) {
+                ([], []) => "no element".to_owned(),
+                (once, many) => one_of(name, once.iter().chain(many).copied()),
+            };
+            notes.note(child.at, format!("<{}> in <{}>", shown(name), element.name), expected);
         }
     }
+}
+
+/// The offset of the first element with this value, if it is another than the one at `at`. `seen`
+/// has the values so far, each with the offset of its first element.
+pub(super) fn first_before<T: Eq + Hash>(
+    seen: &mut HashMap<T, usize>,
+    value: T,
+    at: usize,
+) -> Option<usize> {
+    let first = *seen.entry(value).or_insert(at);
+    (first != at).then_some(first)
 }
 
 impl Element {
@@ -110,6 +102,11 @@ impl Element {
     /// Its attribute of this name.
     pub fn attribute(&self, name: &str) -> Option<&Attribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)
+    }
+
+    /// The attribute's value as written, for a fault. Empty without the attribute.
+    pub fn value_of(&self, name: &str) -> &str {
+        self.attribute(name).map_or("", |attribute| &attribute.value)
     }
 
     /// The offset of the attribute's value, for a fault. Without the attribute, the element's
@@ -163,6 +160,46 @@ impl Element {
                 ))
             }
         }
+    }
+
+    /// Reads its child of this name, if the child is present.
+    pub fn read_child<T>(
+        &self,
+        notes: &mut Notes<'_>,
+        name: &str,
+        read: impl FnOnce(&mut Notes<'_>, &Element) -> Checked<T>,
+    ) -> Checked<Option<T>> {
+        self.child(name).map(|child| read(notes, child)).transpose()
+    }
+
+    /// Reads at most so many children of this name. Faulty if any of them is, or if there are more.
+    pub fn read_children<T>(
+        &self,
+        notes: &mut Notes<'_>,
+        name: &str,
+        most: usize,
+        mut read: impl FnMut(&mut Notes<'_>, &Element) -> Checked<T>,
+    ) -> Checked<Vec<T>> {
+        let mut found = Vec::new();
+        for (nth, child) in self.children_named(name).enumerate() {
+            if nth == most {
+                let expected = format!("at most {most} of <{}>", self.name);
+                found.push(Err(notes.note(child.at, format!("another <{name}>"), expected)));
+                break;
+            }
+            found.push(read(notes, child));
+        }
+        found.into_iter().collect()
+    }
+
+    /// Reads an element that holds only text.
+    pub fn text_value<T>(
+        &self,
+        notes: &mut Notes<'_>,
+        read: impl Fn(&str) -> Parsed<T>,
+    ) -> Checked<T> {
+        ElementSchema::TEXT.check(notes, self);
+        self.value(notes, read)
     }
 
     /// Reads the text between the tags, which is required.

@@ -11,44 +11,29 @@ const WEIGHT: ElementSchema =
 /// The largest weight.
 const MAX_WEIGHT: u32 = 1000;
 
-/// The previous `<weight>`.
-#[derive(Debug, Clone, Copy)]
-struct PreviousWeight {
-    /// Its `at`.
-    at: u64,
-    /// The offset of its element.
-    element_at: usize,
-}
-
 /// Reads the weights of a limit, which must rise in `at`.
 pub(super) fn weights(notes: &mut Notes<'_>, limit: &Element) -> Checked<Vec<Weight>> {
-    let mut weights = Vec::new();
+    // The `at` of the previous weight, and the offset of its element.
     let mut before = None;
-    let mut read = Ok(());
-    for element in limit.children_named("weight") {
-        match weight(notes, element, before) {
-            Ok(weight) => {
-                before = Some(PreviousWeight { at: weight.at, element_at: element.at });
-                weights.push(weight);
-            }
-            Err(faulty) => read = Err(faulty),
-        }
-    }
-    read.map(|()| weights)
+    limit.read_children(notes, "weight", usize::MAX, |notes, element| {
+        let weight = weight(notes, element, before)?;
+        before = Some((weight.at, element.at));
+        Ok(weight)
+    })
 }
 
 fn weight(
     notes: &mut Notes<'_>,
     element: &Element,
-    before: Option<PreviousWeight>,
+    before: Option<(u64, usize)>,
 ) -> Checked<Weight> {
     WEIGHT.check(notes, element);
     let at = element.required(notes, "at", whole(0, MAX_COUNT));
     let value = element.required(notes, "value", thousandths(MAX_WEIGHT));
     let at = at?;
-    if let Some(last) = before.filter(|before| at <= before.at) {
-        let found = format!("at=\"{at}\" behind at=\"{}\"", last.at);
-        let expected = format!("more than that of line {}", notes.line(last.element_at));
+    if let Some((last, offset)) = before.filter(|&(last, _)| at <= last) {
+        let found = format!("at=\"{at}\" behind at=\"{last}\"");
+        let expected = format!("more than that of line {}", notes.line(offset));
         return Err(notes.note(element.value_at("at"), found, expected));
     }
     Ok(Weight { at, thousandths: value? })

@@ -45,9 +45,10 @@ mod warm_tier;
 
 pub use access_token::AccessToken;
 pub(super) use access_token::MAX_TOKEN_BYTES;
-pub use authority::{Authority, HostName, Origin};
+pub(super) use authority::MAX_HOST_BYTES;
 #[cfg(test)]
-pub(super) use authority::{MAX_HOST_BYTES, MAX_SCHEME_BYTES};
+pub(super) use authority::MAX_SCHEME_BYTES;
+pub use authority::{Authority, HostName, Origin};
 pub(super) use bounds::{
     Credit, MAX_BURST, MAX_SLIDING, MAX_SLIDING_MS, most_burst, most_gcra_burst, most_gcra_rate,
     most_rate, override_max,

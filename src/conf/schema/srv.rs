@@ -50,7 +50,7 @@ pub struct Srv {
 }
 
 /// One address to serve.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Listen {
     /// TCP.
     Tcp(SocketAddr),
@@ -238,7 +238,7 @@ impl Http {
 }
 
 /// `<log>`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Log {
     /// The least severe level that is logged.
     pub level: LogLevel,
@@ -251,20 +251,22 @@ pub struct Log {
 }
 
 /// Log levels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(missing_docs)]
 pub enum LogLevel {
     Error,
     Warn,
+    #[default]
     Info,
     Debug,
     Trace,
 }
 
 /// Log formats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(missing_docs)]
 pub enum LogFormat {
+    #[default]
     Text,
     Json,
 }
