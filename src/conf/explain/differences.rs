@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::check::Texts;
-use crate::read::element_positions::{self, Tree};
+use crate::read::element_positions::{self, Attribute, Element, is_white};
 
 /// The most names in a list.
 const MOST: usize = 12;
@@ -16,8 +16,8 @@ const MOST: usize = 12;
 /// texts cannot be read.
 #[must_use]
 pub fn differences(old: &Texts, new: &Texts) -> Option<String> {
-    let maps = |texts: &Texts| element_positions::tree(&texts.map_name, &texts.map, "map").ok();
-    let srvs = |texts: &Texts| element_positions::tree(&texts.srv_name, &texts.srv, "srv").ok();
+    let maps = |texts: &Texts| element_positions::read(&texts.map_name, &texts.map, "map").ok();
+    let srvs = |texts: &Texts| element_positions::read(&texts.srv_name, &texts.srv, "srv").ok();
     let (old_map, new_map) = (maps(old)?, maps(new)?);
     let mut parts = named(&old_map, &new_map, "biz");
     parts.extend(named(&old_map, &new_map, "group"));
@@ -29,14 +29,14 @@ pub fn differences(old: &Texts, new: &Texts) -> Option<String> {
 }
 
 /// The named elements of a kind that differ, that are new, and that are gone.
-fn named(old: &Tree, new: &Tree, kind: &str) -> Vec<String> {
+fn named(old: &Element, new: &Element, kind: &str) -> Vec<String> {
     let (before, after) = (all(old, kind), all(new, kind));
-    let known: HashMap<_, _> = before.iter().map(|one| (id(one), sorted(one))).collect();
+    let known: HashMap<_, _> = before.iter().map(|one| (id(one), one)).collect();
     let kept: HashSet<_> = after.iter().map(|one| id(one)).collect();
     let [mut differ, mut come] = [Vec::new(), Vec::new()];
     for one in &after {
         match known.get(&id(one)) {
-            Some(before) if *before == sorted(one) => {}
+            Some(before) if is_same(before, one) => {}
             Some(_) => differ.push(name(one)),
             None => come.push(name(one)),
         }
@@ -49,7 +49,7 @@ fn named(old: &Tree, new: &Tree, kind: &str) -> Vec<String> {
 }
 
 /// The settings of srv.xml that differ: elements, and attributes of elements that occur once.
-fn settings(old: &Tree, new: &Tree) -> Vec<String> {
+fn settings(old: &Element, new: &Element) -> Vec<String> {
     let mut kinds: Vec<&str> = Vec::new();
     for child in old.children.iter().chain(&new.children) {
         if !kinds.contains(&child.name.as_str()) {
@@ -59,50 +59,52 @@ fn settings(old: &Tree, new: &Tree) -> Vec<String> {
     kinds.into_iter().flat_map(|kind| settings_of(kind, &all(old, kind), &all(new, kind))).collect()
 }
 
-fn settings_of(kind: &str, old: &[&Tree], new: &[&Tree]) -> Vec<String> {
+fn settings_of(kind: &str, old: &[&Element], new: &[&Element]) -> Vec<String> {
     let (&[one], &[other]) = (old, new) else {
-        let sort = |all: &[&Tree]| all.iter().map(|one| sorted(one)).collect::<Vec<_>>();
-        return if sort(old) == sort(new) { Vec::new() } else { vec![kind.to_owned()] };
-    };
-    let inside = |tree: &Tree| {
-        let Tree { text, children, .. } = sorted(tree);
-        (text, children)
+        let is_same = old.len() == new.len() && old.iter().zip(new).all(|(a, b)| is_same(a, b));
+        return if is_same { Vec::new() } else { vec![kind.to_owned()] };
     };
     let mut names: Vec<&str> = Vec::new();
-    for (name, _) in one.attributes.iter().chain(&other.attributes) {
-        if !names.contains(&name.as_str()) && value(one, name) != value(other, name) {
+    for Attribute { name, .. } in one.attributes.iter().chain(&other.attributes) {
+        let differs = one.attribute_value(name) != other.attribute_value(name);
+        if differs && !names.contains(&name.as_str()) {
             names.push(name);
         }
     }
     let mut differ: Vec<String> = names.iter().map(|name| format!("{kind} {name}")).collect();
-    if inside(one) != inside(other) {
+    if !holds_same(one, other) {
         differ.insert(0, kind.to_owned());
     }
     differ
 }
 
-fn all<'t>(root: &'t Tree, kind: &str) -> Vec<&'t Tree> {
-    root.children.iter().filter(|child| child.name == kind).collect()
+fn all<'e>(root: &'e Element, kind: &'e str) -> Vec<&'e Element> {
+    root.children_named(kind).collect()
 }
 
-fn value<'t>(tree: &'t Tree, name: &str) -> Option<&'t str> {
-    tree.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-}
-
-fn name(tree: &Tree) -> String {
-    value(tree, "name").unwrap_or_default().to_owned()
+fn name(element: &Element) -> String {
+    element.value_of("name").to_owned()
 }
 
 /// The attribute that identifies the same element in both texts.
-fn id(tree: &Tree) -> Option<&str> {
-    value(tree, "id").or_else(|| value(tree, "name"))
+fn id(element: &Element) -> Option<&str> {
+    element.attribute_value("id").or_else(|| element.attribute_value("name"))
 }
 
-fn sorted(tree: &Tree) -> Tree {
-    let mut sorted = tree.clone();
-    sorted.attributes.sort();
-    sorted.children = tree.children.iter().map(self::sorted).collect();
-    sorted
+/// Whether two elements say the same. The order of attributes makes no difference.
+fn is_same(one: &Element, other: &Element) -> bool {
+    let has = |it: &Attribute| other.attribute_value(&it.name) == Some(&it.value);
+    one.name == other.name
+        && one.attributes.len() == other.attributes.len()
+        && one.attributes.iter().all(has)
+        && holds_same(one, other)
+}
+
+/// Whether the texts and the children of two elements say the same.
+fn holds_same(one: &Element, other: &Element) -> bool {
+    one.text.trim_matches(is_white) == other.text.trim_matches(is_white)
+        && one.children.len() == other.children.len()
+        && one.children.iter().zip(&other.children).all(|(one, other)| is_same(one, other))
 }
 
 fn list(names: &[String]) -> String {

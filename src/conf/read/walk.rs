@@ -104,9 +104,14 @@ impl Element {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
-    /// The attribute's value as written, for a fault. Empty without the attribute.
+    /// The decoded value of its attribute of this name.
+    pub fn attribute_value(&self, name: &str) -> Option<&str> {
+        self.attribute(name).map(|attribute| attribute.value.as_str())
+    }
+
+    /// The attribute's value, for a fault. Empty without the attribute.
     pub fn value_of(&self, name: &str) -> &str {
-        self.attribute(name).map_or("", |attribute| &attribute.value)
+        self.attribute_value(name).unwrap_or_default()
     }
 
     /// The offset of the attribute's value, for a fault. Without the attribute, the element's
@@ -116,7 +121,7 @@ impl Element {
     }
 
     /// Reads the attribute's value, if the attribute is present.
-    pub fn optional<T>(
+    pub(crate) fn optional<T>(
         &self,
         notes: &mut Notes<'_>,
         name: &str,
@@ -132,7 +137,7 @@ impl Element {
     }
 
     /// Reads the attribute's value, or returns the default.
-    pub fn or<T>(
+    pub(crate) fn or<T>(
         &self,
         notes: &mut Notes<'_>,
         name: &str,
@@ -143,7 +148,7 @@ impl Element {
     }
 
     /// Reads the attribute's value, which is required.
-    pub fn required<T>(
+    pub(crate) fn required<T>(
         &self,
         notes: &mut Notes<'_>,
         name: &str,
@@ -163,7 +168,7 @@ impl Element {
     }
 
     /// Reads its child of this name, if the child is present.
-    pub fn read_child<T>(
+    pub(crate) fn read_child<T>(
         &self,
         notes: &mut Notes<'_>,
         name: &str,
@@ -173,7 +178,7 @@ impl Element {
     }
 
     /// Reads at most so many children of this name. Faulty if any of them is, or if there are more.
-    pub fn read_children<T>(
+    pub(crate) fn read_children<T>(
         &self,
         notes: &mut Notes<'_>,
         name: &str,
@@ -193,7 +198,7 @@ impl Element {
     }
 
     /// Reads an element that holds only text.
-    pub fn text_value<T>(
+    pub(crate) fn text_value<T>(
         &self,
         notes: &mut Notes<'_>,
         read: impl Fn(&str) -> Parsed<T>,
@@ -203,7 +208,11 @@ impl Element {
     }
 
     /// Reads the text between the tags, which is required.
-    pub fn value<T>(&self, notes: &mut Notes<'_>, read: impl Fn(&str) -> Parsed<T>) -> Checked<T> {
+    pub(crate) fn value<T>(
+        &self,
+        notes: &mut Notes<'_>,
+        read: impl Fn(&str) -> Parsed<T>,
+    ) -> Checked<T> {
         let text = self.text.trim_matches(white);
         read(text).map_err(|expected| {
             let found = format!("<{}>{}</{}>", self.name, shown(text), self.name);

@@ -20,7 +20,8 @@ const MAX_DEPTH: usize = 16;
 const MAX_ATTRIBUTES: usize = 64;
 
 /// An element. Its offsets refer to the text.
-pub(crate) struct Element {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Element {
     /// The name as written.
     pub name: String,
     /// Offset of its `<`.
@@ -42,7 +43,8 @@ pub(crate) struct Element {
 }
 
 /// An attribute. Its offsets refer to the text.
-pub(crate) struct Attribute {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attribute {
     /// The name as written.
     pub name: String,
     /// Offset of the name.
@@ -356,7 +358,7 @@ pub(super) fn allowed(c: char) -> bool {
 }
 
 /// White space as XML defines it.
-pub(crate) fn white(c: char) -> bool {
+pub fn white(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r')
 }
 

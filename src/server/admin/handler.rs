@@ -544,7 +544,7 @@ fn response(format: Format, text: Result<Arc<[u8]>, Refusal>) -> Response {
 /// Elements of the map in force, as JSON.
 fn as_json(text: &[u8], shape: &'static map_json::JsonShape) -> Result<Arc<[u8]>, Refusal> {
     let text = String::from_utf8_lossy(text);
-    let tree = element_positions::tree("map.xml", &text, shape.element)
+    let tree = element_positions::read("map.xml", &text, shape.element)
         .map_err(|faults| Refusal::io(faults.to_string()))?;
     Ok(map_json::document(&tree, shape).into_bytes().into())
 }

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use frs_conf::Faults;
-use frs_conf::element_positions::{self, ElementSpan, Outline};
+use frs_conf::element_positions::{self, Attribute, Element};
 
 const MARK: &str = "\u{feff}";
 
@@ -33,8 +33,8 @@ impl<'n> BizName<'n> {
         ((1..=64).contains(&text.len()) && text.bytes().all(fits)).then_some(BizName::Name(text))
     }
 
-    fn names(self, element: &ElementSpan) -> bool {
-        let value = |name| element.attribute(name).map(str::trim);
+    fn names(self, element: &Element) -> bool {
+        let value = |name| element.attribute_value(name).map(str::trim);
         match self {
             BizName::Id(id) => value("id").and_then(|text| text.parse().ok()) == Some(id),
             BizName::Name(name) => value("name") == Some(name),
@@ -92,17 +92,17 @@ pub fn put(
     names: TextNames<'_>,
 ) -> Result<Edit, EditError> {
     let biz_text = biz.strip_prefix(MARK).unwrap_or(biz);
-    let biz = element_positions::read(names.biz, biz_text, "biz")?.root;
+    let biz = element_positions::read(names.biz, biz_text, "biz")?;
     if !meant.names(&biz) {
         return Err(EditError::Another);
     }
     let new = &biz_text[biz.at..biz.end];
     let Marked { mark, text: map_text } = split_mark(map);
-    let outline = element_positions::read(names.map, map_text, "map")?;
-    let old = outline.children_named("biz").find(|old| meant.names(old));
+    let root = element_positions::read(names.map, map_text, "map")?;
+    let old = root.children_named("biz").find(|old| meant.names(old));
     let text = match old {
         Some(old) => splice(map_text, old.at..old.end, new),
-        None => append(map_text, &outline, new),
+        None => append(map_text, &root, new),
     };
     Ok(Edit {
         text: format!("{mark}{text}"),
@@ -118,8 +118,8 @@ pub fn put(
 /// The text is not well-formed, or has no such business.
 pub fn remove(map: &str, meant: BizName<'_>, name: &str) -> Result<Edit, EditError> {
     let Marked { mark, text } = split_mark(map);
-    let outline = element_positions::read(name, text, "map")?;
-    let old = outline.children_named("biz").find(|old| meant.names(old));
+    let root = element_positions::read(name, text, "map")?;
+    let old = root.children_named("biz").find(|old| meant.names(old));
     let old = old.ok_or(EditError::Unknown)?;
     let lines = lines_of(text, old.at..old.end).unwrap_or(old.at..old.end);
     Ok(Edit {
@@ -145,28 +145,28 @@ pub struct EditToRevert<'t> {
 /// The map is not well-formed, or the business has changed since.
 pub fn revert(map: &str, undone: EditToRevert<'_>, name: &str) -> Result<Edit, EditError> {
     let Marked { mark, text: map_text } = split_mark(map);
-    let outline = element_positions::read(name, map_text, "map")?;
-    let written = |biz: &ElementSpan| &map_text[biz.at..biz.end];
-    let mut bizs = outline.children_named("biz");
+    let root = element_positions::read(name, map_text, "map")?;
+    let written = |biz: &Element| &map_text[biz.at..biz.end];
+    let mut bizs = root.children_named("biz");
     let found = undone.new.and_then(|new| bizs.find(|biz| written(biz) == new));
     if found.is_none() && undone.new.is_some() {
         return Err(EditError::Changed);
     }
     let old = match undone.old {
-        Some(old) => Some(element_positions::read("old", old, "biz")?.root),
+        Some(old) => Some(element_positions::read("old", old, "biz")?),
         None => None,
     };
-    let is_same = |biz: &&ElementSpan| {
+    let is_same = |biz: &&Element| {
         let same = |name| old.as_ref().is_some_and(|old| same_value(old, biz, name));
         same("id") || same("name")
     };
     // If another business has its id or name, a restored element would be a fault.
-    if outline.children_named("biz").filter(|biz| Some(*biz) != found).any(|biz| is_same(&biz)) {
+    if root.children_named("biz").filter(|biz| Some(*biz) != found).any(|biz| is_same(&biz)) {
         return Err(EditError::Changed);
     }
     let text = match (undone.old, found) {
         (Some(old), Some(found)) => splice(map_text, found.at..found.end, old),
-        (Some(old), None) => append(map_text, &outline, old),
+        (Some(old), None) => append(map_text, &root, old),
         (None, Some(found)) => {
             let whole = found.at..found.end;
             splice(map_text, lines_of(map_text, whole.clone()).unwrap_or(whole), "")
@@ -184,18 +184,18 @@ pub fn revert(map: &str, undone: EditToRevert<'_>, name: &str) -> Result<Edit, E
 /// Whether a map has a `<biz>` with exactly this text.
 pub fn holds(map: &str, biz: &str) -> bool {
     let Marked { text, .. } = split_mark(map);
-    element_positions::read("map", text, "map").is_ok_and(|outline| {
-        outline.children_named("biz").any(|element| text[element.at..element.end] == *biz)
+    element_positions::read("map", text, "map").is_ok_and(|root| {
+        root.children_named("biz").any(|element| text[element.at..element.end] == *biz)
     })
 }
 
-fn same_value(one: &ElementSpan, other: &ElementSpan, name: &str) -> bool {
-    let value = |biz: &ElementSpan| biz.attribute(name).map(|value| value.trim().to_owned());
+fn same_value(one: &Element, other: &Element, name: &str) -> bool {
+    let value = |biz: &Element| biz.attribute_value(name).map(|value| value.trim().to_owned());
     value(one).is_some_and(|own| Some(own) == value(other))
 }
 
-fn name_of(biz: &ElementSpan) -> String {
-    let value = |name| biz.attribute(name).map(str::trim).filter(|value| !value.is_empty());
+fn name_of(biz: &Element) -> String {
+    let value = |name| biz.attribute_value(name).map(str::trim).filter(|value| !value.is_empty());
     value("name").or(value("id")).unwrap_or_default().to_owned()
 }
 
@@ -210,16 +210,16 @@ pub fn elements(
     name: &str,
 ) -> Result<Option<String>, EditError> {
     let Marked { text, .. } = split_mark(map);
-    let outline = element_positions::read(name, text, "map")?;
-    let written = |element: &ElementSpan| &text[element.at..element.end];
+    let root = element_positions::read(name, text, "map")?;
+    let written = |element: &Element| &text[element.at..element.end];
     match meant {
         Some(meant) => {
-            let mut bizs = outline.children_named("biz");
+            let mut bizs = root.children_named("biz");
             Ok(bizs.find(|biz| meant.names(biz)).map(|biz| format!("{}\n", written(biz))))
         }
         None => {
             let mut all = "<map>\n".to_owned();
-            for element in &outline.children {
+            for element in &root.children {
                 all += "  ";
                 all += written(element);
                 all.push('\n');
@@ -251,54 +251,29 @@ pub fn node_size_of(
     name: &str,
 ) -> Result<Option<WrittenSize>, EditError> {
     let Marked { mark, text } = split_mark(map);
-    let outline = element_positions::read(name, text, "map")?;
-    let Some(biz) = outline.children_named("biz").find(|biz| meant.names(biz)) else {
+    let root = element_positions::read(name, text, "map")?;
+    let Some(biz) = root.children_named("biz").find(|biz| meant.names(biz)) else {
         return Ok(None);
     };
-    let is_its = |group: &&ElementSpan| match biz.attribute("group") {
-        Some(named) => group.attribute("name").map(str::trim) == Some(named.trim()),
+    let is_its = |group: &&Element| match biz.attribute_value("group") {
+        Some(named) => group.attribute_value("name").map(str::trim) == Some(named.trim()),
         // Without the attribute, the first group is that of the business.
         None => true,
     };
-    let Some(group) = outline.children_named("group").find(is_its) else { return Ok(None) };
-    let group_name = group.attribute("name").unwrap_or_default().trim().to_owned();
-    let found = attribute_in(&text[group.at..group.end], "node-size");
-    let here = |range: Range<usize>| {
-        let before = mark.len() + group.at;
-        before + range.start..before + range.end
+    let Some(group) = root.children_named("group").find(is_its) else { return Ok(None) };
+    let Some(&Attribute { at, value_at, .. }) = group.attribute("node-size") else {
+        return Ok(None);
     };
-    Ok(found.map(|AttributeSpan { whole, value }| WrittenSize {
-        group: group_name,
-        attribute: here(whole),
-        value: here(value),
+    let before = text[..at].trim_end_matches(element_positions::is_white).len();
+    // No value contains its own kind of quote.
+    let quote = &text[value_at - 1..value_at];
+    let value_end = value_at + text[value_at..].find(quote).unwrap_or_default();
+    let here = |from: usize, to: usize| mark.len() + from..mark.len() + to;
+    Ok(Some(WrittenSize {
+        group: group.value_of("name").trim().to_owned(),
+        attribute: here(before, value_end + 1),
+        value: here(value_at, value_end),
     }))
-}
-
-/// The places of an attribute in the text of an element.
-struct AttributeSpan {
-    whole: Range<usize>,
-    value: Range<usize>,
-}
-
-/// Finds an attribute of a well-formed element, in which no value contains its own kind of quote.
-fn attribute_in(element: &str, name: &str) -> Option<AttributeSpan> {
-    let mut at = element.find(|c: char| element_positions::is_white(c) || c == '>' || c == '/')?;
-    loop {
-        let from = at;
-        let name_at = at + element[at..].find(|c: char| !element_positions::is_white(c))?;
-        let equals = name_at + element[name_at..].find(['=', '>'])?;
-        if element[equals..].starts_with('>') {
-            return None;
-        }
-        let quote_at = equals + element[equals..].find(['"', '\''])?;
-        let value_at = quote_at + 1;
-        let quote = element[quote_at..value_at].chars().next()?;
-        let value_end = value_at + element[value_at..].find(quote)?;
-        if element[name_at..equals].trim_end_matches(element_positions::is_white) == name {
-            return Some(AttributeSpan { whole: from..value_end + 1, value: value_at..value_end });
-        }
-        at = value_end + 1;
-    }
 }
 
 /// A text without its byte order mark, and that mark, if there is one.
@@ -320,9 +295,9 @@ fn splice(text: &str, old: Range<usize>, new: &str) -> String {
 
 /// Inserts before `</map>`: on a line of its own if the end tag has one, indented like the last
 /// element.
-fn append(text: &str, outline: &Outline, new: &str) -> String {
-    let end = outline.root.end_tag_at;
-    if outline.root.end == end {
+fn append(text: &str, root: &Element, new: &str) -> String {
+    let end = root.end_tag_at;
+    if root.end == end {
         // The root is a single tag such as `<map/>`. Without an end tag, the element would follow
         // the root.
         let slash = text[..end].rfind('/').unwrap_or(end);
@@ -333,7 +308,7 @@ fn append(text: &str, outline: &Outline, new: &str) -> String {
         return splice(text, end..end, new);
     }
     let line_end = if text[..line_at].ends_with("\r\n") { "\r\n" } else { "\n" };
-    let indent = outline.children.last().and_then(|last| {
+    let indent = root.children.last().and_then(|last| {
         let from = text[..last.at].rfind('\n')? + 1;
         is_blank(&text[from..last.at]).then(|| &text[from..last.at])
     });

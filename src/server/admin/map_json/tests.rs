@@ -14,7 +14,7 @@ fn read(body: &str) -> Result<String, (u16, &'static str, String)> {
 }
 
 fn json(xml: &str) -> String {
-    document(&element_positions::tree("body", xml, "biz").unwrap(), &BIZ)
+    document(&element_positions::read("body", xml, "biz").unwrap(), &BIZ)
 }
 
 // Shows: biz-in-xml-and-json.
@@ -54,22 +54,21 @@ fn a_whole_number_may_have_decimals_that_say_nothing() {
 fn the_shipped_map_comes_back() {
     let map = std::fs::read_to_string(format!("{CONF}map.xml")).unwrap();
     let all = map_edit::elements(&map, None, "map.xml").unwrap().unwrap();
-    let tree = element_positions::tree("map.xml", &all, "map").unwrap();
+    let tree = element_positions::read("map.xml", &all, "map").unwrap();
     let document: serde_json::Value = serde_json::from_str(&document(&tree, &MAP)).unwrap();
     let bizs = document["map"]["bizs"].as_array().unwrap();
     let old: Vec<_> = tree.children.iter().filter(|child| child.name == "biz").collect();
     assert!(bizs.len() > 3 && bizs.len() == old.len());
     for (biz, old) in bizs.iter().zip(old) {
         let body = serde_json::json!({ "biz": biz }).to_string();
-        let new = element_positions::tree("body", &read(&body).unwrap(), "biz").unwrap();
-        let sorted = |tree: &element_positions::Tree| {
-            let mut attributes = tree.attributes.clone();
-            attributes.sort();
-            attributes
+        let new = element_positions::read("body", &read(&body).unwrap(), "biz").unwrap();
+        let sorted = |tree: &element_positions::Element| {
+            let values = tree.attributes.iter().map(|it| (it.name.clone(), it.value.clone()));
+            values.collect::<BTreeSet<_>>()
         };
         assert_eq!(sorted(&new), sorted(old));
         for element in [&LIMIT, &LISTED[0], &LISTED[1], &OVERRIDE].map(|shape| shape.element) {
-            let of = |tree: &element_positions::Tree| {
+            let of = |tree: &element_positions::Element| {
                 let children = tree.children.iter().filter(|child| child.name == element);
                 children.map(sorted).collect::<Vec<_>>()
             };
@@ -137,14 +136,13 @@ fn what_is_no_biz_is_refused_with_its_place() {
 fn the_shapes_are_those_of_the_schema() {
     let text = std::fs::read_to_string(format!("{CONF}map.xsd")).unwrap();
     let text = text.split_once("?>").unwrap().1;
-    let schema = element_positions::tree("map.xsd", text, "xs:schema").unwrap();
-    let value = |tree: &element_positions::Tree, name: &str| {
-        let found = tree.attributes.iter().find(|(known, _)| known == name);
-        found.map(|(_, value)| value.clone())
+    let schema = element_positions::read("map.xsd", text, "xs:schema").unwrap();
+    let value = |tree: &element_positions::Element, name: &str| {
+        tree.attribute_value(name).map(str::to_owned)
     };
     for shape in ALL.iter().filter(|shape| shape.element != "map") {
         let name = if ["allow", "deny"].contains(&shape.element) { "list" } else { shape.element };
-        let found = |tree: &&element_positions::Tree| {
+        let found = |tree: &&element_positions::Element| {
             tree.name == "xs:complexType" && value(tree, "name").as_deref() == Some(name)
         };
         let found = schema.children.iter().find(found).unwrap_or_else(|| panic!("{name}"));

@@ -1,25 +1,25 @@
 //! Converts elements of map.xml to JSON.
 
-use frs_conf::element_positions::Tree;
+use frs_conf::element_positions;
 
 use super::shape::{AttributeKind, JsonShape};
 use crate::protocol::Format;
 use crate::protocol::element_tree::{Element, Layout, Value};
 
 /// The JSON document of a checked element.
-pub fn document(tree: &Tree, shape: &'static JsonShape) -> String {
+pub fn document(tree: &element_positions::Element, shape: &'static JsonShape) -> String {
     element(tree, shape).document(Format::Json, Layout::Lines)
 }
 
-fn element(tree: &Tree, shape: &'static JsonShape) -> Element {
+fn element(tree: &element_positions::Element, shape: &'static JsonShape) -> Element {
     let mut element = Element::new(shape.element);
-    for (name, text) in &tree.attributes {
-        if let Some((name, kind)) = shape.attribute(name) {
-            element = element.with(name, value(kind, text));
+    for attribute in &tree.attributes {
+        if let Some((name, kind)) = shape.attribute(&attribute.name) {
+            element = element.with(name, value(kind, &attribute.value));
         }
     }
     let children = shape.children.iter().flat_map(|child| {
-        let named = tree.children.iter().filter(|tree| tree.name == child.element);
+        let named = tree.children_named(child.element);
         named.map(|tree| self::element(tree, child))
     });
     element.holding(children)
