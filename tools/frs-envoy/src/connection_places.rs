@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Bytes charged for a call besides its message: its stream, its head, its task.
 pub const CALL_BYTES: usize = 1 << 10;
@@ -76,7 +76,7 @@ pub enum LeaveReason {
 }
 
 /// The place of a connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ConnectionPlace {
     held: AtomicUsize,
     calls: AtomicUsize,
@@ -93,7 +93,8 @@ pub struct TakenPlace {
     number: u64,
     place: Arc<ConnectionPlace>,
     places: Arc<ConnectionPlaces>,
-    _room: OwnedSemaphorePermit,
+    /// Never an error, because nobody closes the semaphore.
+    _room: Result<OwnedSemaphorePermit, AcquireError>,
 }
 
 /// Bytes that a connection holds. Dropping it releases them.
@@ -144,28 +145,15 @@ impl ConnectionPlaces {
     /// Takes a place. If none is free, asks the least recently used connection to go, and waits.
     pub async fn take(self: &Arc<ConnectionPlaces>) -> TakenPlace {
         let room = match Arc::clone(&self.room).try_acquire_owned() {
-            Ok(room) => room,
+            Ok(room) => Ok(room),
             Err(_) => {
                 self.make_room();
-                // Nobody closes the semaphore.
-                loop {
-                    match Arc::clone(&self.room).acquire_owned().await {
-                        Ok(room) => break room,
-                        Err(_) => std::future::pending::<()>().await,
-                    }
-                }
+                Arc::clone(&self.room).acquire_owned().await
             }
         };
         let number = self.next_use();
-        let place = Arc::new(ConnectionPlace {
-            held: AtomicUsize::new(0),
-            calls: AtomicUsize::new(0),
-            last_use: AtomicU64::new(number),
-            leaves: AtomicBool::new(false),
-            is_greedy: AtomicBool::new(false),
-            leave: Notify::new(),
-            freed: Notify::new(),
-        });
+        let place =
+            Arc::new(ConnectionPlace { last_use: AtomicU64::new(number), ..Default::default() });
         self.taken().insert(number, Arc::clone(&place));
         TakenPlace { number, place, places: Arc::clone(self), _room: room }
     }

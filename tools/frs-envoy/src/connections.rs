@@ -20,7 +20,7 @@ use crate::connection_places::{
     CallPlace, ConnectionBounds, ConnectionPlaces, HeldBody, LeaveReason, TakenPlace,
 };
 use crate::grpc::{MESSAGE_BYTES_MAX, PREFIX_BYTES, Respond};
-use crate::listener::Listener;
+use crate::listener::{AcceptedConnection, Listener};
 use crate::timed_stream::TimedStream;
 
 /// The most bytes of the head of a call.
@@ -73,8 +73,10 @@ pub async fn serve<A: CallHandler>(
                     return None;
                 }
             };
-            if !accepted.peer.is_none_or(|peer| handler.allows(peer)) {
-                tracing::debug!(peer = ?accepted.peer, "no <allow> names this peer");
+            if let AcceptedConnection::Tcp(_, peer) = accepted
+                && !handler.allows(peer)
+            {
+                tracing::debug!(%peer, "no <allow> names this peer");
                 return None;
             }
             Some((places.take().await, accepted))
@@ -84,7 +86,14 @@ pub async fn serve<A: CallHandler>(
             accepted = accept => if let Some((taken, accepted)) = accepted {
                 let handler = Arc::clone(&handler);
                 let ending = connections.clone();
-                tokio::spawn(serve_connection(accepted.stream, taken, handler, ending));
+                match accepted {
+                    AcceptedConnection::Tcp(stream, _) => {
+                        tokio::spawn(serve_connection(stream, taken, handler, ending))
+                    }
+                    AcceptedConnection::Unix(stream) => {
+                        tokio::spawn(serve_connection(stream, taken, handler, ending))
+                    }
+                };
             },
         }
     }

@@ -48,13 +48,12 @@ pub fn push_value(key: &mut Vec<u8>, value: &[u8], escaped: &[u8]) {
 
 /// A key that fits a business with keys of this type.
 pub fn fitted(text: Vec<u8>, key_type: KeyType) -> FittedKey {
-    let text = match key::check(key_type, &text) {
-        Ok(()) => match String::from_utf8(text) {
-            Ok(key) => return FittedKey { key, is_whole: true },
-            // Never: the check accepts only UTF-8.
-            Err(error) => error.into_bytes(),
-        },
-        Err(_) => text,
+    let text = match String::from_utf8(text) {
+        Ok(key) if key::check(key_type, key.as_bytes()).is_ok() => {
+            return FittedKey { key, is_whole: true };
+        }
+        Ok(key) => key.into_bytes(),
+        Err(error) => error.into_bytes(),
     };
     let key = match key_type {
         KeyType::Integer => NO_INTEGER.to_owned(),

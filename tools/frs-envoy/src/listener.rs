@@ -4,13 +4,10 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use frs_server::process::envoy::PlainListener;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 /// A connection without traffic is probed after this time, and then at this interval.
@@ -25,20 +22,12 @@ pub enum Listener {
     Unix(UnixListener),
 }
 
-/// A connection, and the address of its peer.
+/// An accepted connection.
 #[derive(Debug)]
-pub struct AcceptedConnection {
-    /// The connection.
-    pub stream: ConnectionStream,
-    /// The address of the peer. `None` for a unix socket.
-    pub peer: Option<IpAddr>,
-}
-
-/// A connection.
-#[derive(Debug)]
-#[expect(missing_docs)]
-pub enum ConnectionStream {
-    Tcp(TcpStream),
+pub enum AcceptedConnection {
+    /// A TCP connection, and the address of its peer.
+    Tcp(TcpStream, IpAddr),
+    /// A connection over a unix socket.
     Unix(UnixStream),
 }
 
@@ -68,68 +57,12 @@ impl Listener {
                 stream.set_nodelay(true)?;
                 let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
                 SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
-                let peer = Some(peer.ip().to_canonical());
-                Ok(AcceptedConnection { stream: ConnectionStream::Tcp(stream), peer })
+                Ok(AcceptedConnection::Tcp(stream, peer.ip().to_canonical()))
             }
             Listener::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
-                Ok(AcceptedConnection { stream: ConnectionStream::Unix(stream), peer: None })
+                Ok(AcceptedConnection::Unix(stream))
             }
-        }
-    }
-}
-
-impl AsyncRead for ConnectionStream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            ConnectionStream::Tcp(stream) => Pin::new(stream).poll_read(context, into),
-            ConnectionStream::Unix(stream) => Pin::new(stream).poll_read(context, into),
-        }
-    }
-}
-
-impl AsyncWrite for ConnectionStream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            ConnectionStream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
-            ConnectionStream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
-        }
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            ConnectionStream::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
-            ConnectionStream::Unix(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            ConnectionStream::Tcp(stream) => Pin::new(stream).poll_flush(context),
-            ConnectionStream::Unix(stream) => Pin::new(stream).poll_flush(context),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            ConnectionStream::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
-            ConnectionStream::Unix(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
 }

@@ -152,25 +152,21 @@ async fn obey(
     let mut is_open = true;
     loop {
         tokio::select! {
-            request = requests.recv(), if is_open => match request {
-                Some(MasterRequest::Take) => reload_notice.notify_one(),
-                Some(MasterRequest::End(within)) => {
-                    service.end();
-                    if within < bound {
-                        bound = within;
-                        end.set(tokio::time::sleep(bound));
+            request = requests.recv(), if is_open => {
+                // Without a request, the thread that listens to the master has ended, after the
+                // end or by a panic.
+                is_open = request.is_some();
+                match request.unwrap_or(MasterRequest::End(FINISH)) {
+                    MasterRequest::Take => reload_notice.notify_one(),
+                    MasterRequest::End(within) => {
+                        service.end();
+                        if within < bound {
+                            bound = within;
+                            end.set(tokio::time::sleep(bound));
+                        }
                     }
                 }
-                // The thread that listens to the master has ended, after the end or by a panic.
-                None => {
-                    is_open = false;
-                    service.end();
-                    if FINISH < bound {
-                        bound = FINISH;
-                        end.set(tokio::time::sleep(bound));
-                    }
-                }
-            },
+            }
             () = &mut end => return,
             _ = &mut serving => return,
         }

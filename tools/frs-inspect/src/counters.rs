@@ -48,30 +48,22 @@ impl ItemCounts {
     /// Items of all businesses together.
     pub fn of_all(sums: &Sums) -> ItemCounts {
         let items = sums.bizs.values().map(|sums| ItemCounts::of(&sums.items));
-        items.fold(ItemCounts::default(), |all, one| ItemCounts {
-            all: all.all + one.all,
-            passed: all.passed + one.passed,
-            refused: all.refused + one.refused,
-            errors: all.errors + one.errors,
-        })
+        items.fold(ItemCounts::default(), |all, one| all.with(one, u64::saturating_add))
     }
 
     /// The difference from an earlier count.
     pub fn since(self, before: ItemCounts) -> ItemCounts {
+        self.with(before, u64::saturating_sub)
+    }
+
+    fn with(self, other: ItemCounts, combine: fn(u64, u64) -> u64) -> ItemCounts {
         ItemCounts {
-            all: self.all.saturating_sub(before.all),
-            passed: self.passed.saturating_sub(before.passed),
-            refused: self.refused.saturating_sub(before.refused),
-            errors: self.errors.saturating_sub(before.errors),
+            all: combine(self.all, other.all),
+            passed: combine(self.passed, other.passed),
+            refused: combine(self.refused, other.refused),
+            errors: combine(self.errors, other.errors),
         }
     }
-}
-
-/// A counter for display: its sum over all slots since runtime.mmap was created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NamedCount {
-    pub name: &'static str,
-    pub count: u64,
 }
 
 /// Number of answered requests.
@@ -79,15 +71,11 @@ pub fn requests(sums: &Sums) -> u64 {
     sums.requests.iter().flatten().sum()
 }
 
-/// All counters.
-pub fn read(sums: &Sums) -> Vec<NamedCount> {
-    let requests = NamedCount { name: "requests", count: requests(sums) };
-    let items = NamedCount { name: "items", count: ItemCounts::of_all(sums).all };
-    let of_groups = OF_GROUPS
-        .iter()
-        .map(|&(name, of)| (name, sums.groups.values().map(|group| group.count(of)).sum()))
-        .map(|(name, count)| NamedCount { name, count });
-    let of_processes =
-        OF_PROCESSES.iter().map(|&(name, of)| NamedCount { name, count: sums.count(of) });
-    [requests, items].into_iter().chain(of_groups).chain(of_processes).collect()
+/// All counters by name: the sums over all slots since runtime.mmap was created.
+pub fn read(sums: &Sums) -> Vec<(&'static str, u64)> {
+    let mut counts = vec![("requests", requests(sums)), ("items", ItemCounts::of_all(sums).all)];
+    let of_group = |of| sums.groups.values().map(|group| group.count(of)).sum();
+    counts.extend(OF_GROUPS.map(|(name, of)| (name, of_group(of))));
+    counts.extend(OF_PROCESSES.map(|(name, of)| (name, sums.count(of))));
+    counts
 }

@@ -5,7 +5,7 @@ mod json;
 mod text;
 mod xml;
 
-use std::io;
+use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 
 use clap::ValueEnum;
@@ -28,11 +28,15 @@ pub enum DumpFormat {
     Xml,
 }
 
-/// Writes records: the text before all records, each record, and the text after them.
-trait Write {
-    fn begin(&mut self, out: &mut Output) -> io::Result<()>;
-    fn record(&mut self, out: &mut Output, record: &NodeRecord) -> io::Result<()>;
-    fn end(&mut self, out: &mut Output) -> io::Result<()>;
+/// How records are written.
+struct RecordFormat {
+    /// The text before all records.
+    begin: &'static str,
+    /// The text before the first record, and before each further one.
+    before: [&'static str; 2],
+    write: fn(&mut Output, &NodeRecord) -> io::Result<()>,
+    /// The text after all records.
+    end: &'static str,
 }
 
 pub fn run(
@@ -43,25 +47,26 @@ pub fn run(
 ) -> Result<Completed, Failure> {
     let wanted = biz.map(|biz| reader.biz(biz)).transpose()?;
     let wanted = wanted.map(|index| reader.conf().map.bizs[index].id);
-    let mut writer: Box<dyn Write> = match format {
-        DumpFormat::Text => Box::new(text::Text),
-        DumpFormat::Json => Box::new(json::Json::default()),
-        DumpFormat::Csv => Box::new(csv::Csv),
-        DumpFormat::Xml => Box::new(xml::Xml),
+    let RecordFormat { begin, before: [mut before, further], write, end } = match format {
+        DumpFormat::Text => text::FORMAT,
+        DumpFormat::Json => json::FORMAT,
+        DumpFormat::Csv => csv::FORMAT,
+        DumpFormat::Xml => xml::FORMAT,
     };
     let mut has_problems = print_faults(&reader);
     let (mut out, mut written) = (out(), Ok(()));
-    writer.begin(&mut out)?;
+    out.write_all(begin.as_bytes())?;
     let walked = reader.for_each_node(frs_base::clock::now(), |record| {
         let is_asked = wanted.is_none_or(|id| id == record.biz_id);
         if !is_asked || (record.is_expired() && !expired) {
             return ControlFlow::Continue(());
         }
-        written = writer.record(&mut out, &record);
+        written = out.write_all(before.as_bytes()).and_then(|()| write(&mut out, &record));
+        before = further;
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     written?;
-    writer.end(&mut out)?;
+    out.write_all(end.as_bytes())?;
     for skipped in &walked.skipped {
         print_error(show::skipped(skipped));
         has_problems |= matches!(skipped, Skipped::Damaged { .. });

@@ -194,21 +194,8 @@ fn write_plan(out: &mut Output, plan: &GroupPlan) -> std::io::Result<()> {
 }
 
 fn changes(from: &Geometry, to: &Geometry) -> Vec<String> {
-    let number = |name, was: u32, is: u32| {
-        (was != is).then(|| format!("{name} {} → {}", grouped(was.into()), grouped(is.into())))
-    };
-    let hash = |hash| format!("{hash:?}").to_lowercase();
-    let hashes =
-        (from.hash != to.hash).then(|| format!("hash {} → {}", hash(from.hash), hash(to.hash)));
-    [
-        number("files", from.files, to.files),
-        number("key-nodes", from.key_nodes, to.key_nodes),
-        number("chain", from.chain, to.chain),
-        number("node-size", from.node_bytes, to.node_bytes),
-        number("key-bytes", from.key_bytes, to.key_bytes),
-        hashes,
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let shown = |value: String| value.parse().map_or(value, grouped);
+    from.differences(to)
+        .map(|it| format!("{} {} → {}", it.field, shown(it.found), shown(it.expected)))
+        .collect()
 }

@@ -8,7 +8,7 @@ use frs_server::process::data_lock::{self, LockError};
 use frs_server::stats::snapshot::{self, Stats};
 use frs_store::{Runtime, Sums};
 
-use crate::counters::{self, ItemCounts, NamedCount};
+use crate::counters::{self, ItemCounts};
 use crate::output::{Completed, Failure, Output, finish, out, print_faults};
 use crate::show;
 
@@ -93,7 +93,7 @@ fn write_chains(out: &mut Output, stats: &GroupStats) -> io::Result<()> {
 
 fn write_counters(out: &mut Output, sums: &Sums) -> io::Result<()> {
     writeln!(out, "\ncounted by all processes since runtime.mmap was created")?;
-    for NamedCount { name, count } in counters::read(sums) {
+    for (name, count) in counters::read(sums) {
         writeln!(out, "  {name:<20} {:>16}", grouped(count))?;
     }
     let times = &sums.request_times;

@@ -33,32 +33,27 @@ pub fn run(reader: &Reader) -> Result<Completed, Failure> {
         for error in &live.unread_checks {
             writeln!(out, "group {name}: {error}")?;
         }
-        for Unproven { at: KeyNodeId { file, key_node }, records } in &live.report.unproven {
+        for Unproven { at, records } in &live.report.unproven {
             writeln!(
                 out,
-                "group {name}: file {file} key-node {key_node}: its checksum fails: a restore drops \
-                 its {records} records"
+                "group {name}: {}: its checksum fails: a restore drops its {records} records",
+                key_node_words(*at)
             )?;
         }
         if group.lacks_checks() {
             writeln!(out, "group {name}: a checkpoint of an earlier build, without checksums")?;
         }
-        for NamedKeyNode { at: KeyNodeId { file, key_node }, slot } in &live.in_transaction {
-            writeln!(
-                out,
-                "group {name}: file {file} key-node {key_node}: in transaction of slot {slot}"
-            )?;
-        }
-        for NamedKeyNode { at: KeyNodeId { file, key_node }, slot } in &live.half_written {
-            let half_written = show::half_written(*slot);
-            writeln!(out, "group {name}: file {file} key-node {key_node}: {half_written}")?;
-        }
-        for NamedKeyNode { at: KeyNodeId { file, key_node }, slot } in &live.orphans {
-            writeln!(
-                out,
-                "group {name}: file {file} key-node {key_node}: the semaphore names slot {slot}, \
-                 which does not hold it"
-            )?;
+        let in_transaction: fn(u32) -> String = |slot| format!("in transaction of slot {slot}");
+        let orphan: fn(u32) -> String =
+            |slot| format!("the semaphore names slot {slot}, which does not hold it");
+        for (key_nodes, words) in [
+            (&live.in_transaction, in_transaction),
+            (&live.half_written, show::half_written),
+            (&live.orphans, orphan),
+        ] {
+            for NamedKeyNode { at, slot } in key_nodes {
+                writeln!(out, "group {name}: {}: {}", key_node_words(*at), words(*slot))?;
+            }
         }
         if live.held_by_dead > 0 {
             let held = grouped(live.held_by_dead);
@@ -157,6 +152,10 @@ fn print_obstacles(data_dir: &Path) -> bool {
         print_error(format_args!("{path}: {reason}: remove {path}; that costs {cost}"));
     }
     !obstacles.is_empty()
+}
+
+fn key_node_words(KeyNodeId { file, key_node }: KeyNodeId) -> String {
+    format!("file {file} key-node {key_node}")
 }
 
 fn finding_words(finding: &Finding) -> String {

@@ -4,9 +4,8 @@
 //! is answered once, or lost with its connection.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-
-use crate::target::Stream;
 
 /// A request without an answer.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +35,7 @@ pub enum Received {
 
 /// A stream with its unanswered requests.
 pub struct LoadConnection {
-    pub stream: Stream,
+    pub stream: File,
     /// Requests without an answer, oldest first.
     pub sent: VecDeque<Sent>,
     out: Vec<u8>,
@@ -45,7 +44,7 @@ pub struct LoadConnection {
 }
 
 impl LoadConnection {
-    pub fn new(stream: Stream) -> LoadConnection {
+    pub fn new(stream: File) -> LoadConnection {
         LoadConnection {
             stream,
             sent: VecDeque::new(),
@@ -100,7 +99,7 @@ impl LoadConnection {
     }
 }
 
-fn read(stream: &mut Stream, room: &mut [u8]) -> io::Result<usize> {
+fn read(stream: &mut File, room: &mut [u8]) -> io::Result<usize> {
     loop {
         match stream.read(room) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}

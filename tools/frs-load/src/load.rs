@@ -5,6 +5,7 @@
 //! request is sent as soon as it is due and any place is idle. A burst is sent by one client.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +20,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use crate::connection::{LoadConnection, Received, Sent};
 use crate::failure::{Failure, SILENCE};
 use crate::schedule::{Next, Schedule};
-use crate::target::{Stream, Target};
+use crate::target::Target;
 
 /// The pause after which a thread checks whether another thread has failed.
 const LOOK: Duration = Duration::from_millis(100);
@@ -28,6 +29,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const SLEEP_MIN_NS: u64 = 20_000;
 const ROOM_BYTES: usize = 256 << 10;
 const TIMER: Token = Token(usize::MAX);
+/// The events of a connection.
+const SOCKET: Interest = Interest::READABLE.add(Interest::WRITABLE);
 /// The most events that are handled before requests are sent again.
 const EVENTS: usize = 256;
 
@@ -64,7 +67,7 @@ pub struct Taken {
 pub struct Share<'r> {
     pub targets: &'r [Target],
     /// Connections of one client are adjacent: one to each server, in the order of the servers.
-    pub streams: Vec<Stream>,
+    pub streams: Vec<File>,
     /// Unanswered requests of each client.
     pub pipeline: u32,
     /// Whether requests that are due are sent after each read, not after all connections are read.
@@ -169,12 +172,11 @@ impl<'r, T: Traffic> Load<'r, T> {
     ) -> io::Result<Load<'r, T>> {
         let poll = Poll::new()?;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK)?;
-        let descriptor = timer.as_fd().as_raw_fd();
-        poll.registry().register(&mut SourceFd(&descriptor), TIMER, Interest::READABLE)?;
+        register(&poll, &timer, TIMER, Interest::READABLE)?;
         let clients = Clients::new(&share);
         let mut connections = Vec::with_capacity(share.streams.len());
-        for (place, mut stream) in share.streams.into_iter().enumerate() {
-            register(&poll, &mut stream, place)?;
+        for (place, stream) in share.streams.into_iter().enumerate() {
+            register(&poll, &stream, Token(place), SOCKET)?;
             connections.push(LoadConnection::new(stream));
         }
         Ok(Load {
@@ -336,8 +338,8 @@ impl<'r, T: Traffic> Load<'r, T> {
     /// Connects again. The unanswered requests of the old connection are lost.
     fn reconnect(&mut self, place: usize) -> Result<(), Failure> {
         let (client, server) = self.client_and_server(place);
-        let mut stream = connect(&self.targets[server])?;
-        register(&self.poll, &mut stream, place)?;
+        let stream = connect(&self.targets[server])?;
+        register(&self.poll, &stream, Token(place), SOCKET)?;
         let lost = std::mem::replace(&mut self.connections[place], LoadConnection::new(stream));
         let lost = lost.sent.len();
         self.clients.free(client, lost);
@@ -380,12 +382,12 @@ fn take_all<T: Traffic>(
     Ok(done)
 }
 
-fn connect(target: &Target) -> Result<Stream, Failure> {
+fn connect(target: &Target) -> Result<File, Failure> {
     target.connect().map_err(|source| Failure::Connect { target: target.clone(), source })
 }
 
-fn register(poll: &Poll, stream: &mut Stream, place: usize) -> io::Result<()> {
-    poll.registry().register(stream, Token(place), Interest::READABLE | Interest::WRITABLE)
+fn register(poll: &Poll, source: &impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
+    poll.registry().register(&mut SourceFd(&source.as_fd().as_raw_fd()), token, interest)
 }
 
 fn elapsed_ns(start: Instant) -> u64 {

@@ -3,16 +3,15 @@
 //! Invariant: a returned stream is connected and does not block.
 
 use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream as BlockingTcp, ToSocketAddrs};
-use std::os::unix::net::UnixStream as BlockingUnix;
+use std::fs::File;
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use frs_engine::Command;
-use mio::event::Source;
-use mio::net::{TcpStream, UnixStream};
-use mio::{Interest, Registry, Token};
 
 /// The time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -57,16 +56,18 @@ impl Target {
         }
     }
 
-    /// Connects, and waits until the connection is established.
-    pub fn connect(&self) -> io::Result<Stream> {
-        match &self.address {
-            Address::Tcp(authority) => connect_tcp(authority).map(Stream::Tcp),
+    /// Connects, and waits until the connection is established. Sockets of both kinds are read and
+    /// written like files.
+    pub fn connect(&self) -> io::Result<File> {
+        let socket: OwnedFd = match &self.address {
+            Address::Tcp(authority) => connect_tcp(authority)?.into(),
             Address::Unix(path) => {
-                let stream = BlockingUnix::connect(path)?;
+                let stream = UnixStream::connect(path)?;
                 stream.set_nonblocking(true)?;
-                Ok(Stream::Unix(UnixStream::from_std(stream)))
+                stream.into()
             }
-        }
+        };
+        Ok(socket.into())
     }
 }
 
@@ -90,11 +91,11 @@ fn with_port(authority: &str) -> Result<String, String> {
 fn connect_tcp(authority: &str) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in authority.to_socket_addrs()? {
-        match BlockingTcp::connect_timeout(&address, CONNECT) {
+        match TcpStream::connect_timeout(&address, CONNECT) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 stream.set_nonblocking(true)?;
-                return Ok(TcpStream::from_std(stream));
+                return Ok(stream);
             }
             Err(error) => last = error,
         }
@@ -113,57 +114,6 @@ impl fmt::Display for Target {
         match &self.address {
             Address::Tcp(authority) => write!(f, "http://{authority}"),
             Address::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
-/// A connection of either kind.
-pub enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl Read for Stream {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.read(room),
-            Stream::Unix(stream) => stream.read(room),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.write(bytes),
-            Stream::Unix(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Source for Stream {
-    fn register(&mut self, to: &Registry, token: Token, interest: Interest) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.register(to, token, interest),
-            Stream::Unix(stream) => stream.register(to, token, interest),
-        }
-    }
-
-    fn reregister(&mut self, to: &Registry, token: Token, interest: Interest) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.reregister(to, token, interest),
-            Stream::Unix(stream) => stream.reregister(to, token, interest),
-        }
-    }
-
-    fn deregister(&mut self, from: &Registry) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.deregister(from),
-            Stream::Unix(stream) => stream.deregister(from),
         }
     }
 }

@@ -56,14 +56,10 @@ pub fn read(text: &str) -> Read<DomainFile> {
     };
     let reader = YamlReader { text };
     let fields = reader.fields(document, &ROOT)?;
-    let domain = match fields.get("domain") {
-        Some(domain) => reader.text(domain)?,
-        None => String::new(),
-    };
-    if domain.is_empty() {
+    let Some(domain) = reader.optional_text(&fields, "domain")? else {
         let place = fields.get("domain").map_or(start, |domain| place(domain));
         return Err(fault(place, "no domain", "domain: and its name"));
-    }
+    };
     let descriptors = reader.descriptors(fields.get("descriptors"), 1)?;
     Ok(DomainFile { domain, descriptors })
 }
@@ -87,10 +83,6 @@ fn place(node: &Yaml<'_>) -> SourcePlace {
 
 fn fault(place: SourcePlace, found: impl Into<String>, expected: impl Into<String>) -> ImportFault {
     ImportFault { place, found: found.into(), expected: expected.into() }
-}
-
-fn is_null(node: &Yaml<'_>) -> bool {
-    node.data.is_null()
 }
 
 impl YamlReader<'_> {
@@ -123,6 +115,12 @@ impl YamlReader<'_> {
         }
     }
 
+    /// A scalar that is neither missing nor empty.
+    fn optional_text(&self, fields: &YamlFields<'_>, name: &str) -> Read<Option<String>> {
+        let text = fields.get(name).map(|node| self.text(node)).transpose()?;
+        Ok(text.filter(|text| !text.is_empty()))
+    }
+
     fn source(&self, node: &Yaml<'_>) -> String {
         let (start, end) = (node.span.start.index(), node.span.end.index());
         self.text.chars().skip(start).take(end.saturating_sub(start)).collect()
@@ -137,22 +135,16 @@ impl YamlReader<'_> {
     }
 
     fn flag(&self, node: Option<&Yaml<'_>>) -> Read<bool> {
-        match node {
-            None => Ok(false),
-            Some(node) if is_null(node) => Ok(false),
-            Some(node) => node
-                .data
-                .as_bool()
-                .ok_or_else(|| fault(place(node), self.shown(node), "true or false")),
-        }
+        let Some(node) = node.filter(|node| !node.data.is_null()) else { return Ok(false) };
+        let flag = node.data.as_bool();
+        flag.ok_or_else(|| fault(place(node), self.shown(node), "true or false"))
     }
 
     fn list<'y>(&self, node: Option<&'y Yaml<'y>>) -> Read<&'y [Yaml<'y>]> {
-        match node.map(|node| (&node.data, node)) {
-            None => Ok(&[]),
-            Some((YamlData::Sequence(list), _)) => Ok(list),
-            Some((data, _)) if data.is_null() => Ok(&[]),
-            Some((_, node)) => Err(fault(place(node), self.shown(node), "a list")),
+        let Some(node) = node.filter(|node| !node.data.is_null()) else { return Ok(&[]) };
+        match &node.data {
+            YamlData::Sequence(list) => Ok(list),
+            _ => Err(fault(place(node), self.shown(node), "a list")),
         }
     }
 
@@ -179,11 +171,10 @@ impl YamlReader<'_> {
 
     fn descriptor(&self, node: &Yaml<'_>, depth: usize) -> Read<DescriptorNode> {
         let fields = self.fields(node, &DESCRIPTOR)?;
-        let key = fields.get("key").map(|key| self.text(key)).transpose()?.unwrap_or_default();
-        if key.is_empty() {
+        let Some(key) = self.optional_text(&fields, "key")? else {
             return Err(fault(place(node), "a descriptor without a key", "key: and its name"));
-        }
-        let value = fields.get("value").map(|value| self.text(value)).transpose()?;
+        };
+        let value = self.optional_text(&fields, "value")?;
         let mut others = Vec::new();
         for name in ["detailed_metric", "value_to_metric"] {
             if self.flag(fields.get(name))? {
@@ -191,10 +182,9 @@ impl YamlReader<'_> {
             }
         }
         others.extend(fields.get("metadata").map(|node| ("metadata", place(node))));
-        let limit = fields.get("rate_limit").filter(|node| !is_null(node));
+        let limit = fields.get("rate_limit").filter(|node| !node.data.is_null());
         let limit = limit.map(|node| self.limit(node, &mut others)).transpose()?;
         let share_threshold = self.flag(fields.get("share_threshold"))?;
-        let value = value.filter(|value| !value.is_empty());
         let has_star = |text: &String| text.contains('*');
         if share_threshold && !has_star(&key) && !value.as_ref().is_some_and(has_star) {
             let expected = "a value with a wildcard (*)";
@@ -219,51 +209,40 @@ impl YamlReader<'_> {
         others: &mut Vec<(&'static str, SourcePlace)>,
     ) -> Read<ImportedLimit> {
         let fields = self.fields(node, &LIMIT)?;
-        let name = fields.get("name").map(|name| self.text(name)).transpose()?;
-        let name = name.filter(|name| !name.is_empty());
+        let name = self.optional_text(&fields, "name")?;
         let replaces = self.list(fields.get("replaces"))?;
         for replaced in replaces {
             let fields = self.fields(replaced, &["name"])?;
-            let replaced_name = fields.get("name").map(|name| self.text(name)).transpose()?;
-            match replaced_name {
-                Some(replaced) if !replaced.is_empty() && Some(&replaced) != name.as_ref() => {}
-                _ => {
-                    let found = "replaces without another name";
-                    return Err(fault(place(replaced), found, "the name of another limit"));
-                }
+            let replaced_name = self.optional_text(&fields, "name")?;
+            if replaced_name.is_none() || replaced_name == name {
+                let found = "replaces without another name";
+                return Err(fault(place(replaced), found, "the name of another limit"));
             }
         }
         if !replaces.is_empty() {
             others.extend(fields.get("replaces").map(|node| ("replaces", place(node))));
         }
-        let unit = fields.get("unit").map(|unit| self.text(unit)).transpose()?;
-        let unit = unit.filter(|unit| !unit.is_empty());
+        let unit = self.optional_text(&fields, "unit")?;
         if self.flag(fields.get("unlimited"))? {
-            return match unit {
-                None => Ok(ImportedLimit::Unlimited),
-                Some(unit) => {
-                    let found = format!("unit {unit:?} of what is unlimited");
-                    Err(fault(place(node), found, "none"))
-                }
-            };
+            let found = |unit| format!("unit {unit:?} of what is unlimited");
+            let wrong = unit.map(|unit| fault(place(node), found(unit), "none"));
+            return wrong.map_or(Ok(ImportedLimit::Unlimited), Err);
         }
         let unit = unit.unwrap_or_default();
         let known = UNITS.iter().find(|(known, _)| known.eq_ignore_ascii_case(&unit));
         let Some(&(_, interval)) = known else {
-            let at = fields.get("unit").map_or_else(|| place(node), place);
+            let at = place(fields.get("unit").unwrap_or(node));
             let expected = format!("one of {}", UNITS.map(|(name, _)| name).join(", "));
             return Err(fault(at, format!("unit {unit:?}"), expected));
         };
-        let requests = match fields.get("requests_per_unit") {
-            None => 0,
-            Some(node) => {
-                let number = node.data.as_integer().and_then(|number| u32::try_from(number).ok());
-                number.ok_or_else(|| {
-                    let expected = format!("a whole number, at most {}", u32::MAX);
-                    fault(place(node), self.shown(node), expected)
-                })?
-            }
+        let number = |node: &Yaml<'_>| {
+            let number = node.data.as_integer().and_then(|number| u32::try_from(number).ok());
+            number.ok_or_else(|| {
+                let expected = format!("a whole number, at most {}", u32::MAX);
+                fault(place(node), self.shown(node), expected)
+            })
         };
+        let requests = fields.get("requests_per_unit").map_or(Ok(0), number)?;
         Ok(ImportedLimit::Limited { requests, interval, name })
     }
 }

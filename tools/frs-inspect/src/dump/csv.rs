@@ -7,33 +7,24 @@ use frs_conf::Scope;
 use frs_engine::inspect::NodeRecord;
 use frs_server::protocol::visible;
 
+use super::RecordFormat;
 use crate::output::Output;
 use crate::show;
-
-pub struct Csv;
 
 const HEADER: &str = "biz,biz-id,key,scope,group,file,key-node,place,last-use,rank,banned-until,\
                       used,limits\r\n";
 
-impl super::Write for Csv {
-    fn begin(&mut self, out: &mut Output) -> io::Result<()> {
-        out.write_all(HEADER.as_bytes())
-    }
+pub const FORMAT: RecordFormat = RecordFormat { begin: HEADER, before: [""; 2], write, end: "" };
 
-    fn record(&mut self, out: &mut Output, record: &NodeRecord) -> io::Result<()> {
-        let (biz, key) = (record.biz.as_deref().unwrap_or_default(), quoted(&record.key));
-        let scope = if record.scope == Scope::Biz { "biz" } else { "key" };
-        let (group, place) = (&record.group, &record.place);
-        let banned = record.banned_until_ms.map_or_else(String::new, |until| until.to_string());
-        write!(out, "{biz},{},{key},{scope},{group},", record.biz_id)?;
-        write!(out, "{},{},{},", place.file, place.key_node, place.place)?;
-        write!(out, "{},{},{banned},", record.last_use_ms, show::rank(record.rank))?;
-        write!(out, "{},{}\r\n", record.used(), quoted(&super::limits(record)))
-    }
-
-    fn end(&mut self, _: &mut Output) -> io::Result<()> {
-        Ok(())
-    }
+fn write(out: &mut Output, record: &NodeRecord) -> io::Result<()> {
+    let (biz, key) = (record.biz.as_deref().unwrap_or_default(), quoted(&record.key));
+    let scope = if record.scope == Scope::Biz { "biz" } else { "key" };
+    let (group, place) = (&record.group, &record.place);
+    let banned = record.banned_until_ms.map_or_else(String::new, |until| until.to_string());
+    write!(out, "{biz},{},{key},{scope},{group},", record.biz_id)?;
+    write!(out, "{},{},{},", place.file, place.key_node, place.place)?;
+    write!(out, "{},{},{banned},", record.last_use_ms, show::rank(record.rank))?;
+    write!(out, "{},{}\r\n", record.used(), quoted(&super::limits(record)))
 }
 
 fn quoted(text: &str) -> String {

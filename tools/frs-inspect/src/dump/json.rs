@@ -9,28 +9,15 @@ use frs_limit::LimitFigures;
 use frs_server::protocol::visible;
 use serde_json::{Map, Value, json};
 
+use super::RecordFormat;
 use crate::output::Output;
 use crate::show;
 
-#[derive(Default)]
-pub struct Json {
-    any: bool,
-}
+pub const FORMAT: RecordFormat =
+    RecordFormat { begin: "[", before: ["\n", ",\n"], write, end: "\n]\n" };
 
-impl super::Write for Json {
-    fn begin(&mut self, out: &mut Output) -> io::Result<()> {
-        out.write_all(b"[")
-    }
-
-    fn record(&mut self, out: &mut Output, record: &NodeRecord) -> io::Result<()> {
-        out.write_all(if self.any { b",\n" } else { b"\n" })?;
-        self.any = true;
-        out.write_all(visible::in_json(&object(record).to_string()).as_bytes())
-    }
-
-    fn end(&mut self, out: &mut Output) -> io::Result<()> {
-        out.write_all(b"\n]\n")
-    }
+fn write(out: &mut Output, record: &NodeRecord) -> io::Result<()> {
+    out.write_all(visible::in_json(&object(record).to_string()).as_bytes())
 }
 
 fn object(record: &NodeRecord) -> Value {

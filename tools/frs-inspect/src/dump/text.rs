@@ -4,31 +4,22 @@ use std::io::{self, Write as _};
 
 use frs_engine::inspect::NodeRecord;
 
+use super::RecordFormat;
 use crate::output::Output;
 use crate::show;
 
-pub struct Text;
+pub const FORMAT: RecordFormat = RecordFormat { begin: "", before: [""; 2], write, end: "" };
 
-impl super::Write for Text {
-    fn begin(&mut self, _: &mut Output) -> io::Result<()> {
-        Ok(())
+fn write(out: &mut Output, record: &NodeRecord) -> io::Result<()> {
+    let number = record.biz_id.to_string();
+    let (biz, key) = (record.biz.as_deref().unwrap_or(&number), show::key(&record.key));
+    write!(out, "{biz} {key} {}", show::rank(record.rank))?;
+    if let Some(until) = record.banned_until_ms {
+        write!(out, " until {}", show::time(until))?;
     }
-
-    fn record(&mut self, out: &mut Output, record: &NodeRecord) -> io::Result<()> {
-        let number = record.biz_id.to_string();
-        let (biz, key) = (record.biz.as_deref().unwrap_or(&number), show::key(&record.key));
-        write!(out, "{biz} {key} {}", show::rank(record.rank))?;
-        if let Some(until) = record.banned_until_ms {
-            write!(out, " until {}", show::time(until))?;
-        }
-        if !record.limits.is_empty() {
-            write!(out, "; {}", super::limits(record))?;
-        }
-        let (last, place) = (show::time(record.last_use_ms), show::place(&record.place));
-        writeln!(out, "; last used {last}; {} {place}", record.group)
+    if !record.limits.is_empty() {
+        write!(out, "; {}", super::limits(record))?;
     }
-
-    fn end(&mut self, _: &mut Output) -> io::Result<()> {
-        Ok(())
-    }
+    let (last, place) = (show::time(record.last_use_ms), show::place(&record.place));
+    writeln!(out, "; last used {last}; {} {place}", record.group)
 }

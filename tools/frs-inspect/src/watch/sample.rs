@@ -212,9 +212,9 @@ fn evicted_limiting(sums: &Sums, group: &str) -> u64 {
 fn counts(earlier: &Sums, sums: &Sums) -> Vec<CounterLine> {
     let pairs = counters::read(sums).into_iter().zip(counters::read(earlier));
     pairs
-        .map(|(now, earlier)| CounterLine {
-            name: now.name,
-            growth: CounterGrowth::since(earlier.count, now.count),
+        .map(|((name, now), (_, earlier))| CounterLine {
+            name,
+            growth: CounterGrowth::since(earlier, now),
         })
         .collect()
 }

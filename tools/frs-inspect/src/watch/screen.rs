@@ -155,8 +155,8 @@ fn businesses(
     if !choice.filter.is_empty() {
         title = format!("business with {}", choice.filter.escape_debug());
     }
-    let row = |biz: &&BizLine| SectionRow {
-        cells: vec![
+    let row = |biz: &&BizLine| {
+        SectionRow::plain(vec![
             biz.name.escape_debug().to_string(),
             rate(figures, biz.items.passed),
             rate(figures, biz.items.refused),
@@ -165,45 +165,26 @@ fn businesses(
             grouped(biz.limited),
             grouped(biz.keys),
             rate(figures, biz.uses),
-        ],
-        style: Style::new(),
+        ])
     };
-    Section {
-        headings: headings([
-            &title,
-            "allowed/s",
-            "limited/s",
-            "limited",
-            "errors/s",
-            "keys limited",
-            "keys",
-            "uses/s",
-        ]),
-        rows: listed.iter().map(row).collect(),
-        chosen: (!listed.is_empty()).then_some(place),
-        nothing: "none",
-        weight: 3,
-    }
+    let names =
+        [&title, "allowed/s", "limited/s", "limited", "errors/s", "keys limited", "keys", "uses/s"];
+    let section = Section::new(names, listed.iter().map(row), 3);
+    Section { chosen: (!listed.is_empty()).then_some(place), ..section }
 }
 
 fn refused(figures: &WatchFigures) -> Section {
-    let row = |node: &RefusedNode| SectionRow {
-        cells: vec![
+    let row = |node: &RefusedNode| {
+        SectionRow::plain(vec![
             show::refused_key(node),
             node.biz.escape_debug().to_string(),
             grouped(node.refused),
             grouped(node.error),
             show::ago(node.last_ms, figures.now_ms),
-        ],
-        style: Style::new(),
+        ])
     };
-    Section {
-        headings: headings(["refused in 1 m", "business", "refused", "error", "last"]),
-        rows: figures.refused.iter().map(row).collect(),
-        chosen: None,
-        nothing: "none",
-        weight: 2,
-    }
+    let names = ["refused in 1 m", "business", "refused", "error", "last"];
+    Section::new(names, figures.refused.iter().map(row), 2)
 }
 
 fn groups(figures: &WatchFigures) -> Section {
@@ -231,62 +212,36 @@ fn groups(figures: &WatchFigures) -> Section {
             style: color,
         }
     };
-    Section {
-        headings: headings([
-            "group",
-            "full",
-            "limiting evicted",
-            "per s",
-            "live",
-            "limiting",
-            "expired",
-            "places",
-        ]),
-        rows: figures.groups.iter().map(row).collect(),
-        chosen: None,
-        nothing: "none",
-        weight: 1,
-    }
+    let names =
+        ["group", "full", "limiting evicted", "per s", "live", "limiting", "expired", "places"];
+    Section::new(names, figures.groups.iter().map(row), 1)
 }
 
 fn hottest(figures: &WatchFigures, biz: Option<&BizLine>) -> Section {
     let name = biz.map_or("no business", |biz| &biz.name);
-    let row = |hot: &HotLine| SectionRow {
-        cells: vec![
+    let row = |hot: &HotLine| {
+        SectionRow::plain(vec![
             show::key(&hot.key),
             grouped(hot.used),
             show::rank(hot.rank).to_owned(),
             rate(figures, hot.more),
             show::ago(hot.last_use_ms, figures.now_ms),
-        ],
-        style: Style::new(),
+        ])
     };
     let title = format!("hot keys of {}", name.escape_debug());
-    Section {
-        headings: headings([&title, "used", "state", "uses/s", "last used"]),
-        rows: biz.map_or(&[][..], |biz| &biz.hottest).iter().map(row).collect(),
-        chosen: None,
-        nothing: "none",
-        weight: 2,
-    }
+    let keys = biz.map_or(&[][..], |biz| &biz.hottest).iter();
+    Section::new([&title, "used", "state", "uses/s", "last used"], keys.map(row), 2)
 }
 
 fn counted(figures: &WatchFigures) -> Section {
-    let row = |count: &CounterLine| SectionRow {
-        cells: vec![
+    let row = |count: &CounterLine| {
+        SectionRow::plain(vec![
             count.name.to_owned(),
             rate(figures, count.growth.more),
             grouped(count.growth.all),
-        ],
-        style: Style::new(),
+        ])
     };
-    Section {
-        headings: headings(["counted", "per s", "in all"]),
-        rows: figures.counted.iter().map(row).collect(),
-        chosen: None,
-        nothing: "none",
-        weight: 0,
-    }
+    Section::new(["counted", "per s", "in all"], figures.counted.iter().map(row), 0)
 }
 
 fn help(choice: &Choice, columns: usize) -> Line<'static> {
@@ -299,10 +254,6 @@ fn help(choice: &Choice, columns: usize) -> Line<'static> {
             .to_vec(),
     };
     Line::styled(joined(&parts, columns), Modifier::DIM)
-}
-
-fn headings<const N: usize>(words: [&str; N]) -> Vec<String> {
-    words.map(str::to_owned).to_vec()
 }
 
 /// A rate per second: a dash without an earlier look, and one decimal below a thousand.

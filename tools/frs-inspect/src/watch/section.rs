@@ -16,6 +16,9 @@ const GAP: usize = 2;
 /// The heading, one row, and the number of further rows.
 const LEAST_LINES: usize = 3;
 
+/// The text that is shown if there are no rows.
+const NO_ROWS: &str = "none";
+
 /// A list with headings.
 pub struct Section {
     /// The headings of the columns, the most important first. The first column has texts, the
@@ -24,8 +27,6 @@ pub struct Section {
     pub rows: Vec<SectionRow>,
     /// The row that is marked and always shown.
     pub chosen: Option<usize>,
-    /// The text that is shown if there are no rows.
-    pub nothing: &'static str,
     /// The number of lines that the section gets in each round while lines are left. A section of
     /// weight 0 gets only lines that all others leave.
     pub weight: usize,
@@ -37,6 +38,13 @@ pub struct SectionRow {
     pub style: Style,
 }
 
+impl SectionRow {
+    /// A row in the usual colours.
+    pub fn plain(cells: Vec<String>) -> SectionRow {
+        SectionRow { cells, style: Style::new() }
+    }
+}
+
 /// The rows that are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ShownRows {
@@ -45,6 +53,16 @@ struct ShownRows {
 }
 
 impl Section {
+    /// A section without a chosen row.
+    pub fn new<const N: usize>(
+        headings: [&str; N],
+        rows: impl Iterator<Item = SectionRow>,
+        weight: usize,
+    ) -> Section {
+        let headings = headings.map(str::to_owned).to_vec();
+        Section { headings, rows: rows.collect(), chosen: None, weight }
+    }
+
     /// The number of lines that show everything.
     fn full(&self) -> usize {
         1 + self.rows.len().max(1)
@@ -78,7 +96,7 @@ impl Section {
         let heading = Style::new().fg(Color::Cyan).add_modifier(Modifier::BOLD);
         let mut out = vec![Line::styled(row(&self.headings, &widths), heading)];
         if self.rows.is_empty() {
-            out.push(Line::raw(cut(self.nothing, columns)));
+            out.push(Line::raw(cut(NO_ROWS, columns)));
         }
         let shown = self.shown(lines);
         for nth in shown.first..shown.first + shown.count {
@@ -198,7 +216,6 @@ mod tests {
             headings: ["name", "figure", "last"].map(str::to_owned).to_vec(),
             rows: (0..rows).map(row).collect(),
             chosen,
-            nothing: "no rows",
             weight,
         }
     }
@@ -222,7 +239,7 @@ mod tests {
         let last = texts(&section(200, Some(199), 1), 40, 10);
         assert_eq!(last.last().unwrap(), "+ 192 more (193 to 200 of 200)");
         assert_eq!(texts(&section(9, None, 1), 40, 10).len(), 10, "all of them fit");
-        assert_eq!(texts(&section(0, None, 1), 40, 10)[1], "no rows");
+        assert_eq!(texts(&section(0, None, 1), 40, 10)[1], "none");
     }
 
     // Shows: watch.

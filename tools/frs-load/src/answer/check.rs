@@ -60,14 +60,7 @@ pub struct Turn {
 /// Item errors that a valid request can get.
 const ITEM_ERRORS: [&str; 3] = ["busy", "full", "store"];
 /// Errors of a whole request that a valid one can get.
-const REQUEST_ERRORS: [KnownError; 2] =
-    [KnownError { status: 408, code: "timeout" }, KnownError { status: 503, code: "overloaded" }];
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct KnownError {
-    status: u16,
-    code: &'static str,
-}
+const REQUEST_ERRORS: [(u16, &str); 2] = [(408, "timeout"), (503, "overloaded")];
 
 /// Checks the answers of a run.
 #[derive(Debug, Clone)]
@@ -178,14 +171,12 @@ fn is_json(reply: &Reply<'_>) -> Result<bool, String> {
 fn error(reply: &Reply<'_>) -> Result<&'static str, String> {
     let read = if is_json(reply)? { json::read_error } else { xml::read_error };
     let RequestError { code, words } = read(reply.body)?;
-    let known =
-        REQUEST_ERRORS.iter().find(|known| known.status == reply.status && known.code == code);
-    known.map(|known| known.code).ok_or_else(|| format!("status {}, {code}: {words}", reply.status))
+    let known = REQUEST_ERRORS.iter().find(|known| **known == (reply.status, &code));
+    known.map(|(_, code)| *code).ok_or_else(|| format!("status {}, {code}: {words}", reply.status))
 }
 
 fn item_error(error: &str, alone: bool) -> Result<&'static str, String> {
-    let known = ITEM_ERRORS.iter().find(|known| **known == error);
-    match known {
+    match ITEM_ERRORS.iter().find(|known| **known == error) {
         Some(_) if !alone => Err(format!("{error} beside other attributes")),
         Some(known) => Ok(known),
         None => Err(format!("{error}; see --biz and --key-type")),
