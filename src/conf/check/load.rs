@@ -85,22 +85,23 @@ impl Conf {
     #[doc(hidden)]
     pub fn load_texts(dir: &Path, settings: &Settings) -> Result<LoadedConf, Faults> {
         let path = dir.join("srv.xml");
-        let name = path.display().to_string();
-        let srv = (name.clone(), read_file(&name, &path));
-        let path = map_path(dir, NamedBytes::read(&srv).with(settings));
-        let name = path.display().to_string();
-        let map = (name.clone(), read_map(&name, &path));
-        let named = NamedBytes::read(&srv).with(settings);
-        let conf = check(named, NamedBytes::read(&map), &KeptFiles::default(), &LocalHost::this())?;
+        let srv_name = path.display().to_string();
+        let srv_bytes = read_file(&srv_name, &path);
+        let srv = source(&srv_name, &srv_bytes, settings);
+        let path = map_path(dir, &srv);
+        let map_name = path.display().to_string();
+        let map_bytes = read_map(&map_name, &path);
+        let map = source(&map_name, &map_bytes, &Settings::default());
+        let conf = check(&srv, &map, &KeptFiles::default(), &LocalHost::this())?;
         if is_same_directory(dir, &conf.srv.data.dir) {
             // The server's user writes the data directory, and must not be able to write srv.xml.
             let outside = settings.iter().find(|setting| setting.name() == "data.dir");
-            let file = outside.map_or(&*srv.0, Setting::origin);
+            let file = outside.map_or(&*srv_name, Setting::origin);
             let found = format!("<data dir={:?}>, which holds srv.xml", conf.srv.data.dir);
             let expected = "a directory of its own for the data";
             return Err(Faults::new(vec![Fault::without_position(file, found, expected)]));
         }
-        let mut files = token_faults(NamedBytes::read(&srv).with(settings), &conf.srv);
+        let mut files = token_faults(&srv, &conf.srv);
         files.extend(conf.srv.cluster.iter().flat_map(Cluster::file_faults));
         if !files.is_empty() {
             return Err(Faults::new(files));
@@ -109,8 +110,8 @@ impl Conf {
         let text = |bytes: Result<Vec<u8>, Fault>| {
             String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()
         };
-        let (srv_name, map_name, settings) = (srv.0, map.0, settings.clone());
-        let (srv, map, kept) = (text(srv.1), text(map.1), KeptFiles::default());
+        let (srv, map) = (text(srv_bytes), text(map_bytes));
+        let (settings, kept) = (settings.clone(), KeptFiles::default());
         let texts = Texts { srv_name, srv, map_name, map, settings, kept };
         Ok(LoadedConf { conf, texts })
     }
@@ -150,8 +151,9 @@ impl Conf {
         map_name: &str,
         map_text: &(impl AsRef<[u8]> + ?Sized),
     ) -> Result<Conf, Faults> {
-        let (srv, map) = (NamedBytes::of(srv_name, srv_text), NamedBytes::of(map_name, map_text));
-        check(srv, map, &KeptFiles::default(), &LocalHost::this())
+        let srv = SourceText::new(srv_name, srv_text.as_ref());
+        let map = SourceText::new(map_name, map_text.as_ref());
+        check(&srv, &map, &KeptFiles::default(), &LocalHost::this())
     }
 }
 
@@ -167,17 +169,18 @@ impl Texts {
 
     /// Checks the texts as if `host` had read them.
     pub(crate) fn check(&self, host: &LocalHost) -> Result<Conf, Faults> {
-        let srv = NamedBytes::of(&self.srv_name, &self.srv).with(&self.settings);
-        check(srv, NamedBytes::of(&self.map_name, &self.map), &self.kept, host)
+        let srv = SourceText::new(&self.srv_name, self.srv.as_bytes());
+        let srv = srv.map(|srv| srv.under(&self.settings));
+        let map = SourceText::new(&self.map_name, self.map.as_bytes());
+        check(&srv, &map, &self.kept, host)
     }
 }
 
 /// The path of map.xml: beside srv.xml, unless srv.xml names another path. Faults are noted later,
 /// with those of the whole file.
-fn map_path(dir: &Path, srv: NamedBytes<'_>) -> PathBuf {
-    let named = rooted(&srv.source(), "srv", &mut Vec::new(), |notes, root, _| {
-        read::srv::map_file(notes, root)
-    });
+fn map_path(dir: &Path, srv: &Source) -> PathBuf {
+    let named =
+        rooted(srv, "srv", &mut Vec::new(), |notes, root, _| read::srv::map_file(notes, root));
     named.ok().flatten().unwrap_or_else(|| dir.join("map.xml"))
 }
 
@@ -189,17 +192,15 @@ fn read_srv<T>(
     let path = dir.join("srv.xml");
     let name = path.display().to_string();
     let source = read_file(&name, &path).and_then(|bytes| SourceText::new(&name, &bytes));
-    let source = source.map(|source| LayeredText::of(source, Settings::default()));
     let mut faults = Vec::new();
     rooted(&source, "srv", &mut faults, read).map_err(|Faulty| Faults::new(faults))
 }
 
 /// The faults in the token files of `<resp>`.
-fn token_faults(file: NamedBytes<'_>, srv: &Srv) -> Vec<Fault> {
+fn token_faults(source: &Source, srv: &Srv) -> Vec<Fault> {
     let mut faults = Vec::new();
-    let source = file.source();
     // The file is checked, so the only faults are those of the token files.
-    let _ = rooted(&source, "srv", &mut faults, |notes, root, _| {
+    let _ = rooted(source, "srv", &mut faults, |notes, root, _| {
         read::resp::token_files(notes, root, &srv.resps);
         Ok(())
     });
@@ -211,58 +212,24 @@ fn is_same_directory(one: &Path, other: &Path) -> bool {
     place(one).is_some_and(|one| place(other) == Some(one))
 }
 
-/// A file's name, its bytes or the fault of reading them, and the settings laid over it.
-struct NamedBytes<'t> {
-    name: &'t str,
-    bytes: Result<&'t [u8], &'t Fault>,
-    settings: Option<&'t Settings>,
+/// A file's text with the settings laid over it, or the fault of reading it.
+type Source = Result<SourceText, Fault>;
+
+fn source(name: &str, bytes: &Result<Vec<u8>, Fault>, settings: &Settings) -> Source {
+    let text = SourceText::new(name, bytes.as_ref().map_err(Fault::clone)?)?;
+    Ok(text.under(settings))
 }
 
-/// A file's text, and the settings laid over it.
-struct LayeredText {
-    source: SourceText,
-    settings: Settings,
-}
-
-impl LayeredText {
-    fn of(source: SourceText, settings: Settings) -> LayeredText {
-        let origins = settings.iter().map(|setting| setting.origin().to_owned()).collect();
-        LayeredText { source: source.under(origins), settings }
-    }
-}
-
-impl<'t> NamedBytes<'t> {
-    fn of(name: &'t str, text: &'t (impl AsRef<[u8]> + ?Sized)) -> NamedBytes<'t> {
-        NamedBytes { name, bytes: Ok(text.as_ref()), settings: None }
-    }
-
-    fn read((name, bytes): &'t (String, Result<Vec<u8>, Fault>)) -> NamedBytes<'t> {
-        NamedBytes { name, bytes: bytes.as_deref(), settings: None }
-    }
-
-    fn with(self, settings: &'t Settings) -> NamedBytes<'t> {
-        NamedBytes { settings: Some(settings), ..self }
-    }
-
-    fn source(self) -> Result<LayeredText, Fault> {
-        let source = SourceText::new(self.name, self.bytes.map_err(Fault::clone)?)?;
-        Ok(LayeredText::of(source, self.settings.cloned().unwrap_or_default()))
-    }
-}
-
-fn check(
-    srv: NamedBytes<'_>,
-    map: NamedBytes<'_>,
-    kept: &KeptFiles,
-    host: &LocalHost,
-) -> Result<Conf, Faults> {
-    let [srv, map] = [srv, map].map(NamedBytes::source);
-    let has_cluster = may_have_cluster(&srv);
+fn check(srv: &Source, map: &Source, kept: &KeptFiles, host: &LocalHost) -> Result<Conf, Faults> {
+    // In a file that is not read to its end, the rest may name a cluster.
+    let may_have_cluster = rooted(srv, "srv", &mut Vec::new(), |_, root, complete| {
+        Ok(!complete || root.child("cluster").is_some())
+    });
     let mut map_faults = Vec::new();
-    let map = rooted(&map, "map", &mut map_faults, |notes, root, complete| {
+    let map = rooted(map, "map", &mut map_faults, |notes, root, complete| {
         let raw = read::map::map(notes, root, complete);
         clustered::shared_bizs(notes, &raw);
-        if !has_cluster {
+        if may_have_cluster == Ok(false) {
             clustered::without_cluster(notes, &raw);
         }
         let mut map = fit::map(notes, raw)?;
@@ -270,7 +237,7 @@ fn check(
         Ok(map)
     });
     let mut faults = Vec::new();
-    let srv = rooted(&srv, "srv", &mut faults, |notes, root, complete| {
+    let srv = rooted(srv, "srv", &mut faults, |notes, root, complete| {
         let srv = read::srv::srv(notes, root, host)?;
         // In an incomplete file, the unread rest may make these fit.
         if let (Ok(map), true) = (&map, complete) {
@@ -287,43 +254,28 @@ fn check(
     }
 }
 
-/// Whether srv.xml may name a cluster. Other code notes the faults of the file.
-fn may_have_cluster(srv: &Result<LayeredText, Fault>) -> bool {
-    let Ok(LayeredText { source, settings }) = srv else { return true };
-    let Document { root, complete } = document(&mut Notes::new(source), settings);
-    read::cluster::may_be_named(root.as_ref(), complete)
-}
-
-/// Reads a file's tree, with settings laid over it.
-fn document(notes: &mut Notes<'_>, settings: &Settings) -> Document {
-    let mut document = read::xml::read(notes);
-    if let Some(root) = &mut document.root {
-        settings.lay_over(notes, root);
-    }
-    document
-}
-
-/// Reads a file's tree and returns the result of `read` on its root. Adds the faults of both.
+/// Reads a file's tree with the settings laid over it, and returns the result of `read` on its
+/// root. Adds the faults of both.
 fn rooted<T>(
-    source: &Result<LayeredText, Fault>,
+    source: &Source,
     name: &str,
     faults: &mut Vec<Fault>,
     read: impl FnOnce(&mut Notes<'_>, &Element, bool) -> Checked<T>,
 ) -> Checked<T> {
-    let LayeredText { source, settings } = source.as_ref().map_err(|fault| {
+    let source = source.as_ref().map_err(|fault| {
         faults.push(fault.clone());
         Faulty
     })?;
     let mut notes = Notes::new(source);
-    let Document { root, complete } = document(&mut notes, settings);
-    let value = match &root {
-        Some(root) if root.name == name => read(&mut notes, root, complete),
-        Some(root) => {
-            let found = format!("<{}>", shown(&root.name));
-            Err(notes.note(root.at, found, format!("<{name}> as the root element")))
+    let Document { root, complete } = read::xml::read(&mut notes);
+    let value = root.ok_or(Faulty).and_then(|mut root| {
+        source.settings.lay_over(&mut notes, &mut root);
+        if root.name == name {
+            return read(&mut notes, &root, complete);
         }
-        None => Err(Faulty),
-    };
+        let found = format!("<{}>", shown(&root.name));
+        Err(notes.note(root.at, found, format!("<{name}> as the root element")))
+    });
     faults.extend(notes.into_faults());
     value
 }

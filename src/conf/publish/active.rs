@@ -114,9 +114,7 @@ pub fn all(data_dir: &Path) -> Result<Vec<u64>, ActiveError> {
         let path = data_dir.to_owned();
         ActiveError::Io { path, doing: "read the directory", source }
     };
-    let mut generations = generations_in(data_dir).map_err(failed)?;
-    generations.sort_unstable_by(|one, other| other.cmp(one));
-    Ok(generations)
+    generations_in(data_dir).map_err(failed)
 }
 
 /// Like [`write_overlaid`], without an overlay.
@@ -272,11 +270,10 @@ fn load(data_dir: &Path, generation: u64) -> Result<Active, ActiveError> {
     sys::open_to_read(&path)
         .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
         .map_err(failed)?;
-    decode(&bytes, generation).map_err(|ActiveDamage { field, found, expected }| {
-        ActiveError::Damaged { path: path.clone(), field, found, expected }
-    })
+    decode(&path, &bytes, generation)
 }
 
+/// The generations in a data directory, the latest one first.
 fn generations_in(data_dir: &Path) -> io::Result<Vec<u64>> {
     let mut generations = Vec::new();
     for entry in fs::read_dir(data_dir)? {
@@ -284,24 +281,21 @@ fn generations_in(data_dir: &Path) -> io::Result<Vec<u64>> {
         let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u64>().ok());
         generations.extend(number);
     }
+    generations.sort_unstable_by(|one, other| other.cmp(one));
     Ok(generations)
 }
 
 fn remove_others(data_dir: &Path, generation: u64) -> io::Result<()> {
     let mut others = generations_in(data_dir)?;
-    others.retain(|&other| other != generation);
-    let kept = others.iter().copied().filter(|&other| other < generation).max();
-    for other in others.into_iter().filter(|&other| Some(other) != kept) {
-        fs::remove_file(path(data_dir, other))?;
-    }
-    Ok(())
+    let before = others.iter().copied().find(|&other| other < generation);
+    others.retain(|&other| other != generation && Some(other) != before);
+    others.iter().try_for_each(|&other| fs::remove_file(path(data_dir, other)))
 }
 
 /// Removes all generations except the latest, and returns the number of removed ones.
 fn remove_all_but_latest(data_dir: &Path) -> io::Result<usize> {
-    let mut others = generations_in(data_dir)?;
-    let latest = others.iter().copied().max();
-    others.retain(|&other| Some(other) != latest);
+    let all = generations_in(data_dir)?;
+    let others = all.get(1..).unwrap_or_default();
     others.iter().try_for_each(|&other| fs::remove_file(path(data_dir, other)))?;
     Ok(others.len())
 }
@@ -316,12 +310,6 @@ struct Active {
     directory: PathBuf,
     texts: Texts,
     overlay: Overlay,
-}
-
-struct ActiveDamage {
-    field: &'static str,
-    found: String,
-    expected: String,
 }
 
 fn encode(
@@ -354,14 +342,18 @@ fn encode(
     bytes
 }
 
-fn decode(bytes: &[u8], generation: u64) -> Result<Active, ActiveDamage> {
+fn decode(path: &Path, bytes: &[u8], generation: u64) -> Result<Active, ActiveError> {
+    let damaged = |field, found: String, expected: &str| {
+        let (path, expected) = (path.to_owned(), expected.to_owned());
+        ActiveError::Damaged { path, field, found, expected }
+    };
+    let expect = |field, found, expected, text: fn(u64) -> String| match found == expected {
+        true => Ok(()),
+        false => Err(damaged(field, text(found), &text(expected))),
+    };
     let Some((header, mut rest)) = bytes.split_at_checked(HEADER_BYTES) else {
         let expected = format!("at least {HEADER_BYTES} bytes");
-        return Err(ActiveDamage {
-            field: "length",
-            found: format!("{} bytes", bytes.len()),
-            expected,
-        });
+        return Err(damaged("length", format!("{} bytes", bytes.len()), &expected));
     };
     let word = |at: usize| {
         header.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b))
@@ -383,46 +375,29 @@ fn decode(bytes: &[u8], generation: u64) -> Result<Active, ActiveDamage> {
     });
     let directory = PathBuf::from(std::ffi::OsString::from_vec(std::mem::take(&mut parts[0])));
     let [_, srv_name, srv, map_name, map, settings, overlay, kept] = parts.map(|part| {
-        String::from_utf8(part).map_err(|error| ActiveDamage {
-            field: "text",
-            found: error.to_string(),
-            expected: "UTF-8".to_owned(),
-        })
+        String::from_utf8(part).map_err(|error| damaged("text", error.to_string(), "UTF-8"))
     });
-    let settings = settings?;
-    let settings = Settings::from_text(&settings).ok_or_else(|| ActiveDamage {
-        field: "settings",
-        found: settings.escape_debug().to_string(),
-        expected: "names, values and sources".to_owned(),
-    })?;
-    let (srv_name, srv, map_name, map, kept) = (srv_name?, srv?, map_name?, map?, kept?);
-    let kept = KeptFiles::from_text(&kept).ok_or_else(|| ActiveDamage {
-        field: "kept files",
-        found: kept.escape_debug().to_string(),
-        expected: "groups, each with files, key-nodes and node-size".to_owned(),
-    })?;
+    let (settings, overlay, kept) = (settings?, overlay?, kept?);
     Ok(Active {
         processors: word(PROCESSORS_AT).min(u16::MAX.into()) as u16,
         directory,
-        texts: Texts { srv_name, srv, map_name, map, settings, kept },
-        overlay: Overlay::from_text(&overlay?).map_err(|bad| ActiveDamage {
-            field: "overlay",
-            found: bad.found,
-            expected: "what was switched and reset".to_owned(),
-        })?,
+        texts: Texts {
+            srv_name: srv_name?,
+            srv: srv?,
+            map_name: map_name?,
+            map: map?,
+            settings: Settings::from_text(&settings).ok_or_else(|| {
+                let found = settings.escape_debug().to_string();
+                damaged("settings", found, "names, values and sources")
+            })?,
+            kept: KeptFiles::from_text(&kept).ok_or_else(|| {
+                let expected = "groups, each with files, key-nodes and node-size";
+                damaged("kept files", kept.escape_debug().to_string(), expected)
+            })?,
+        },
+        overlay: Overlay::from_text(&overlay)
+            .map_err(|bad| damaged("overlay", bad.found, "what was switched and reset"))?,
     })
-}
-
-fn expect(
-    field: &'static str,
-    found: u64,
-    expected: u64,
-    text: impl Fn(u64) -> String,
-) -> Result<(), ActiveDamage> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(ActiveDamage { field, found: text(found), expected: text(expected) })
 }
 
 #[cfg(test)]

@@ -156,11 +156,3 @@ fn user(text: &str) -> Parsed<String> {
         Err(format!("a user of the cluster: 1 to {MAX_USER_BYTES} characters without white space"))
     }
 }
-
-/// Whether srv.xml names a cluster. True if that is unknown.
-pub(crate) fn may_be_named(root: Option<&Element>, complete: bool) -> bool {
-    match root {
-        Some(root) if root.name == "srv" && complete => root.child("cluster").is_some(),
-        _ => true,
-    }
-}

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use super::overrides::{Setting, Settings};
+
 /// The most faults kept for one file. Further faults are only counted, because a person has to read
 /// them.
 const MAX_FAULTS: usize = 1000;
@@ -140,8 +142,8 @@ pub(crate) struct SourceText {
     name: String,
     text: String,
     line_starts: Vec<usize>,
-    /// The origin of each setting that is laid over the file.
-    origins: Vec<String>,
+    /// The settings that are laid over the file.
+    pub settings: Settings,
 }
 
 /// The offset that stands for the first setting from outside. No text is that long.
@@ -161,7 +163,7 @@ impl SourceText {
         let newlines = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n');
         let line_starts = std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect();
         let (name, text) = (name.to_owned(), text.to_owned());
-        let source = SourceText { name, text, line_starts, origins: Vec::new() };
+        let source = SourceText { name, text, line_starts, settings: Settings::default() };
         match fault_at {
             None => Ok(source),
             Some(at) => Err(Fault {
@@ -175,14 +177,14 @@ impl SourceText {
         }
     }
 
-    /// The same file with settings laid over it, which come from these options and variables.
-    pub fn under(self, origins: Vec<String>) -> SourceText {
-        SourceText { origins, ..self }
+    /// The same file with these settings laid over it.
+    pub fn under(self, settings: &Settings) -> SourceText {
+        SourceText { settings: settings.clone(), ..self }
     }
 
     /// The origin of a setting, as a message names it.
     fn origin(&self, nth: usize) -> &str {
-        self.origins.get(nth).map_or("a setting from outside", String::as_str)
+        self.settings.iter().nth(nth).map_or("a setting from outside", Setting::origin)
     }
 
     /// The line of a position. Of a long line, only the part around the position.

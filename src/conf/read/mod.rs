@@ -21,7 +21,7 @@
 mod admin_tokens;
 mod authority;
 mod calendar;
-pub(super) mod cluster;
+mod cluster;
 pub(super) mod conf_file;
 mod distinct;
 pub mod element_positions;

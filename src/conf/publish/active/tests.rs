@@ -84,7 +84,7 @@ fn every_reader_knows_the_files_that_stay() {
     let other = Texts { kept: KeptFiles::default(), ..texts.clone() };
     assert!(!is_of(dir.path(), 1, &other, &Overlay::default()).unwrap());
     let good = encode(1, 2, Path::new("/d"), &texts, &overlay());
-    assert!(decode(&good, 1).is_ok_and(|active| active.texts == texts));
+    assert!(decode(Path::new("f"), &good, 1).is_ok_and(|active| active.texts == texts));
 }
 
 #[test]
@@ -109,8 +109,11 @@ fn two_latest_are_kept() {
 #[test]
 fn damage_names_field_found_and_expected() {
     let good = encode(7, 2, Path::new("/d"), &texts(), &overlay());
-    let of = |bytes: &[u8], generation| match decode(bytes, generation) {
-        Err(ActiveDamage { field, found, expected }) => format!("{field}: {found}, {expected}"),
+    let of = |bytes: &[u8], generation| match decode(Path::new("f"), bytes, generation) {
+        Err(ActiveError::Damaged { field, found, expected, .. }) => {
+            format!("{field}: {found}, {expected}")
+        }
+        Err(error) => error.to_string(),
         Ok(_) => "taken".to_owned(),
     };
     let changed = |at: usize| {
@@ -157,10 +160,10 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
         change in any::<(u16, u8)>(),
     ) {
-        let _ = decode(&bytes, 0);
+        let _ = decode(Path::new("f"), &bytes, 0);
         let mut image = encode(7, 2, Path::new("/d"), &texts(), &overlay());
         let at = usize::from(change.0) % image.len();
         image[at] ^= change.1;
-        prop_assert_eq!(decode(&image, 7).is_ok(), change.1 == 0);
+        prop_assert_eq!(decode(Path::new("f"), &image, 7).is_ok(), change.1 == 0);
     }
 }
