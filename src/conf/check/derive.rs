@@ -29,13 +29,8 @@ const FILES: [u32; 17] = [1, 3, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 5
 
 /// Files stay while their nodes are at most this many times as large as the derived nodes.
 const MAX_NODE_BYTES_RATIO: u32 = 2;
-/// Files stay while they have at most this multiple of the derived number of nodes.
-const MAX_NODES_RATIO: Ratio = Ratio { of: 5, in_parts: 4 };
-
-struct Ratio {
-    of: u64,
-    in_parts: u64,
-}
+/// Files stay while they have at most `MAX_NODES_RATIO.0 / MAX_NODES_RATIO.1` of the derived nodes.
+const MAX_NODES_RATIO: (u64, u64) = (5, 4);
 
 impl GeometrySettings {
     /// A geometry of which map.xml states every number.
@@ -94,7 +89,8 @@ impl Group {
                 live.files == files && live.key_nodes == key_nodes
             }
             NodeCount::Keys(keys) => {
-                let most = derived.nodes() / MAX_NODES_RATIO.in_parts * MAX_NODES_RATIO.of;
+                let (of, in_parts) = MAX_NODES_RATIO;
+                let most = derived.nodes() / in_parts * of;
                 *live == *derived || (keys * NODES_A_KEY..=most).contains(&live.nodes())
             }
         };

@@ -68,9 +68,8 @@ fn geometry_holds(
     bizs: &[&Biz],
 ) -> Checked<Group> {
     let WrittenGroup { name, geometry: written, on_full, backup_ms, spill } = written;
-    let needed = |biz: &Biz| node_bytes(biz, written.key_bytes);
-    let most = bizs.iter().map(|biz| needed(biz)).max().unwrap_or(0);
-    nodes_hold(notes, element, written, bizs)?;
+    let most = bizs.iter().map(|biz| node_bytes(biz, written.key_bytes)).max().unwrap_or(0);
+    nodes_hold(notes, element, written, bizs, most)?;
     let geometry = written.geometry(most);
     if geometry.file_bytes() > MAX_FILE_BYTES {
         let most = (MAX_FILE_BYTES - 4096)
@@ -102,16 +101,16 @@ pub(crate) fn node_bytes(biz: &Biz, key_bytes: u32) -> u32 {
 }
 
 /// Notes every biz that does not fit into a node. All these faults name the size that would hold
-/// every biz. A size that map.xml leaves out is never too small.
+/// every biz, of which the largest needs `most` bytes. A size that map.xml leaves out is never too small.
 fn nodes_hold(
     notes: &mut Notes<'_>,
     element: &Element,
     written: &GeometrySettings,
     bizs: &[&Biz],
+    most: u32,
 ) -> Checked<()> {
     let key_bytes = written.key_bytes;
     let held = written.node_bytes.unwrap_or(MAX_NODE_BYTES);
-    let most = bizs.iter().map(|biz| node_bytes(biz, key_bytes)).max().unwrap_or(0);
     let mut fits = Ok(());
     for biz in bizs {
         if node_bytes(biz, key_bytes) <= held {

@@ -7,26 +7,10 @@ use std::fmt::Write as _;
 use frs_base::figures::grouped;
 
 use crate::schema::{
-    Biz, Distinct, DistinctCounting, Limit, ListRule, Mode, Policy, RATE_UNITS, Scope, Share,
-    Sharing, Turns, Unit, Weight, sketch_words,
+    Biz, DURATION_UNITS, Distinct, DistinctCounting, Limit, ListRule, Mode, Policy, RATE_UNITS,
+    Scope, Share, Sharing, Suffix, Turns, Unit, Weight, sketch_words,
 };
 
-/// A unit of time for texts.
-struct SpokenUnit {
-    name: &'static str,
-    ms: u64,
-    /// The unit is used from this number on.
-    least: u64,
-}
-
-/// A minute is 60 s and a day is 24 h, because `day` would mean a calendar day.
-const UNITS: [SpokenUnit; 5] = [
-    SpokenUnit { name: "d", ms: 86_400_000, least: 2 },
-    SpokenUnit { name: "h", ms: 3_600_000, least: 1 },
-    SpokenUnit { name: "m", ms: 60_000, least: 2 },
-    SpokenUnit { name: "s", ms: 1000, least: 1 },
-    SpokenUnit { name: "ms", ms: 1, least: 0 },
-];
 /// The most weights that are listed. `…` stands for all later ones.
 const MAX_WEIGHTS_LISTED: usize = 8;
 
@@ -195,11 +179,15 @@ fn lists_words(biz: &Biz) -> String {
         .join(", ")
 }
 
-/// The most readable text of a duration: `60 s`, `10 m`, `24 h`.
+/// The most readable text of a duration: `60 s`, `10 m`, `24 h`. A minute is 60 s and a day is 24 h,
+/// because `day` would mean a calendar day.
 pub(super) fn duration_words(ms: u64) -> String {
-    let fits = |unit: &&SpokenUnit| ms.is_multiple_of(unit.ms) && ms / unit.ms >= unit.least;
-    match UNITS.iter().find(fits) {
-        Some(unit) => format!("{} {}", grouped(ms / unit.ms), unit.name),
+    let fits = |unit: &&Suffix| {
+        let least = if ["d", "m"].contains(&unit.name) { 2 } else { 1 };
+        ms.is_multiple_of(unit.factor) && ms / unit.factor >= least
+    };
+    match DURATION_UNITS.iter().find(fits) {
+        Some(unit) => format!("{} {}", grouped(ms / unit.factor), unit.name),
         None => format!("{} ms", grouped(ms)),
     }
 }

@@ -77,11 +77,8 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> ConfReport
     }
     warnings.extend(disk_warning(conf, machine));
     for DirFilesystem { dir, filesystem } in &machine.filesystems {
-        if let Ok(FilesystemRating::Doubtful(why)) =
-            filesystem.as_ref().map(|&kind| filesystem_rating(kind))
-        {
-            warnings.push(format!("{}: {why}", dir.display()));
-        }
+        let doubt = filesystem.as_ref().ok().and_then(|&kind| filesystem_doubt(kind));
+        warnings.extend(doubt.map(|why| format!("{}: {why}", dir.display())));
     }
     ConfReport { text, warnings, faults: faults(machine) }
 }
@@ -91,9 +88,9 @@ pub fn faults(machine: &Machine) -> Vec<String> {
     let mut faults = Vec::new();
     for DirFilesystem { dir, filesystem } in &machine.filesystems {
         let dir = dir.display();
-        match filesystem.as_ref().map(|&kind| filesystem_rating(kind)) {
-            Ok(FilesystemRating::Good | FilesystemRating::Doubtful(_)) => {}
-            Ok(FilesystemRating::Faulty(name)) => faults.push(format!(
+        match filesystem.as_ref().map(|&kind| unsafe_filesystem(kind)) {
+            Ok(None) => {}
+            Ok(Some(name)) => faults.push(format!(
                 "{dir}: found {name}, expected ext4, xfs or tmpfs: mapped files there are not safe"
             )),
             Err(error) => faults.push(format!(
@@ -129,14 +126,8 @@ pub fn displaced_share(chain: u32, load: f64) -> f64 {
 
 fn group_text(text: &mut String, group: &Group) {
     let g = &group.geometry;
-    let hash = match g.hash {
-        HashKind::Bob => "bob",
-        HashKind::Siphash => "siphash",
-    };
-    let on_full = match group.on_full {
-        OnFull::Evict => "evict",
-        OnFull::Refuse => "refuse",
-    };
+    let hash = format!("{:?}", g.hash).to_lowercase();
+    let on_full = format!("{:?}", group.on_full).to_lowercase();
     let nodes = g.nodes();
     let [files, key_nodes, node_bytes] =
         [g.files, g.key_nodes, g.node_bytes].map(|figure| grouped(figure.into()));
@@ -464,35 +455,38 @@ fn memory_cure(groups: u64, ram: u64, shm_free: Option<u64>) -> String {
     }
 }
 
-enum FilesystemRating {
-    Good,
-    Doubtful(String),
-    Faulty(&'static str),
+/// The name of a file system on which mapped files are not safe. `None` for any other.
+fn unsafe_filesystem(filesystem: Filesystem) -> Option<&'static str> {
+    match filesystem {
+        Filesystem::Nfs => Some("NFS"),
+        Filesystem::Cifs => Some("CIFS"),
+        Filesystem::NineP => Some("9p"),
+        Filesystem::Fuse => Some("FUSE"),
+        _ => None,
+    }
 }
 
-fn filesystem_rating(filesystem: Filesystem) -> FilesystemRating {
+/// The reason for a warning about a file system. `None` if there is none.
+fn filesystem_doubt(filesystem: Filesystem) -> Option<String> {
     let promises_nothing = |name| {
-        FilesystemRating::Doubtful(format!(
+        format!(
             "found {name}, whose fallocate reserves no space: a full disk can kill processes; use \
              ext4, xfs or tmpfs"
-        ))
+        )
     };
     match filesystem {
-        Filesystem::Ext4 | Filesystem::Xfs | Filesystem::Tmpfs => FilesystemRating::Good,
-        Filesystem::Btrfs => promises_nothing("btrfs"),
-        Filesystem::Zfs => promises_nothing("zfs"),
-        Filesystem::Nfs => FilesystemRating::Faulty("NFS"),
-        Filesystem::Cifs => FilesystemRating::Faulty("CIFS"),
-        Filesystem::NineP => FilesystemRating::Faulty("9p"),
-        Filesystem::Fuse => FilesystemRating::Faulty("FUSE"),
-        Filesystem::Overlay => FilesystemRating::Doubtful(
+        Filesystem::Btrfs => Some(promises_nothing("btrfs")),
+        Filesystem::Zfs => Some(promises_nothing("zfs")),
+        Filesystem::Overlay => Some(
             "found overlayfs: its files go with the container, and a killed program counts as \
              alive while a child of it lives; use a volume on ext4, xfs or tmpfs"
                 .to_owned(),
         ),
-        Filesystem::Other(magic) => FilesystemRating::Doubtful(format!(
-            "found an unknown file system (magic {magic:#x}); use ext4, xfs or tmpfs"
-        )),
+        Filesystem::Other(magic) => {
+            Some(format!("found an unknown file system (magic {magic:#x}); use ext4, xfs or tmpfs"))
+        }
+        Filesystem::Ext4 | Filesystem::Xfs | Filesystem::Tmpfs => None,
+        Filesystem::Nfs | Filesystem::Cifs | Filesystem::NineP | Filesystem::Fuse => None,
     }
 }
 

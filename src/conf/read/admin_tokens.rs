@@ -14,6 +14,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::scalar::is_word;
 use super::token_file::{TokenError, open_error, read_bytes};
 use crate::schema::{AccessToken, Conf};
 
@@ -49,19 +50,6 @@ pub struct NamedToken {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdminTokens(Vec<NamedToken>);
 
-/// The fault of a line that is not a name with a token.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct BadTokenLine {
-    found: String,
-    expected: String,
-}
-
-impl BadTokenLine {
-    fn of(found: impl Into<String>, expected: impl Into<String>) -> BadTokenLine {
-        BadTokenLine { found: found.into(), expected: expected.into() }
-    }
-}
-
 impl AdminTokens {
     /// Reads the tokens of a file.
     ///
@@ -89,14 +77,13 @@ impl AdminTokens {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let taken = read_line(line).and_then(|token| check_new(token, &tokens));
-            let taken = taken.map_err(|BadTokenLine { found, expected }| TokenError::Line {
+            let bad = |found: &str, expected: &str| TokenError::Line {
                 path: path.to_owned(),
                 line: number,
-                found,
-                expected,
-            });
-            tokens.push(taken?);
+                found: found.to_owned(),
+                expected: expected.to_owned(),
+            };
+            tokens.push(read_line(line, &tokens, bad)?);
         }
         if tokens.is_empty() { Err(malformed()) } else { Ok(AdminTokens(tokens)) }
     }
@@ -111,45 +98,40 @@ impl AdminTokens {
     }
 }
 
-/// Reads the token of a line. A fault shows no word of a malformed line, because any of them may be
-/// a misplaced token.
-fn read_line(line: &str) -> Result<NamedToken, BadTokenLine> {
+/// Reads the token of a line, which differs from those before it. `bad` makes the error of what was
+/// found and expected. It shows no word of a malformed line, because any of them may be a misplaced
+/// token.
+fn read_line(
+    line: &str,
+    before: &[NamedToken],
+    bad: impl Fn(&str, &str) -> TokenError,
+) -> Result<NamedToken, TokenError> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let (name, token, grant) = match words[..] {
         [name, token] => (name, token, Grant::Change),
         [name, token, "read-only"] => (name, token, Grant::ReadOnly),
-        [_, _, _] => return Err(BadTokenLine::of("another third word", "read-only, or none")),
+        [_, _, _] => return Err(bad("another third word", "read-only, or none")),
         _ => {
             let found = format!("{} word{}", words.len(), if words.len() == 1 { "" } else { "s" });
-            return Err(BadTokenLine::of(found, "NAME TOKEN or NAME TOKEN read-only"));
+            return Err(bad(&found, "NAME TOKEN or NAME TOKEN read-only"));
         }
     };
-    if !is_name(name) {
+    if !is_word(name, MAX_NAME_BYTES) {
         let expected = format!("one of 1 to {MAX_NAME_BYTES} letters, digits and ._-");
-        return Err(BadTokenLine::of("a first word that is no name", expected));
+        return Err(bad("a first word that is no name", &expected));
     }
     let token = AccessToken::of(token.as_bytes())
-        .ok_or_else(|| BadTokenLine::of("a second word that is no token", AccessToken::words()))?;
-    Ok(NamedToken { name: name.into(), grant, token })
-}
-
-/// Returns the token if its name and its text are new, and the file may hold one more.
-fn check_new(token: NamedToken, before: &[NamedToken]) -> Result<NamedToken, BadTokenLine> {
-    if before.iter().any(|known| known.name == token.name) {
-        return Err(BadTokenLine::of("a name of a line before", "each name once"));
+        .ok_or_else(|| bad("a second word that is no token", &AccessToken::words()))?;
+    if before.iter().any(|known| *known.name == *name) {
+        return Err(bad("a name of a line before", "each name once"));
     }
-    if before.iter().any(|known| known.token == token.token) {
-        return Err(BadTokenLine::of("the token of a line before", "each token once"));
+    if before.iter().any(|known| known.token == token) {
+        return Err(bad("the token of a line before", "each token once"));
     }
     if before.len() == MAX_TOKENS {
-        return Err(BadTokenLine::of("one more token", format!("at most {MAX_TOKENS}")));
+        return Err(bad("one more token", &format!("at most {MAX_TOKENS}")));
     }
-    Ok(token)
-}
-
-fn is_name(name: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(fits)
+    Ok(NamedToken { name: name.into(), grant, token })
 }
 
 impl Conf {

@@ -98,7 +98,9 @@ pub(crate) struct RawMap<'e> {
 /// Reads `<map>` and notes its faults. If the file is incomplete, nothing is reported as missing.
 pub(crate) fn map<'e>(notes: &mut Notes<'_>, root: &'e Element, complete: bool) -> RawMap<'e> {
     MAP.check(notes, root);
-    let groups = groups(notes, root);
+    let group = |element| group(notes, element);
+    let groups: Vec<RawGroup<'e>> = root.children_named("group").map(group).collect();
+    unique(notes, groups.iter().map(|group| (group.element, "name", &group.name)));
     if complete && groups.is_empty() {
         notes.note(root.at, "<map> without <group>", "at least one <group>");
     }
@@ -108,13 +110,6 @@ pub(crate) fn map<'e>(notes: &mut Notes<'_>, root: &'e Element, complete: bool) 
     unique(notes, bizs.iter().map(|biz| (biz.element, "id", &biz.id)));
     unique(notes, bizs.iter().map(|biz| (biz.element, "name", &biz.name)));
     RawMap { groups, bizs }
-}
-
-fn groups<'e>(notes: &mut Notes<'_>, root: &'e Element) -> Vec<RawGroup<'e>> {
-    let groups: Vec<RawGroup<'e>> =
-        root.children_named("group").map(|element| group(notes, element)).collect();
-    unique(notes, groups.iter().map(|group| (group.element, "name", &group.name)));
-    groups
 }
 
 fn group<'e>(notes: &mut Notes<'_>, element: &'e Element) -> RawGroup<'e> {

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use super::faults::{Fault, Notes, shown};
 use super::scalar::{is_word, path};
-use super::xml::{Attribute, Element, allowed, white};
+use super::xml::{Attribute, Element, white};
+use crate::key::is_xml_char;
 
 /// A setting from outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +122,7 @@ impl Settings {
         remove(root, &|child| texts().any(|setting| setting.element == child.name));
         for (nth, setting) in self.settings.iter().enumerate() {
             let at = Notes::offset_of_setting(nth);
-            if let Some(c) = setting.value.chars().find(|&c| !allowed(c)) {
+            if let Some(c) = setting.value.chars().find(|&c| !is_xml_char(c)) {
                 let found = format!("U+{:04X}", u32::from(c));
                 notes.note(at, found, "a character that XML 1.0 allows");
             }
@@ -157,17 +158,8 @@ fn remove(from: &mut Element, is_replaced: &dyn Fn(&Element) -> bool) {
 }
 
 fn element(setting: &Setting, at: usize, text: &str) -> Element {
-    Element {
-        name: setting.element.clone(),
-        at,
-        end_tag_at: at,
-        end: at,
-        attributes: Vec::new(),
-        children: Vec::new(),
-        text: text.to_owned(),
-        text_at: (!text.trim_matches(white).is_empty()).then_some(at),
-        broken: false,
-    }
+    let text_at = (!text.trim_matches(white).is_empty()).then_some(at);
+    Element { text: text.to_owned(), text_at, ..Element::empty(setting.element.clone(), at) }
 }
 
 /// Sets an attribute of the only element of its name. Creates the element if there is none.

@@ -4,7 +4,6 @@
 //! Invariant: a file that others can read is refused, and no message ever shows the content of a
 //! file.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -13,7 +12,7 @@ use std::path::{Path, PathBuf};
 use frs_base::hash::siphash_digest;
 
 use super::faults::Fault;
-use crate::schema::{Cluster, Login};
+use crate::schema::{Cluster, Login, hide_in_debug};
 
 /// Bytes of a cluster's secret.
 const SECRET_BYTES: usize = 32;
@@ -106,23 +105,7 @@ impl Password {
     }
 }
 
-impl fmt::Debug for ClusterSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ClusterSecret(…)")
-    }
-}
-
-impl fmt::Debug for ClusterKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ClusterKeys(…)")
-    }
-}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Password(…)")
-    }
-}
+hide_in_debug!(ClusterSecret, ClusterKeys, Password);
 
 /// The content of a cluster's files. Only the master reads them, as the user that it was started
 /// as. The user that its processes become need not be able to read them.

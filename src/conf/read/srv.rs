@@ -83,7 +83,6 @@ pub(crate) fn srv(notes: &mut Notes<'_>, root: &Element, host: &LocalHost) -> Ch
     let mut taken = Addresses::default();
     let is_there = |name| root.child(name).is_some();
     let others = [is_there("admin") || is_there("metrics"), is_there("cluster"), is_there("rls")];
-    let others = others.into_iter().filter(|is_there| *is_there).count() as u16;
     Ok(checked!(Srv {
         workers: workers(notes, root, host),
         listen: listen(notes, root, &mut taken),

@@ -13,6 +13,7 @@ use quick_xml::events::{BytesDecl, BytesRef, BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
 use super::faults::{Notes, shown};
+use crate::key::is_xml_char;
 
 /// The greatest depth of nested elements. Configurations need four.
 const MAX_DEPTH: usize = 16;
@@ -42,6 +43,23 @@ pub struct Element {
     pub broken: bool,
 }
 
+impl Element {
+    /// An element at an offset that holds nothing.
+    pub(super) fn empty(name: String, at: usize) -> Element {
+        Element {
+            name,
+            at,
+            end_tag_at: at,
+            end: at,
+            attributes: Vec::new(),
+            children: Vec::new(),
+            text: String::new(),
+            text_at: None,
+            broken: false,
+        }
+    }
+}
+
 /// An attribute. Its offsets refer to the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attribute {
@@ -66,7 +84,7 @@ pub(crate) struct Document {
 /// Reads a text, and notes the faults of its markup.
 pub(crate) fn read(notes: &mut Notes<'_>) -> Document {
     let text = notes.text();
-    if let Some((at, c)) = text.char_indices().find(|&(_, c)| !allowed(c)) {
+    if let Some((at, c)) = text.char_indices().find(|&(_, c)| !is_xml_char(c)) {
         notes.note(at, format!("U+{:04X}", u32::from(c)), "a character that XML 1.0 allows");
         return Document { root: None, complete: false };
     }
@@ -75,13 +93,17 @@ pub(crate) fn read(notes: &mut Notes<'_>) -> Document {
     let mut tree = TreeBuilder { notes, open: Vec::new(), root: None };
     let complete = loop {
         let at = reader.buffer_position() as usize;
-        let step = match reader.read_event() {
+        match reader.read_event() {
             Ok(Event::Eof) => break tree.end(text.len()),
-            Ok(event) => tree.add_event(event, at, reader.buffer_position() as usize),
-            Err(error) => tree.stop(reader.error_position() as usize, &error),
-        };
-        if step.is_none() {
-            break false;
+            Ok(event) => {
+                if tree.add_event(event, at, reader.buffer_position() as usize).is_none() {
+                    break false;
+                }
+            }
+            Err(error) => {
+                tree.stop(reader.error_position() as usize, &error);
+                break false;
+            }
         }
     };
     // Of the elements still open, only the root is returned, with its complete children.
@@ -99,26 +121,22 @@ impl TreeBuilder<'_, '_> {
     /// Handles an event between two offsets. `None` if the structure is lost.
     fn add_event(&mut self, event: Event<'_>, at: usize, end: usize) -> Option<()> {
         match event {
-            Event::Start(tag) => self.start(&tag, at),
+            Event::Start(tag) => self.start(&tag, at)?,
             Event::Empty(tag) => {
                 self.start(&tag, at)?;
                 self.close(end, end);
-                Some(())
             }
-            Event::End(_) => {
-                self.close(at, end);
-                Some(())
-            }
+            Event::End(_) => self.close(at, end),
             Event::Text(text) => self.text(&text.xml10_content(), at, &text),
             Event::CData(text) => self.text(&text.xml10_content(), at, "<"),
             Event::GeneralRef(reference) => self.reference(&reference, at),
             Event::Decl(declaration) => self.declaration(&declaration, at),
             Event::DocType(_) => {
                 self.notes.note(at, "<!DOCTYPE", "none (it is not read)");
-                Some(())
             }
-            Event::Comment(_) | Event::PI(_) | Event::Eof => Some(()),
+            Event::Comment(_) | Event::PI(_) | Event::Eof => {}
         }
+        Some(())
     }
 
     fn start(&mut self, tag: &BytesStart<'_>, at: usize) -> Option<()> {
@@ -133,17 +151,7 @@ impl TreeBuilder<'_, '_> {
             return None;
         }
         let (attributes, broken) = self.attributes(tag, at + 1);
-        self.open.push(Element {
-            name,
-            at,
-            end_tag_at: at,
-            end: at,
-            attributes,
-            children: Vec::new(),
-            text: String::new(),
-            text_at: None,
-            broken,
-        });
+        self.open.push(Element { attributes, broken, ..Element::empty(name, at) });
         Some(())
     }
 
@@ -218,7 +226,7 @@ impl TreeBuilder<'_, '_> {
             return None;
         }
         let value = match raw.normalized_value(XmlVersion::Implicit1_0) {
-            Ok(value) if value.chars().all(allowed) => value.into_owned(),
+            Ok(value) if value.chars().all(is_xml_char) => value.into_owned(),
             _ => {
                 let found = format!("{}=\"{}\"", shown(name), shown(&raw.value));
                 self.notes.note(value_at, found, REFERENCES);
@@ -241,7 +249,7 @@ impl TreeBuilder<'_, '_> {
 
     /// Adds text to the open element. `raw` locates the beginning of the text, `decoded` is its
     /// content.
-    fn text(&mut self, decoded: &str, at: usize, raw: &str) -> Option<()> {
+    fn text(&mut self, decoded: &str, at: usize, raw: &str) {
         let shown_at = raw.find(|c| !white(c)).map(|first| at + first);
         match (self.open.last_mut(), shown_at) {
             (Some(element), _) => {
@@ -254,12 +262,11 @@ impl TreeBuilder<'_, '_> {
             }
             (None, None) => {}
         }
-        Some(())
     }
 
-    fn reference(&mut self, reference: &BytesRef<'_>, at: usize) -> Option<()> {
+    fn reference(&mut self, reference: &BytesRef<'_>, at: usize) {
         let decoded: Option<Cow<'_, str>> = match reference.resolve_char_ref() {
-            Ok(Some(c)) if allowed(c) => Some(c.to_string().into()),
+            Ok(Some(c)) if is_xml_char(c) => Some(c.to_string().into()),
             Ok(None) => resolve_predefined_entity(reference).map(Into::into),
             _ => None,
         };
@@ -267,12 +274,11 @@ impl TreeBuilder<'_, '_> {
             Some(decoded) => self.text(&decoded, at, "&"),
             None => {
                 self.notes.note(at, format!("&{};", shown(reference)), REFERENCES);
-                Some(())
             }
         }
     }
 
-    fn declaration(&mut self, declaration: &BytesDecl<'_>, at: usize) -> Option<()> {
+    fn declaration(&mut self, declaration: &BytesDecl<'_>, at: usize) {
         if at > 0 {
             self.notes.note(at, "<?xml", "it at the very start of the file only");
         }
@@ -284,7 +290,6 @@ impl TreeBuilder<'_, '_> {
             }
             Some(Err(error)) => self.attribute_error(&error, at + 2),
         }
-        Some(())
     }
 
     fn end(&mut self, at: usize) -> bool {
@@ -299,7 +304,7 @@ impl TreeBuilder<'_, '_> {
         self.root.is_some()
     }
 
-    fn stop(&mut self, at: usize, error: &Error) -> Option<()> {
+    fn stop(&mut self, at: usize, error: &Error) {
         let (found, expected) = match error {
             Error::IllFormed(IllFormedError::MismatchedEndTag { expected, found }) => {
                 let opened = self.open.last().map_or(0, |element| self.notes.line(element.at));
@@ -318,27 +323,22 @@ impl TreeBuilder<'_, '_> {
                 ("& without ;".to_owned(), REFERENCES.to_owned())
             }
             Error::Syntax(error) => {
-                let Unclosed { found, expected } = syntax(*error);
+                let (found, expected) = syntax(*error);
                 (found.to_owned(), expected.to_owned())
             }
             other => (shown(&other.to_string()), "well-formed XML".to_owned()),
         };
         self.notes.note(at, found, expected);
-        None
     }
 }
 
 const REFERENCES: &str =
     "&lt; &gt; &amp; &quot; &apos; or the number of a character that XML 1.0 allows";
 
-/// Markup that does not end, or does not begin like any known kind.
-struct Unclosed {
-    found: &'static str,
-    expected: &'static str,
-}
-
-const fn syntax(error: SyntaxError) -> Unclosed {
-    let (found, expected) = match error {
+/// What was found and what was expected of markup that does not end, or does not begin like any
+/// known kind.
+const fn syntax(error: SyntaxError) -> (&'static str, &'static str) {
+    match error {
         SyntaxError::InvalidBangMarkup => ("<! that begins nothing known", "a comment"),
         SyntaxError::UnclosedPI => ("a processing instruction without an end", "?>"),
         SyntaxError::UnclosedXmlDecl => ("an XML declaration without an end", "?>"),
@@ -348,13 +348,7 @@ const fn syntax(error: SyntaxError) -> Unclosed {
         SyntaxError::UnclosedTag => ("a tag without an end", ">"),
         SyntaxError::UnclosedSingleQuotedAttributeValue => ("a tag with an open quote", "'"),
         SyntaxError::UnclosedDoubleQuotedAttributeValue => ("a tag with an open quote", "\""),
-    };
-    Unclosed { found, expected }
-}
-
-/// Whether an XML 1.0 document may contain the character.
-pub(super) fn allowed(c: char) -> bool {
-    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..)
+    }
 }
 
 /// White space as XML defines it.

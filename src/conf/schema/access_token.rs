@@ -14,11 +14,19 @@ pub(crate) const MAX_TOKEN_BYTES: usize = 1024;
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessToken(Vec<u8>);
 
-impl std::fmt::Debug for AccessToken {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("AccessToken(…)")
-    }
+/// Implements `Debug` for secrets, without their content.
+macro_rules! hide_in_debug {
+    ($($name:ident),*) => {$(
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(concat!(stringify!($name), "(…)"))
+            }
+        }
+    )*};
 }
+pub(crate) use hide_in_debug;
+
+hide_in_debug!(AccessToken);
 
 impl AccessToken {
     /// Stands for a token that could not be read. Nothing equals it.

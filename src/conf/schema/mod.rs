@@ -44,7 +44,7 @@ mod srv;
 mod warm_tier;
 
 pub use access_token::AccessToken;
-pub(super) use access_token::MAX_TOKEN_BYTES;
+pub(super) use access_token::{MAX_TOKEN_BYTES, hide_in_debug};
 pub(super) use authority::MAX_HOST_BYTES;
 #[cfg(test)]
 pub(super) use authority::MAX_SCHEME_BYTES;

@@ -159,7 +159,7 @@ impl Srv {
     /// Slots that the server's own processes need at once.
     pub fn needed_slots(&self) -> u16 {
         let others = [self.has_plane(), self.cluster.is_some(), self.rls.is_some()];
-        needed_slots(self.workers, others.into_iter().filter(|is_there| *is_there).count() as u16)
+        needed_slots(self.workers, others)
     }
 
     /// Slots reserved for the server's own processes.
@@ -169,10 +169,10 @@ impl Srv {
 }
 
 /// Slots that the server's own processes need: one for each worker, for the keeper, for the child
-/// that prepares a reload, and for each of the `others` that are configured: admin plane, courier,
+/// that prepares a reload, and for each of the `others` that is configured: admin plane, courier,
 /// frs-envoy.
-pub(crate) fn needed_slots(workers: u16, others: u16) -> u16 {
-    workers + 2 + others
+pub(crate) fn needed_slots(workers: u16, others: [bool; 3]) -> u16 {
+    workers + 2 + others.map(u16::from).iter().sum::<u16>()
 }
 
 /// Twice the needed slots, because an upgrade starts the new processes beside the old ones. Only
