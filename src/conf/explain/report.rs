@@ -14,7 +14,7 @@ use super::resources::{DirFilesystem, Filesystem, Machine};
 use super::{promises, warm_costs};
 use crate::check;
 use crate::schema::{
-    Biz, ChargeMode, Checkpoint, Cluster, Conf, Group, HashKind, KeyType, Limit, Listen, Map, Mode,
+    Biz, ChargeMode, Checkpoint, Cluster, Conf, Group, HashKind, KeyType, Limit, Map, Mode,
     NodeCount, OnFull, Resp, Rls, SLOTS, Scope, UNDO_WORDS, duration_text,
 };
 
@@ -45,29 +45,19 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> ConfReport
             biz_text(&mut text, biz, group);
         }
     }
-    for line in conf.srv.cluster.iter().flat_map(promises::cluster_lines) {
-        let _ = writeln!(text, "{line}");
-    }
-    if let Some(cluster) = &conf.srv.cluster {
-        let _ = writeln!(text, "{}", parked_line(conf, cluster, sizes));
-    }
-    for resp in &conf.srv.resps {
-        let _ = writeln!(text, "{}", resp_line(resp));
-    }
-    if let Some(rls) = &conf.srv.rls {
-        let _ = writeln!(text, "{}", rls_line(rls));
-    }
-    for listen in &conf.srv.metrics {
-        let address = address_text(listen);
-        let _ = writeln!(text, "metrics {address}: /metrics and /health, for peers of <allow>");
-    }
+    let srv = &conf.srv;
+    let mut lines: Vec<String> = srv.cluster.iter().flat_map(promises::cluster_lines).collect();
+    lines.extend(srv.cluster.iter().map(|cluster| parked_line(conf, cluster, sizes)));
+    lines.extend(srv.resps.iter().map(resp_line));
+    lines.extend(srv.rls.iter().map(rls_line));
+    let metrics =
+        |address| format!("metrics {address}: /metrics and /health, for peers of <allow>");
+    lines.extend(srv.metrics.iter().map(metrics));
+    lines.into_iter().for_each(|line| text += &format!("{line}\n"));
     memory_text(&mut text, conf, sizes);
-    let mut warnings: Vec<String> = conf
-        .map
-        .bizs
-        .iter()
-        .filter_map(|biz| choosers_warning(biz, conf.map.groups.get(biz.group)?))
-        .collect();
+    let bizs = conf.map.bizs.iter();
+    let chosen = bizs.filter_map(|biz| choosers_warning(biz, conf.map.groups.get(biz.group)?));
+    let mut warnings: Vec<String> = chosen.collect();
     warnings.extend(conf.srv.cluster.as_ref().and_then(promises::cluster_warning));
     let groups = 0..conf.map.groups.len();
     warnings.extend(groups.filter_map(|group| promises::group_warning(&conf.map, group)));
@@ -259,20 +249,12 @@ fn rls_line(rls: &Rls) -> String {
     });
     let domains = domains.collect::<Vec<_>>().join(", ");
     let domains = if domains.is_empty() { "none".to_owned() } else { domains };
-    format!("rls {}: charges {charge}, domains: {domains}", address_text(&rls.listen))
-}
-
-fn address_text(listen: &Listen) -> String {
-    match listen {
-        Listen::Tcp(address) => address.to_string(),
-        Listen::Unix(path) => format!("unix:{}", path.display()),
-    }
+    format!("rls {}: charges {charge}, domains: {domains}", rls.listen)
 }
 
 /// The line of a `<resp>`: `resp 127.0.0.1:6380: AUTH with the token of conf/resp.token,
 /// CL.THROTTLE on biz throttle`.
 fn resp_line(resp: &Resp) -> String {
-    let address = address_text(&resp.listen);
     let auth = resp
         .token_file
         .as_ref()
@@ -280,7 +262,7 @@ fn resp_line(resp: &Resp) -> String {
     let throttle = resp.throttle.as_ref();
     let throttle =
         throttle.map_or("no CL.THROTTLE".to_owned(), |biz| format!("CL.THROTTLE on biz {biz}"));
-    format!("resp {address}: {auth}, {throttle}")
+    format!("resp {}: {auth}, {throttle}", resp.listen)
 }
 
 fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {

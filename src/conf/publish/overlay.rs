@@ -33,6 +33,7 @@ use frs_base::sys;
 
 use super::durable::write_durably;
 use super::former_limits::FormerLimits;
+use crate::read::lower_case_name;
 use crate::schema::{Conf, EpochStep, Lifts, MAX_EPOCH, MoveMode, SharedLimits};
 
 const NAME: &str = "overlay";
@@ -297,32 +298,32 @@ impl Overlay {
     }
 
     fn read_line(&mut self, line: &str) -> Option<()> {
-        if line == "degrade true" {
-            self.degrade = true;
-            return Some(());
-        }
-        if let Some(group) = line.strip_prefix("moving ") {
-            let lossy = group.strip_suffix(" lossy");
-            let mode = if lossy.is_some() { MoveMode::Lossy } else { MoveMode::Lossless };
-            let group = lossy.unwrap_or(group);
-            let is_name = is_group_name(group) && !self.moving.contains_key(group);
-            if is_name {
-                self.moving.insert(group.to_owned(), mode);
+        let (kind, rest) = line.split_once(' ')?;
+        let is_new = match kind {
+            "degrade" => {
+                self.degrade = rest == "true";
+                self.degrade
             }
-            return is_name.then_some(());
-        }
-        if let Some(lifts) = line.strip_prefix("lifts ") {
-            let (biz, lifts) = lifts.split_once(' ')?;
-            let (biz, lifts) = (biz.parse().ok()?, lifts_of(lifts)?);
-            return self.lifts.insert(biz, lifts).is_none().then_some(());
-        }
-        if let Some(former) = line.strip_prefix("former ") {
-            return self.former.read_line(former);
-        }
-        let (biz, epoch) = line.strip_prefix("epoch ")?.split_once(' ')?;
-        let (biz, epoch) = (biz.parse().ok()?, epoch.parse().ok()?);
-        let is_one = (1..=MAX_EPOCH).contains(&epoch);
-        (is_one && self.epochs.insert(biz, epoch).is_none()).then_some(())
+            "epoch" => {
+                let (biz, epoch) = rest.split_once(' ')?;
+                let epoch = epoch.parse().ok().filter(|epoch| (1..=MAX_EPOCH).contains(epoch))?;
+                self.epochs.insert(biz.parse().ok()?, epoch).is_none()
+            }
+            "lifts" => {
+                let (biz, lifts) = rest.split_once(' ')?;
+                self.lifts.insert(biz.parse().ok()?, lifts_of(lifts)?).is_none()
+            }
+            "moving" => {
+                let (group, mode) = match rest.strip_suffix(" lossy") {
+                    Some(group) => (group, MoveMode::Lossy),
+                    None => (rest, MoveMode::Lossless),
+                };
+                self.moving.insert(lower_case_name(group).ok()?, mode).is_none()
+            }
+            "former" => return self.former.read_line(rest),
+            _ => false,
+        };
+        is_new.then_some(())
     }
 }
 
@@ -335,11 +336,6 @@ fn lifts_of(text: &str) -> Option<Lifts> {
     let count = count.parse().ok().filter(|&count| count > 0)?;
     let last_ms = time.map_or(Some(0), |time| time.parse().ok().filter(|&ms| ms > 0))?;
     Some(Lifts { count, last_ms })
-}
-
-fn is_group_name(name: &str) -> bool {
-    let is_allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
-    (1..=32).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
 #[cfg(test)]

@@ -21,16 +21,20 @@ const WITH_TIME_OF_DAY: [&str; 4] = ["day", "week", "month", "year"];
 
 /// The turns of a limit that requires a unit.
 pub(super) fn required(notes: &mut Notes<'_>, element: &Element) -> Checked<Turns> {
-    let unit = element.required(notes, "unit", unit);
+    Ok(checked!(Turns {
+        unit: element.required(notes, "unit", unit),
+        zone: element.or(notes, "tz", TimeZone::UTC, zone),
+        at_minutes: time_of_turn(notes, element, unit),
+    }))
+}
+
+/// Reads the time of day at which a window turns. Minutes and hours have none.
+fn time_of_turn(notes: &mut Notes<'_>, element: &Element, unit: Checked<Unit>) -> Checked<u16> {
     if let (Ok(Unit::Minute | Unit::Hour), Some(attribute)) = (unit, element.attribute("at")) {
         let found = format!("attribute at with unit=\"{}\"", element.value_of("unit"));
         notes.note(attribute.at, found, only_with("unit", &WITH_TIME_OF_DAY));
     }
-    Ok(checked!(Turns {
-        unit: unit,
-        zone: element.or(notes, "tz", TimeZone::UTC, zone),
-        at_minutes: element.or(notes, "at", 0, time_of_day),
-    }))
+    element.or(notes, "at", 0, time_of_day)
 }
 
 /// The turns of a limit for which they are optional. Without `unit`, neither their other settings

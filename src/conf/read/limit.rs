@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::distinct::REFUSE;
-use super::faults::{Checked, Faulty, Notes, checked};
+use super::faults::{Checked, Notes, checked};
 use super::scalar::{Parsed, boolean, duration, is_word, only_with, rate, whole, word};
 use super::walk::ElementSchema;
 use super::xml::Element;
@@ -38,16 +38,18 @@ const LIMIT: ElementSchema = ElementSchema {
     many: &["weight"],
     ..ElementSchema::EMPTY
 };
-const POLICIES: [&str; 9] = [
-    "interval",
-    "calendar",
-    "sliding",
-    "sliding-counter",
-    "token",
-    "gcra",
-    "total",
-    "count",
-    "distinct",
+type PolicyReader = fn(&mut Notes<'_>, &Element) -> Checked<Policy>;
+/// The policies, each with the reader of its settings.
+const POLICIES: [(&str, PolicyReader); 9] = [
+    ("interval", |notes, limit| interval(notes, limit).map(Policy::Interval)),
+    ("calendar", |notes, limit| calendar(notes, limit).map(Policy::Calendar)),
+    ("sliding", |notes, limit| sliding(notes, limit).map(Policy::Sliding)),
+    ("sliding-counter", |notes, limit| sliding_counter(notes, limit).map(Policy::SlidingCounter)),
+    ("token", |notes, limit| token(notes, limit).map(Policy::Token)),
+    ("gcra", |notes, limit| gcra(notes, limit).map(Policy::Gcra)),
+    ("total", |notes, limit| Ok(Policy::Total(Total { max: max(notes, limit)? }))),
+    ("count", |notes, limit| Ok(Policy::Count(Count { turns: calendar::optional(notes, limit)? }))),
+    ("distinct", |notes, limit| distinct::distinct(notes, limit).map(Policy::Distinct)),
 ];
 /// What other systems call some policies, and what these are called here.
 const OTHER_NAMES: [(&[&str], &str); 6] = [
@@ -96,7 +98,8 @@ pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> 
     LIMIT.check(notes, element);
     let scopes = word(&[("key", Scope::Key), ("biz", Scope::Biz)]);
     let scope = element.or(notes, "scope", Scope::Key, scopes);
-    let name = element.required(notes, "policy", policy_name);
+    let policy = element.required(notes, "policy", policy);
+    let name = policy.map(|(name, _)| name);
     if let Ok(name) = name {
         no_others(notes, element, name);
     }
@@ -106,20 +109,26 @@ pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> 
         Ok(name) if !WITH_WINDOWS.contains(&name) => Ok(0),
         _ => element.or(notes, "history", 0, history),
     };
-    let policy = name.map(|name| policy(notes, element, name)).unwrap_or_else(|faulty| {
-        look(notes, element);
-        Err(faulty)
-    });
+    let policy = match policy {
+        Ok((_, read)) => read(notes, element),
+        Err(faulty) => {
+            look(notes, element);
+            Err(faulty)
+        }
+    };
     let (ban_ms, advice) = exceeded?;
     let (weights, history) = (weights?, history?);
     Ok(Limit { ban_ms, advice, weights, history, ..Limit::new(scope?, policy?) })
 }
 
-fn policy_name(text: &str) -> Parsed<&'static str> {
-    word(&POLICIES.map(|name| (name, name)))(text).map_err(|expected| {
+/// Reads the name of a policy.
+fn policy(text: &str) -> Parsed<(&'static str, PolicyReader)> {
+    word(&POLICIES.map(|policy| (policy.0, policy)))(text).map_err(|expected| {
         let plain = text.trim().to_lowercase().replace(['_', ' '], "-");
         match OTHER_NAMES.iter().find(|(names, _)| names.contains(&plain.as_str())) {
-            Some((_, ours)) => format!("{ours} (all: {})", POLICIES.join(", ")),
+            Some((_, ours)) => {
+                format!("{ours} (all: {})", POLICIES.map(|(name, _)| name).join(", "))
+            }
             None => expected,
         }
     })
@@ -175,21 +184,6 @@ fn look(notes: &mut Notes<'_>, element: &Element) {
     let _noted = element.optional(notes, "max-period", duration(1, MAX_DURATION_MS));
     let _noted = element.optional(notes, "precision", distinct::precision);
     calendar::look(notes, element);
-}
-
-fn policy(notes: &mut Notes<'_>, element: &Element, name: &str) -> Checked<Policy> {
-    match name {
-        "interval" => interval(notes, element).map(Policy::Interval),
-        "calendar" => calendar(notes, element).map(Policy::Calendar),
-        "sliding" => sliding(notes, element).map(Policy::Sliding),
-        "sliding-counter" => sliding_counter(notes, element).map(Policy::SlidingCounter),
-        "token" => token(notes, element).map(Policy::Token),
-        "gcra" => gcra(notes, element).map(Policy::Gcra),
-        "total" => Ok(Policy::Total(Total { max: max(notes, element)? })),
-        "count" => Ok(Policy::Count(Count { turns: calendar::optional(notes, element)? })),
-        "distinct" => distinct::distinct(notes, element).map(Policy::Distinct),
-        _ => Err(Faulty),
-    }
 }
 
 fn max(notes: &mut Notes<'_>, element: &Element) -> Checked<u64> {

@@ -115,18 +115,18 @@ pub(crate) fn map<'e>(notes: &mut Notes<'_>, root: &'e Element, complete: bool) 
 fn group<'e>(notes: &mut Notes<'_>, element: &'e Element) -> RawGroup<'e> {
     GROUP.check(notes, element);
     let name = element.required(notes, "name", lower_case_name);
-    let group = written_group(notes, element, name.clone());
+    let group = written_group(notes, element, &name);
     RawGroup { element, name, group }
 }
 
 fn written_group(
     notes: &mut Notes<'_>,
     element: &Element,
-    name: Checked<String>,
+    name: &Checked<String>,
 ) -> Checked<WrittenGroup> {
     let on_fulls = word(&[("evict", OnFull::Evict), ("refuse", OnFull::Refuse)]);
     Ok(checked!(WrittenGroup {
-        name: name,
+        name: name.clone(),
         geometry: geometry(notes, element),
         on_full: element.or(notes, "on-full", OnFull::Evict, on_fulls),
         backup_ms: element.optional(notes, "backup", duration(MIN_ROUND_MS, MAX_ROUND_MS)),

@@ -54,6 +54,7 @@ pub use overrides::{Setting, SettingError, Settings};
 pub(super) use resp::{CALLS_BRING_LIMITS, THROTTLE};
 pub use resp_tokens::RespTokens;
 pub use scalar::duration;
+pub(super) use scalar::lower_case_name;
 pub use secret_file::{ClusterKeys, ClusterSecret, ClusterSecrets, Password, SecretError};
 pub(super) use share::named_share;
 pub(super) use suggest::nearest_words;

@@ -12,7 +12,7 @@ use crate::schema::{
 };
 
 /// The result of a reader: the value, or words for what was expected.
-pub(super) type Parsed<T> = Result<T, String>;
+pub(crate) type Parsed<T> = Result<T, String>;
 
 impl Rate {
     /// Reads a rate such as `10/s`. `None` if the text is malformed.
@@ -151,7 +151,7 @@ pub(super) fn is_word(text: &str, most: usize) -> bool {
 }
 
 /// Reads the name of a group or of a cluster.
-pub(super) fn lower_case_name(text: &str) -> Parsed<String> {
+pub(crate) fn lower_case_name(text: &str) -> Parsed<String> {
     let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     match (1..=32).contains(&text.len()) && text.bytes().all(fits) {
         true => Ok(text.to_owned()),

@@ -70,7 +70,6 @@ const MAX_WORKERS: u16 = 200;
 /// The most refused Updates that may be logged in a unit of time.
 const MAX_LOGGED: u64 = 10_000;
 const DEFAULT_DIR: &str = "data";
-const DEFAULT_FLUSH_MS: u64 = 5000;
 const MAX_ATOMIC_ITEMS: u32 = 1024;
 const DEFAULT_ATOMIC_ITEMS: u32 = 64;
 /// 100 MiB.
@@ -98,9 +97,9 @@ pub(crate) fn srv(notes: &mut Notes<'_>, root: &Element, host: &LocalHost) -> Ch
         degrade: root
             .read_child(notes, "degrade", |notes, it| it.text_value(notes, boolean))
             .map(Option::unwrap_or_default),
-        map_file: map(notes, root),
+        map_file: map_file(notes, root),
         cluster: root.read_child(notes, "cluster", cluster),
-        authz: authz_key(notes, root.child("authz")),
+        authz: root.read_child(notes, "authz", authz_key).map(Option::unwrap_or_default),
         trusted: trusted(notes, root),
     }))
 }
@@ -148,31 +147,15 @@ pub(crate) fn data_dir(notes: &mut Notes<'_>, root: &Element, complete: bool) ->
 /// Reads only the path of map.xml. `None` if it is beside srv.xml.
 pub(crate) fn map_file(notes: &mut Notes<'_>, root: &Element) -> Checked<Option<PathBuf>> {
     let Some(element) = root.child("map") else { return Ok(None) };
+    MAP.check(notes, element);
     element.optional(notes, "file", file_path)
-}
-
-fn map(notes: &mut Notes<'_>, root: &Element) -> Checked<Option<PathBuf>> {
-    if let Some(element) = root.child("map") {
-        MAP.check(notes, element);
-    }
-    map_file(notes, root)
 }
 
 /// Reads `<data>`. `needed` is the number of slots of the server's own processes, which programs
 /// must leave free.
 fn data(notes: &mut Notes<'_>, root: &Element, needed: u16, host: &LocalHost) -> Checked<Data> {
-    let max_programs = default_programs(needed);
-    let Some(element) = root.child("data") else {
-        return Ok(Data {
-            dir: DEFAULT_DIR.into(),
-            live: None,
-            flush_ms: DEFAULT_FLUSH_MS,
-            prefault: false,
-            max_programs,
-            access: FileAccess::OWN,
-            checkpoint: None,
-        });
-    };
+    let missing = Element::empty("data".to_owned(), root.at);
+    let element = root.child("data").unwrap_or(&missing);
     DATA.check(notes, element);
     let programs = |text: &str| {
         let most = SLOTS - needed;
@@ -186,9 +169,9 @@ fn data(notes: &mut Notes<'_>, root: &Element, needed: u16, host: &LocalHost) ->
     Ok(checked!(Data {
         dir: element.or(notes, "dir", DEFAULT_DIR.into(), path),
         live: element.optional(notes, "live", path),
-        flush_ms: element.or(notes, "flush", DEFAULT_FLUSH_MS, duration(10, 24 * HOUR_MS)),
+        flush_ms: element.or(notes, "flush", 5000, duration(10, 24 * HOUR_MS)),
         prefault: element.or(notes, "prefault", false, boolean),
-        max_programs: element.or(notes, "max-programs", max_programs, programs),
+        max_programs: element.or(notes, "max-programs", default_programs(needed), programs),
         access: access(notes, element, host),
         checkpoint: checkpoint(notes, element),
     }))
@@ -304,8 +287,7 @@ pub(crate) fn user(
     root.read_child(notes, "user", |notes, it| it.text_value(notes, known))
 }
 
-fn authz_key(notes: &mut Notes<'_>, element: Option<&Element>) -> Checked<AuthzKey> {
-    let Some(element) = element else { return Ok(AuthzKey::Peer) };
+fn authz_key(notes: &mut Notes<'_>, element: &Element) -> Checked<AuthzKey> {
     AUTHZ.check(notes, element);
     element.or(notes, "key", AuthzKey::Peer, |text| match text {
         "peer" => Ok(AuthzKey::Peer),

@@ -2,6 +2,7 @@
 //!
 //! Invariant: every value is within the bounds that read/srv.rs sets.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -56,6 +57,15 @@ pub enum Listen {
     Tcp(SocketAddr),
     /// A unix stream socket at this path.
     Unix(PathBuf),
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listen::Tcp(address) => write!(f, "{address}"),
+            Listen::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 /// `<admin>`: the admin plane.
@@ -272,9 +282,10 @@ pub enum LogFormat {
 }
 
 /// `<authz key="…">`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum AuthzKey {
     /// The peer's address.
+    #[default]
     Peer,
     /// The last X-Forwarded-For address that is not trusted.
     Forwarded,

@@ -343,10 +343,7 @@ pub fn status(conf_dir: &Path, settings: &Settings) -> Result<String, CommandErr
     let conf = active::read(&data_dir, generation)?;
     let mut text = format!("master       process {pid}\ngeneration   {generation}\n");
     addresses(&conf.srv).for_each(|(what, listen)| {
-        text += &match listen {
-            Listen::Tcp(address) => format!("{what:<12} {address}\n"),
-            Listen::Unix(path) => format!("{what:<12} unix:{}\n", path.display()),
-        };
+        text += &format!("{what:<12} {listen}\n");
     });
     if runtime.is_reload_refused() {
         let last = ask(&data_dir, pid, REFUSAL, Ask::Refusal);

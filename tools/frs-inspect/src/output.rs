@@ -48,12 +48,6 @@ impl From<frs_engine::inspect::Error> for Failure {
     }
 }
 
-impl From<frs_store::Error> for Failure {
-    fn from(error: frs_store::Error) -> Failure {
-        Failure::of(error)
-    }
-}
-
 /// Standard output.
 pub type Output = BufWriter<StdoutLock<'static>>;
 

@@ -7,7 +7,7 @@ use std::fmt::{self, Write};
 use frs_base::figures::grouped;
 use frs_engine::Command;
 
-use crate::answer::VERDICTS;
+use crate::answer::{VERDICTS, Verdict};
 use crate::arguments::{Arguments, Format, Order, Route};
 use crate::tally::Tally;
 use crate::windows::Exhausted;
@@ -153,8 +153,6 @@ impl Summary<'_> {
             let share = 100.0 * tally.requests() as f64 / self.tally.requests().max(1) as f64;
             let latency_us =
                 |quantile| grouped(tally.latencies_ns.value_at_quantile(quantile) / 1000);
-            let allowed =
-                VERDICTS.iter().zip(tally.verdicts).find(|((_, name), _)| *name == "allowed");
             writeln!(
                 out,
                 "{:<28} {:>13} {share:>7.2} % {:>9} {:>9} {:>13} {:>9}",
@@ -162,7 +160,7 @@ impl Summary<'_> {
                 grouped(tally.requests()),
                 latency_us(0.5),
                 latency_us(0.99),
-                grouped(allowed.map_or(0, |(_, items)| items)),
+                grouped(tally.verdicts[Verdict::Allowed as usize]),
                 grouped(tally.errors.values().sum()),
             )?;
         }
