@@ -2,7 +2,7 @@
 //! generation.
 //!
 //! Invariant: only numbers that map.xml leaves to frs are replaced, and only by numbers that
-//! [`Group::keeps_files`] accepts under the same text. So a reader of a generation gets the
+//! [`keeps_files`](crate::schema::Group::keeps_files) accepts under the same text. So a reader of a generation gets the
 //! geometry of the files without looking at them.
 //!
 //! In `conf.active.G` these numbers are text, a line for each group: its name, files, key-nodes
@@ -14,7 +14,7 @@
 
 use std::fmt::Write as _;
 
-use crate::schema::{Geometry, Group, Map};
+use crate::schema::{Geometry, Map};
 
 /// The geometry of a group's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,14 +39,6 @@ struct KeptGroup {
     node_bytes: u32,
 }
 
-impl KeptGroup {
-    /// The geometry of `group` with these numbers.
-    fn geometry(&self, group: &Group) -> Geometry {
-        let KeptGroup { files, key_nodes, node_bytes, .. } = *self;
-        Geometry { files, key_nodes, node_bytes, ..group.derived }
-    }
-}
-
 impl KeptFiles {
     /// The files among `live` that stay under a map.
     pub(super) fn of(map: &Map, live: &[LiveGeometry]) -> KeptFiles {
@@ -65,7 +57,8 @@ impl KeptFiles {
             let Some(group) = map.groups.iter_mut().find(|group| group.name == kept.name) else {
                 continue;
             };
-            let geometry = kept.geometry(group);
+            let KeptGroup { files, key_nodes, node_bytes, .. } = *kept;
+            let geometry = Geometry { files, key_nodes, node_bytes, ..group.derived };
             if group.keeps_files(&geometry) {
                 group.geometry = geometry;
             }

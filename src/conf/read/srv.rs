@@ -74,7 +74,7 @@ const MAX_ATOMIC_ITEMS: u32 = 1024;
 const DEFAULT_ATOMIC_ITEMS: u32 = 64;
 /// 100 MiB.
 const DEFAULT_CHECKPOINT_RATE: u64 = 100 << 20;
-const HOUR_MS: u64 = 3_600_000;
+const DAY_MS: u64 = 86_400_000;
 
 /// Reads `<srv>` and notes its faults.
 pub(crate) fn srv(notes: &mut Notes<'_>, root: &Element, host: &LocalHost) -> Checked<Srv> {
@@ -169,7 +169,7 @@ fn data(notes: &mut Notes<'_>, root: &Element, needed: u16, host: &LocalHost) ->
     Ok(checked!(Data {
         dir: element.or(notes, "dir", DEFAULT_DIR.into(), path),
         live: element.optional(notes, "live", path),
-        flush_ms: element.or(notes, "flush", 5000, duration(10, 24 * HOUR_MS)),
+        flush_ms: element.or(notes, "flush", 5000, duration(10, DAY_MS)),
         prefault: element.or(notes, "prefault", false, boolean),
         max_programs: element.or(notes, "max-programs", default_programs(needed), programs),
         access: access(notes, element, host),
@@ -179,7 +179,7 @@ fn data(notes: &mut Notes<'_>, root: &Element, needed: u16, host: &LocalHost) ->
 
 fn checkpoint(notes: &mut Notes<'_>, element: &Element) -> Checked<Option<Checkpoint>> {
     const RATE: &str = "checkpoint-rate";
-    let every = element.optional(notes, "checkpoint", duration(100, 24 * HOUR_MS));
+    let every = element.optional(notes, "checkpoint", duration(100, DAY_MS));
     let rate = element.optional(notes, RATE, byte_rate(64 << 10, 1 << 40));
     let (every, rate) = (every?, rate?);
     if let (None, Some(_)) = (every, rate) {
@@ -213,30 +213,16 @@ fn access(notes: &mut Notes<'_>, element: &Element, host: &LocalHost) -> Checked
 fn http(notes: &mut Notes<'_>, element: &Element) -> Checked<Http> {
     HTTP.check(notes, element);
     let d = Http::default();
+    let (to_a_million, to_an_hour) = (whole32(1, 1_000_000), duration(1, 3_600_000));
     let answers = word(&[("error", UnknownBiz::Error), ("refuse", UnknownBiz::Refuse)]);
     Ok(checked!(Http {
-        max_connections: element.or(
-            notes,
-            "max-connections",
-            d.max_connections,
-            whole32(1, 1_000_000)
-        ),
+        max_connections: element.or(notes, "max-connections", d.max_connections, to_a_million),
         max_body_bytes: element.or(notes, "max-body", d.max_body_bytes, size(64, 64 << 20)),
         max_head_bytes: element.or(notes, "max-head", d.max_head_bytes, size(256, 1 << 20)),
         max_items: element.or(notes, "max-items", d.max_items, whole32(1, 65_536)),
         max_atomic_items: atomic_items(notes, element, max_items),
-        idle_timeout_ms: element.or(
-            notes,
-            "idle-timeout",
-            d.idle_timeout_ms,
-            duration(1, 24 * HOUR_MS)
-        ),
-        request_timeout_ms: element.or(
-            notes,
-            "request-timeout",
-            d.request_timeout_ms,
-            duration(1, HOUR_MS)
-        ),
+        idle_timeout_ms: element.or(notes, "idle-timeout", d.idle_timeout_ms, duration(1, DAY_MS)),
+        request_timeout_ms: element.or(notes, "request-timeout", d.request_timeout_ms, to_an_hour),
         lock_timeout_ms: element.or(notes, "lock-timeout", d.lock_timeout_ms, duration(1, 60_000)),
         hosts: element.or(notes, "hosts", Vec::new(), hosts),
         allow_origin: element.or(notes, "allow-origin", Vec::new(), origins),

@@ -70,11 +70,6 @@ async fn read_all(body: &mut RecvStream, place: &mut CallPlace) -> Result<Bytes,
     Ok(whole.freeze())
 }
 
-fn too_long(found: usize) -> Status {
-    let found = format!("found {found} bytes or more, expected at most {MESSAGE_BYTES_MAX}");
-    Status::new(StatusCode::ResourceExhausted, found)
-}
-
 /// The message of a body.
 fn unframed(body: &[u8]) -> Result<&[u8], Status> {
     let Some((prefix, message)) = body.split_first_chunk::<PREFIX_BYTES>() else {
@@ -84,7 +79,11 @@ fn unframed(body: &[u8]) -> Result<&[u8], Status> {
     let [is_compressed, length @ ..] = *prefix;
     let length = u32::from_be_bytes(length) as usize;
     match is_compressed {
-        _ if length > MESSAGE_BYTES_MAX => Err(too_long(length)),
+        _ if length > MESSAGE_BYTES_MAX => {
+            let found =
+                format!("found {length} bytes or more, expected at most {MESSAGE_BYTES_MAX}");
+            Err(Status::new(StatusCode::ResourceExhausted, found))
+        }
         0 if message.len() == length => Ok(message),
         0 => {
             let found = message.len();

@@ -40,11 +40,13 @@ impl HttpRequests {
         let (kind, document, between, item) = match arguments.format() == Format::Json {
             true => {
                 let items = Around { before: "{\"items\":[", behind: "]}" };
-                ("json", items, ",", json_item(&arguments.biz))
+                let before = format!("{{\"biz\":\"{}\",\"key\":\"", arguments.biz);
+                ("json", items, ",", Around { before, behind: "\"}" })
             }
             false => {
                 let items = Around { before: "<request>", behind: "</request>" };
-                ("xml", items, "", xml_item(&arguments.biz))
+                let before = format!("<item biz=\"{}\" key=\"", arguments.biz);
+                ("xml", items, "", Around { before, behind: "\"/>" })
             }
         };
         let head = |target: &Target| {
@@ -78,14 +80,6 @@ impl HttpRequests {
         out.extend_from_slice(b"\r\n\r\n");
         out.extend_from_slice(self.body.as_bytes());
     }
-}
-
-fn xml_item(biz: &str) -> Around<String> {
-    Around { before: format!("<item biz=\"{biz}\" key=\""), behind: "\"/>" }
-}
-
-fn json_item(biz: &str) -> Around<String> {
-    Around { before: format!("{{\"biz\":\"{biz}\",\"key\":\""), behind: "\"}" }
 }
 
 #[cfg(test)]

@@ -273,23 +273,17 @@ impl<'r, T: Traffic> Load<'r, T> {
     }
 
     /// The longest wait for events. If a request is due earlier, a timer is set, or the thread
-    /// stays awake.
+    /// stays awake. epoll waits for whole milliseconds, which is too coarse for an open loop.
     fn sleep(&self, next: Next) -> Result<Duration, Failure> {
         let Next::Wait { until_ns } = next else { return Ok(LOOK) };
         if until_ns.saturating_sub(self.turned_ns) < SLEEP_MIN_NS {
             return Ok(Duration::ZERO);
         }
-        self.wake_at(until_ns)?;
-        Ok(LOOK)
-    }
-
-    /// Sets the timer. epoll waits for whole milliseconds, which is too coarse for an open loop.
-    fn wake_at(&self, until_ns: u64) -> Result<(), Failure> {
         // A time of zero would disarm the timer.
         let wait_ns = until_ns.saturating_sub(self.now_ns()).max(1);
         let after = Expiration::OneShot(TimeSpec::from(Duration::from_nanos(wait_ns)));
         let set = self.timer.set(after, TimerSetTimeFlags::empty());
-        set.map_err(|error| Failure::Kernel(error.into()))
+        set.map(|()| LOOK).map_err(|error| Failure::Kernel(error.into()))
     }
 
     fn take(&mut self, event: &Event) -> Result<(), Failure> {

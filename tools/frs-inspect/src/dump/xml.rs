@@ -1,6 +1,7 @@
 //! A `<nodes>` document, with the names that answers use. Invisible characters are references such
 //! as `&#x9b;`.
 
+use std::fmt::Display;
 use std::io::{self, Write as _};
 
 use frs_conf::Scope;
@@ -20,9 +21,7 @@ fn write(out: &mut Output, record: &NodeRecord) -> io::Result<()> {
     write_escaped(&mut key, &record.key);
     let key = String::from_utf8_lossy(&key);
     out.write_all(b"<node")?;
-    if let Some(biz) = &record.biz {
-        write!(out, " biz=\"{biz}\"")?;
-    }
+    write_known(out, "biz", record.biz.as_ref())?;
     write!(out, " biz-id=\"{}\" key=\"", record.biz_id)?;
     out.write_all(visible::in_xml(&key).as_bytes())?;
     let scope = if record.scope == Scope::Biz { "biz" } else { "key" };
@@ -31,25 +30,18 @@ fn write(out: &mut Output, record: &NodeRecord) -> io::Result<()> {
     write!(out, " key-node=\"{}\" place=\"{}\"", place.key_node, place.place)?;
     let rank = show::rank(record.rank);
     write!(out, " last-use=\"{}\" rank=\"{rank}\"", record.last_use_ms)?;
-    if let Some(until) = record.banned_until_ms {
-        write!(out, " banned-until=\"{until}\"")?;
-    }
+    write_known(out, "banned-until", record.banned_until_ms)?;
     out.write_all(b">")?;
     for limit in &record.limits {
         let figures = &limit.figures;
         write!(out, "<limit index=\"{}\" policy=\"{}\"", limit.index, limit.policy)?;
         write!(out, " used=\"{}\" max=\"{}\"", figures.used, figures.max)?;
         write!(out, " remaining=\"{}\" limited=\"{}\"", figures.remaining, limit.limited)?;
-        if let Some(reset_ms) = figures.reset_ms {
-            write!(out, " reset=\"{reset_ms}\"")?;
-        }
-        if let Some(error) = limit.standard_error() {
-            write!(out, " standard-error=\"{error}\"")?;
-        }
-        if let Some(totals) = record.history(limit) {
-            let totals: Vec<String> = totals.iter().map(u32::to_string).collect();
-            write!(out, " history=\"{}\"", totals.join(" "))?;
-        }
+        write_known(out, "reset", figures.reset_ms)?;
+        write_known(out, "standard-error", limit.standard_error())?;
+        let totals = record.history(limit).map(|totals| totals.iter().map(u32::to_string));
+        let totals = totals.map(|totals| totals.collect::<Vec<_>>().join(" "));
+        write_known(out, "history", totals)?;
         match record.shared(limit.index) {
             None => out.write_all(b"/>")?,
             Some(lease) => {
@@ -64,18 +56,16 @@ fn write(out: &mut Output, record: &NodeRecord) -> io::Result<()> {
 
 fn write_lease(out: &mut Output, lease: &SharedRecord) -> io::Result<()> {
     write!(out, "<lease allowance=\"{}\" used=\"{}\"", lease.allowance, lease.used)?;
-    let numbers = [
-        ("window", lease.window_ms),
-        ("ends", lease.ends_ms),
-        ("age", lease.age_ms),
-        ("elsewhere", lease.elsewhere),
-        ("used-elsewhere", lease.used_elsewhere),
-    ];
-    for (name, number) in numbers {
-        if let Some(number) = number {
-            write!(out, " {name}=\"{number}\"")?;
-        }
-    }
+    write_known(out, "window", lease.window_ms)?;
+    write_known(out, "ends", lease.ends_ms)?;
+    write_known(out, "age", lease.age_ms)?;
+    write_known(out, "elsewhere", lease.elsewhere)?;
+    write_known(out, "used-elsewhere", lease.used_elsewhere)?;
     let SharedRecord { in_flight, is_void, .. } = lease;
     write!(out, " in-flight=\"{in_flight}\" void=\"{is_void}\"/>")
+}
+
+/// Writes an attribute that has a value.
+fn write_known(out: &mut Output, name: &str, value: Option<impl Display>) -> io::Result<()> {
+    value.map_or(Ok(()), |value| write!(out, " {name}=\"{value}\""))
 }
