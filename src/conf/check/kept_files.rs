@@ -2,8 +2,8 @@
 //! generation.
 //!
 //! Invariant: only numbers that map.xml leaves to frs are replaced, and only by numbers that
-//! [`keeps_files`](crate::schema::Group::keeps_files) accepts under the same text. So a reader of a generation gets the
-//! geometry of the files without looking at them.
+//! [`keeps_files`](crate::schema::Group::keeps_files) accepts under the same text. So a reader of
+//! a generation gets the geometry of the files without looking at them.
 //!
 //! In `conf.active.G` these numbers are text, a line for each group: its name, files, key-nodes
 //! and node-size.
