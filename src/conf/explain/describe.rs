@@ -79,13 +79,9 @@ fn policy_words(policy: &Policy) -> String {
         Policy::SlidingCounter(limit) => {
             format!("about {} in any {}", grouped(limit.max), duration_words(limit.interval_ms))
         }
-        Policy::Token(limit) => {
-            let (rate, burst) = (grouped(limit.rate), grouped(limit.burst));
-            format!("{rate}/{}, bursts of {burst}", rate_unit(limit.per_ms))
-        }
+        Policy::Token(limit) => bucket_words(limit.rate, limit.per_ms, limit.burst),
         Policy::Gcra(limit) => {
-            let (rate, burst) = (grouped(limit.rate), grouped(limit.burst));
-            let mut words = format!("{rate}/{}, bursts of {burst}", rate_unit(limit.per_ms));
+            let mut words = bucket_words(limit.rate, limit.per_ms, limit.burst);
             if let Some(max_period_ms) = limit.max_period_ms {
                 let period = duration_words(max_period_ms);
                 let _ = write!(words, ", or what the call says of at most {period}");
@@ -117,6 +113,14 @@ fn distinct_words(limit: &Distinct) -> String {
             }
         }
     }
+}
+
+fn bucket_words(rate: u64, per_ms: u64, burst: u64) -> String {
+    let unit = match RATE_UNITS.iter().find(|unit| unit.factor == per_ms) {
+        Some(unit) => unit.name.to_owned(),
+        None => format!("{per_ms} ms"),
+    };
+    format!("{}/{unit}, bursts of {}", grouped(rate), grouped(burst))
 }
 
 fn lent_words(max: u64, debt: u64) -> String {
@@ -166,21 +170,20 @@ fn sharing_words(sharing: &Sharing) -> String {
 }
 
 fn lists_words(biz: &Biz) -> String {
-    let count =
-        |of: fn(&ListRule) -> bool| biz.listed.iter().filter(|listed| of(&listed.rule)).count();
-    let counts = [
-        ("allow", count(|rule| matches!(rule, ListRule::Allow))),
-        ("deny", count(|rule| matches!(rule, ListRule::Deny))),
-        ("override", count(|rule| matches!(rule, ListRule::Override { .. }))),
-    ];
-    let some = counts.iter().filter(|&&(_, count)| count > 0);
-    some.map(|(kind, count)| format!("{} {kind}", grouped(*count as u64)))
-        .collect::<Vec<_>>()
-        .join(", ")
+    let kind_of = |rule: &ListRule| match rule {
+        ListRule::Allow => "allow",
+        ListRule::Deny => "deny",
+        ListRule::Override { .. } => "override",
+    };
+    let counted = ["allow", "deny", "override"].into_iter().filter_map(|kind| {
+        let count = biz.listed.iter().filter(|listed| kind_of(&listed.rule) == kind).count();
+        (count > 0).then(|| format!("{} {kind}", grouped(count as u64)))
+    });
+    counted.collect::<Vec<_>>().join(", ")
 }
 
-/// The most readable text of a duration: `60 s`, `10 m`, `24 h`. A minute is 60 s and a day is 24 h,
-/// because `day` would mean a calendar day.
+/// The most readable text of a duration: `60 s`, `10 m`, `24 h`. A minute is 60 s and a day is
+/// 24 h, because `day` would mean a calendar day.
 pub(super) fn duration_words(ms: u64) -> String {
     let fits = |unit: &&Suffix| {
         let least = if ["d", "m"].contains(&unit.name) { 2 } else { 1 };
@@ -189,13 +192,6 @@ pub(super) fn duration_words(ms: u64) -> String {
     match DURATION_UNITS.iter().find(fits) {
         Some(unit) => format!("{} {}", grouped(ms / unit.factor), unit.name),
         None => format!("{} ms", grouped(ms)),
-    }
-}
-
-fn rate_unit(per_ms: u64) -> String {
-    match RATE_UNITS.iter().find(|unit| unit.factor == per_ms) {
-        Some(unit) => unit.name.to_owned(),
-        None => format!("{per_ms} ms"),
     }
 }
 

@@ -172,14 +172,15 @@ fn longest_line(map: &Map, at: usize) -> Option<String> {
     }
     let names = sizes[..=parted].iter().map(|(_, biz)| biz.name.as_str());
     let names = names.collect::<Vec<_>>().join(", ");
-    let (verb, them, s) = if parted == 0 { ("makes", "it", "") } else { ("make", "them", "s") };
+    let [s, verb, them, their_own, their] = match parted {
+        0 => ["", "makes", "it", "its own", "its"],
+        _ => ["s", "make", "them", "their own", "their"],
+    };
     Some(format!(
         "biz{s} {names} {verb} its records {} bytes long; the others need {others}: a <group> of \
-         {them_own} for {them}, with keys=\"…\" for {their} keys, takes {} off this one",
+         {their_own} for {them}, with keys=\"…\" for {their} keys, takes {} off this one",
         grouped(g.node_bytes.into()),
         bytes(longer),
-        them_own = if parted == 0 { "its own" } else { "their own" },
-        their = if parted == 0 { "its" } else { "their" },
     ))
 }
 

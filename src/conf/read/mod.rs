@@ -11,7 +11,8 @@
 //! | `faults` | notes of what is wrong, with positions |
 //! | `xml`, `walk` | a text as a tree with positions; the tree as known names |
 //! | `scalar`, `suggest` | a value of an attribute; the known name nearest to an unknown one |
-//! | `overrides`, `host` | settings of the command line and the environment; values of the system |
+//! | `settings`, `overrides` | settings from outside; how they replace those of srv.xml |
+//! | `local_host` | values of the system |
 //! | `srv` | srv.xml, with `listen`, `authority`, `cluster`, `resp` and `rls` |
 //! | `map` | map.xml, with `limit`, `calendar`, `distinct`, `weight`, `list` and `share` |
 //! | `token_file` | the file of a token, for `admin_tokens` and `resp_tokens` |
@@ -37,6 +38,7 @@ mod resp_tokens;
 mod rls;
 mod scalar;
 mod secret_file;
+mod settings;
 mod share;
 pub(super) mod srv;
 mod suggest;
@@ -50,12 +52,13 @@ pub(super) use faults::{Checked, Faulty, Notes, SourceText, shown};
 pub use faults::{Fault, Faults, Position, SourceLine};
 pub(super) use local_host::LocalHost;
 pub(super) use map::{RawBiz, RawGroup, RawMap, WrittenGroup};
-pub use overrides::{Setting, SettingError, Settings};
+pub use overrides::SettingError;
 pub(super) use resp::{CALLS_BRING_LIMITS, THROTTLE};
 pub use resp_tokens::RespTokens;
 pub use scalar::duration;
 pub(super) use scalar::lower_case_name;
 pub use secret_file::{ClusterKeys, ClusterSecret, ClusterSecrets, Password, SecretError};
+pub use settings::{Setting, Settings};
 pub(super) use share::named_share;
 pub(super) use suggest::nearest_words;
 pub use token_file::TokenError;

@@ -9,25 +9,9 @@ use std::path::PathBuf;
 
 use super::faults::{Fault, Notes, shown};
 use super::scalar::{is_word, path};
+use super::settings::{Setting, Settings};
 use super::xml::{Attribute, Element, white};
 use crate::key::is_xml_char;
-
-/// A setting from outside.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting {
-    element: String,
-    /// `None` if the setting is the element's text.
-    attribute: Option<String>,
-    value: String,
-    origin: String,
-}
-
-/// All settings from outside. The command line and the environment never both give the same
-/// setting.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settings {
-    settings: Vec<Setting>,
-}
 
 /// A text is not the name of a setting with a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,17 +21,6 @@ pub struct SettingError {
 }
 
 impl Setting {
-    /// A setting of a known name, such as `workers` or `data.dir`. `origin` is its source, as a
-    /// message names it.
-    pub fn named(name: &str, value: &str, origin: &str) -> Setting {
-        let (element, attribute) = match name.split_once('.') {
-            None => (name, None),
-            Some((element, attribute)) => (element, Some(attribute.to_owned())),
-        };
-        let (element, value, origin) = (element.to_owned(), value.to_owned(), origin.to_owned());
-        Setting { element, attribute, value, origin }
-    }
-
     /// Reads `NAME=VALUE`, the operand of `option`.
     ///
     /// # Errors
@@ -62,51 +35,13 @@ impl Setting {
             _ => Err(SettingError { found: shown(text) }),
         }
     }
-
-    /// Its name, such as `workers` or `data.dir`.
-    pub fn name(&self) -> String {
-        match &self.attribute {
-            None => self.element.clone(),
-            Some(attribute) => format!("{}.{attribute}", self.element),
-        }
-    }
-
-    /// Its value, not yet checked.
-    pub fn value(&self) -> &str {
-        &self.value
-    }
-
-    /// The option or variable that it comes from.
-    pub fn origin(&self) -> &str {
-        &self.origin
-    }
-
-    fn is_named_as(&self, other: &Setting) -> bool {
-        self.element == other.element && self.attribute == other.attribute
-    }
 }
 
 impl Settings {
-    /// The settings of the command line, and those of the environment that the command line does
-    /// not name.
-    pub fn new(arguments: Vec<Setting>, environment: Vec<Setting>) -> Settings {
-        let mut settings = arguments;
-        let is_named = |setting: &Setting| settings.iter().any(|other| setting.is_named_as(other));
-        let mut others = environment;
-        others.retain(|setting| !is_named(setting));
-        settings.extend(others);
-        Settings { settings }
-    }
-
-    /// All of the settings.
-    pub fn iter(&self) -> std::slice::Iter<'_, Setting> {
-        self.settings.iter()
-    }
-
     /// The data directory, if a setting names it.
     pub(crate) fn data_dir(&self) -> Option<Result<PathBuf, Fault>> {
         let is_data_dir = |setting: &&Setting| setting.name() == "data.dir";
-        let setting = self.settings.iter().find(is_data_dir)?;
+        let setting = self.iter().find(is_data_dir)?;
         Some(path(&setting.value).map_err(|expected| {
             let found = format!("dir=\"{}\"", shown(&setting.value));
             Fault::without_position(&setting.origin, found, expected)
@@ -118,9 +53,9 @@ impl Settings {
     pub(crate) fn lay_over(&self, notes: &mut Notes<'_>, root: &mut Element) {
         // A setting of an element's text replaces all such elements of the file, wherever they are.
         // <trusted> is also in <authz>. Elements that may not be repeated become faults.
-        let texts = || self.settings.iter().filter(|setting| setting.attribute.is_none());
+        let texts = || self.iter().filter(|setting| setting.attribute.is_none());
         remove(root, &|child| texts().any(|setting| setting.element == child.name));
-        for (nth, setting) in self.settings.iter().enumerate() {
+        for (nth, setting) in self.iter().enumerate() {
             let at = Notes::offset_of_setting(nth);
             if let Some(c) = setting.value.chars().find(|&c| !is_xml_char(c)) {
                 let found = format!("U+{:04X}", u32::from(c));
@@ -137,7 +72,7 @@ impl Settings {
     pub(crate) fn to_text(&self) -> String {
         // Neither arguments nor variables can hold a NUL.
         let parts = |it: &Setting| format!("{}\0{}\0{}\0", it.name(), it.value, it.origin);
-        self.settings.iter().map(parts).collect()
+        self.iter().map(parts).collect()
     }
 
     /// Reads what [`Settings::to_text`] wrote. `None` if the text is something else.

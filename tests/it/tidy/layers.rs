@@ -25,7 +25,7 @@ const FLOORS: [Floor; 13] = [
         rooms: &[
             ("schema", &[]),
             ("key", &["schema"]),
-            ("read", &["schema"]),
+            ("read", &["schema", "key"]),
             ("check", &["schema", "read"]),
             ("explain", &["schema", "read", "check"]),
             ("publish", &["schema", "read", "check", "explain"]),
