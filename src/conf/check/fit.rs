@@ -101,7 +101,8 @@ pub(crate) fn node_bytes(biz: &Biz, key_bytes: u32) -> u32 {
 }
 
 /// Notes every biz that does not fit into a node. All these faults name the size that would hold
-/// every biz. The largest biz needs `most` bytes. A size that map.xml leaves out is never too small.
+/// every biz, of which the largest needs `most` bytes. A size that map.xml leaves out is never too
+/// small.
 fn nodes_hold(
     notes: &mut Notes<'_>,
     element: &Element,
