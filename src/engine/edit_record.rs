@@ -8,7 +8,7 @@ use frs_base::clock::Millis;
 use frs_conf::Scope;
 use frs_conf::key::{KeyField, KeyNodeId, KeyRef};
 use frs_limit::{Rules, States, Terms};
-use frs_store::layout::{TAG_WORDS, node, tag};
+use frs_store::layout::node;
 use frs_store::{NodeIndex, Refused, Transaction, Wanted};
 
 use super::table::Entry;
@@ -340,13 +340,7 @@ impl Service {
         now: Millis,
     ) -> Result<(), ItemError> {
         let &mut Clearing { file, key_node, .. } = clearing;
-        let mut tags = [0; TAG_WORDS];
-        let region = self.handle.groups()[at].file(file);
-        region.read(self.handle.groups()[at].head(key_node) + 1, &mut tags);
-        for place in 0..self.handle.groups()[at].geometry().chain as usize {
-            if tag::of(tags[place / 8], place) == 0 {
-                continue;
-            }
+        for place in self.handle.groups()[at].taken_places(KeyNodeId { file, key_node }) {
             let group = &self.handle.groups()[at];
             let first = group.node(key_node, place);
             let mut words = vec![0; node::FIELD];

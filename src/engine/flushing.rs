@@ -161,10 +161,7 @@ impl Former {
         let end = all.min(from + PORTION);
         for number in from..end {
             let at = geometry.key_node_at(number);
-            let group = &trying.handle.groups()[index];
-            let mut tags = [0; TAG_WORDS];
-            group.file(at.file).read(group.head(at.key_node) + 1, &mut tags);
-            if tags != [0; TAG_WORDS] {
+            if trying.handle.groups()[index].tags(at) != [0; TAG_WORDS] {
                 self.look(trying, index, at);
             }
         }

@@ -7,7 +7,7 @@ use frs_base::clock::{self, Millis};
 use frs_conf::Scope;
 use frs_conf::key::{KeyField, KeyForm, KeyNodeId, KeyRef, MAX_KEY_WORDS};
 use frs_limit::{Rules, States, Terms};
-use frs_store::layout::{TAG_WORDS, node, tag};
+use frs_store::layout::{node, tag};
 use frs_store::{Group, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, group};
 
 use super::table::{Entry, Table};
@@ -327,12 +327,10 @@ impl Service {
     pub fn look_at_chain<'s>(
         &'s self,
         group: usize,
-        KeyNodeId { file, key_node }: KeyNodeId,
+        at: KeyNodeId,
     ) -> impl Iterator<Item = Option<LiveNode<'s>>> {
-        let at = group;
-        let group = &self.handle.groups()[at];
-        let mut tags = [0; TAG_WORDS];
-        group.file(file).read(group.head(key_node) + 1, &mut tags);
+        let group = &self.handle.groups()[group];
+        let (KeyNodeId { file, key_node }, tags) = (at, group.tags(at));
         (0..group.geometry().chain as usize).map(move |place| {
             let first = group.node(key_node, place);
             (tag::of(tags[place / 8], place) != 0).then_some(LiveNode { group, file, first })

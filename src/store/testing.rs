@@ -10,7 +10,7 @@ use frs_conf::{ClusterSecret, Conf, Overlay, Texts, active};
 
 use crate::file::layout::runtime::FILE_QUARANTINE;
 pub use crate::lock::orphan::pose;
-use crate::{Group, Handle, Prepared, Runtime};
+use crate::{Error, Group, Handle, Moves, Pace, Pacer, Prepared, Preparing, Runtime, prepare_with};
 
 /// Room in a file system in memory for all tests that run at once.
 const MEMORY_BYTES: u64 = 1 << 30;
@@ -38,6 +38,28 @@ pub fn put_in_force(dir: &Path, texts: &Texts) -> (Conf, Runtime) {
     active::write(dir, 1, texts).unwrap();
     runtime.publish(1);
     (conf, runtime)
+}
+
+impl Preparing<'_> {
+    /// Accepts no loss of counts, and reports no progress.
+    pub fn careful(moves: &Moves) -> Preparing<'_> {
+        Preparing { moves, accepts_loss: false, progress: &|_: &str| {} }
+    }
+}
+
+/// Prepares without accepting a loss. If new files cannot be made, only their group is not served.
+pub fn prepare(conf: &Conf, moves: &Moves) -> Result<Prepared, Error> {
+    prepare_with(conf, Preparing::careful(moves))
+}
+
+/// A pacer for passes that go as fast as the disk.
+#[derive(Debug, Clone, Copy)]
+pub struct Unpaced;
+
+impl Pacer for Unpaced {
+    fn rest(&self, _: Duration) -> Pace {
+        Pace::Hurried
+    }
 }
 
 /// A prepared data directory. It is removed when dropped, unless another process owns it.

@@ -207,19 +207,9 @@ impl Migration {
     /// computed. The id is a new one, so that an undo log of the old files is never replayed over
     /// the new ones.
     fn header(&self, old: &LiveGroup, to: &Geometry) -> Result<Header, Error> {
-        let mut id = [0; 8];
-        sys::random(&mut id).map_err(|source| store::Error::Io {
-            path: self.live().to_owned(),
-            action: "draw an id",
-            source,
-        })?;
-        Ok(Header {
-            id: u64::from_le_bytes(id),
-            geometry: *to,
-            created_ms: self.now,
-            file: 0,
-            ..old.header().clone()
-        })
+        let [id] = sys::random().map_err(store::io_error(self.live(), "draw an id"))?;
+        let old = old.header().clone();
+        Ok(Header { id, geometry: *to, created_ms: self.now, file: 0, ..old })
     }
 
     /// Rewrites the groups of a plan. If a chain is full, the node whose loss costs least is left

@@ -8,7 +8,7 @@ use frs_conf::active::ActiveError;
 use frs_conf::key::{KeyField, KeyRef, Seed};
 use frs_conf::{Conf, active};
 use frs_store::group::FileSet;
-use frs_store::inspect::{Found, LiveGroup};
+use frs_store::inspect::{LiveGroup, Unread};
 use frs_store::{self as store, Fault, Pass, Runtime, Wanted, live_dir};
 
 use super::error::Error;
@@ -130,8 +130,10 @@ impl Reader {
         for generation in generations {
             match active::read(data_dir, generation) {
                 Ok(conf) => {
-                    let generations = Generations { read: generation, published };
-                    let reader = Reader::over(data_dir, conf, generations, runtime, plug)?;
+                    let (read, groups) = (generation, open_groups(&conf));
+                    let generations = Generations { read, published };
+                    let reader =
+                        Reader::of_groups(data_dir, conf, generations, runtime, groups, plug)?;
                     return Ok(Reader { unread, ..reader });
                 }
                 Err(error) => unread.push(error),
@@ -166,17 +168,6 @@ impl Reader {
         Ok(Reader { unread, ..reader })
     }
 
-    fn over(
-        data_dir: &Path,
-        conf: Conf,
-        generations: Generations,
-        runtime: Result<Runtime, store::Error>,
-        plug: Plugged,
-    ) -> Result<Reader, Error> {
-        let groups = open_groups(&conf);
-        Self::of_groups(data_dir, conf, generations, runtime, groups, plug)
-    }
-
     fn of_groups(
         data_dir: &Path,
         conf: Conf,
@@ -200,16 +191,14 @@ impl Reader {
             });
             Some(FoundGroup { index, header, former })
         });
-        let runtime_inode = inode_of(data_dir);
-        let data_dir = data_dir.to_owned();
         Ok(Reader {
-            data_dir,
+            data_dir: data_dir.to_owned(),
             generations,
             conf,
             unread: Vec::new(),
             table,
             runtime,
-            runtime_inode,
+            runtime_inode: inode_of(data_dir),
             plug,
             cluster,
             groups,
@@ -389,15 +378,15 @@ impl Reader {
         let at = key.locate(biz.id, group.geometry(), Seed(group.header().seeds));
         let place = |place| NodePlace { file: at.file, key_node: at.key_node, place };
         Ok(match found {
-            Found::At(nth) => Look::At(Box::new(self.record(index, place(nth), words, now))),
-            Found::Absent => Look::Absent {
+            Ok(Some(nth)) => Look::At(Box::new(self.record(index, place(nth), words, now))),
+            Ok(None) => Look::Absent {
                 group: group.header().name.clone(),
                 file: at.file,
                 key_node: at.key_node,
             },
-            Found::InTransaction { slot } => Look::InTransaction { slot },
-            Found::HalfWritten { slot } => Look::HalfWritten { slot },
-            Found::Damaged(nth, fault) => Look::Damaged { place: place(nth), fault },
+            Err(Unread::InTransaction { slot }) => Look::InTransaction { slot },
+            Err(Unread::HalfWritten { slot }) => Look::HalfWritten { slot },
+            Err(Unread::Damaged((nth, fault))) => Look::Damaged { place: place(nth), fault },
         })
     }
 

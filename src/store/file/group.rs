@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 
 use frs_base::sync::Ordering;
 use frs_base::sys;
+use frs_conf::key::KeyNodeId;
 use frs_conf::{self as conf, Geometry, HashKind};
 
-use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, runtime};
+use super::layout::{self, HEAD_WORDS, PAGE_WORDS, TAG_WORDS, group as at, runtime, tag};
 use super::map::PageAccess;
 use super::region::Region;
 pub(crate) use super::set::committed_path;
@@ -93,15 +94,13 @@ pub fn create(live_dir: &Path, group: &conf::Group) -> Result<bool, Error> {
     if is_there(live_dir, &group.name) {
         return Ok(false);
     }
-    let mut seeds = [0u8; 24];
     let first = path_of(live_dir, &group.name, 0);
-    sys::random(&mut seeds).map_err(io_error(&first, "draw its seeds"))?;
-    let drawn = words_of(&seeds);
+    let [id, seeds @ ..]: [u64; 3] = sys::random().map_err(io_error(&first, "draw its seeds"))?;
     let header = Header {
-        id: drawn[0],
+        id,
         name: group.name.clone(),
         geometry: group.geometry,
-        seeds: [drawn[1], drawn[2]],
+        seeds,
         created_ms: frs_base::clock::now(),
         file: 0,
     };
@@ -499,6 +498,11 @@ impl Group {
         })
     }
 
+    /// The entries of its files in the register when they were opened.
+    pub(crate) fn entries(&self) -> &[FileEntry] {
+        &self.entries
+    }
+
     /// The group's header.
     #[inline]
     pub fn header(&self) -> &Header {
@@ -587,6 +591,20 @@ impl Group {
     #[inline]
     pub fn home(&self, tag: u8) -> usize {
         usize::from(tag.saturating_sub(1)) * self.header.geometry.chain as usize / 255
+    }
+
+    /// The tags of a key-node; 0 for a free place.
+    pub fn tags(&self, at: KeyNodeId) -> [u64; TAG_WORDS] {
+        let mut tags = [0; TAG_WORDS];
+        self.file(at.file).read(self.head(at.key_node) + 1, &mut tags);
+        tags
+    }
+
+    /// The places of a key-node's chain that are in use now.
+    pub fn taken_places(&self, at: KeyNodeId) -> impl Iterator<Item = usize> + use<> {
+        let tags = self.tags(at);
+        let chain = self.geometry().chain as usize;
+        (0..chain).filter(move |&place| tag::of(tags[place / 8], place) != 0)
     }
 
     /// The semaphore of a key-node.

@@ -216,8 +216,7 @@ impl Group {
     fn examine_all(&self, at: KeyNodeId, report: &mut Report) {
         let KeyNodeId { file, key_node } = at;
         report.taken += u64::from(self.semaphore(file, key_node).word() != 0);
-        let mut tags = [0u64; TAG_WORDS];
-        self.file(file).read(self.head(key_node) + 1, &mut tags);
+        let tags = self.tags(at);
         if tags == [0; TAG_WORDS] {
             return;
         }

@@ -15,7 +15,7 @@ use frs_base::clock::Millis;
 use frs_base::sync::{Ordering, fence};
 use frs_base::sys;
 
-use super::backing::Backing;
+use super::backing::{Backing, SlotLock};
 use super::counter::{Counters, ExtensionWords, SlotCounts, Sums};
 use super::refused::{RefusedKeys, RefusedSums, Window};
 use super::slot::{SlotOwner, SlotWords};
@@ -175,9 +175,8 @@ impl Runtime {
         words[at::BOOT] = boot[0];
         words[at::BOOT + 1] = boot[1];
         words[at::CREATED] = frs_base::clock::now();
-        let mut id = [0; 16];
-        sys::random(&mut id).map_err(io_error(draft, "draw its id"))?;
-        words[at::ID..at::CRC].copy_from_slice(&words_of(&id));
+        let id: [u64; 2] = sys::random().map_err(io_error(draft, "draw its id"))?;
+        words[at::ID..at::CRC].copy_from_slice(&id);
         words[at::CRC] = header_crc(&words[..at::CRC]);
         file.write_all_at(&bytes_of(&words), 0).map_err(io_error(draft, "write its header"))?;
         file.sync_all().map_err(io_error(draft, "sync it"))?;
@@ -310,29 +309,15 @@ impl Runtime {
         self.backing.is_any_locked()
     }
 
-    /// Runs `work` under the slot's lock, if the lock is free now. The owner is dead then, and no
-    /// other process recovers the slot. The lock belongs to this handle's file description, so only
-    /// one thread may use it at a time.
-    pub(crate) fn with_dead_slot<T>(&self, slot: u32, work: impl FnOnce() -> T) -> Option<T> {
-        if !self.backing.try_lock(slot) {
+    /// Runs `work` under a lock of a slot. Returns None if another process has the lock. The lock
+    /// belongs to this handle's file description, so only one thread may use it at a time.
+    pub(crate) fn with_lock<T>(&self, lock: SlotLock, work: impl FnOnce() -> T) -> Option<T> {
+        if !self.backing.try_lock(lock) {
             return None;
         }
         let result = work();
-        if let Err(error) = self.backing.unlock(slot) {
-            tracing::error!(slot, %error, "cannot unlock a recovered slot");
-        }
-        Some(result)
-    }
-
-    /// Runs `work` while no other process frees semaphores in the name of the slot. Returns None if
-    /// another process is doing so.
-    pub(crate) fn with_freeing<T>(&self, slot: u32, work: impl FnOnce() -> T) -> Option<T> {
-        if !self.backing.try_lock_freeing(slot) {
-            return None;
-        }
-        let result = work();
-        if let Err(error) = self.backing.unlock_freeing(slot) {
-            tracing::error!(slot, %error, "cannot unlock a slot after its semaphores were freed");
+        if let Err(error) = self.backing.unlock(lock) {
+            tracing::error!(?lock, %error, "cannot unlock a slot");
         }
         Some(result)
     }
@@ -423,11 +408,19 @@ fn open_file(path: &Path) -> Result<File, Error> {
 }
 
 fn open_file_for_reading(path: &Path) -> Result<File, Error> {
-    open_with(OpenOptions::new().read(true), path)
+    sys::open_regular(OpenOptions::new().read(true), path).map_err(io_error(path, "open it"))
 }
 
-fn open_with(options: &OpenOptions, path: &Path) -> Result<File, Error> {
-    sys::open_regular(options, path).map_err(io_error(path, "open it"))
+/// Locks a byte of the file, if no process has it locked. The lock lives as long as the returned
+/// file is open.
+pub(crate) fn try_lock_byte(
+    path: &Path,
+    byte: u64,
+    action: &'static str,
+) -> Result<Option<File>, Error> {
+    let file = open_file(path)?;
+    let is_taken = sys::try_lock_range(&file, byte, 1).map_err(io_error(path, action))?;
+    Ok(is_taken.then_some(file))
 }
 
 fn boot_id(path: &Path) -> Result<[u64; 2], Error> {

@@ -4,10 +4,12 @@
 //! Invariant: it takes no semaphore and writes nothing but its findings, and each step is bounded.
 //! It trusts copies whose CRC holds. A node that stays torn is in use, so it counts as live.
 
+use frs_conf::key::KeyNodeId;
+
 use super::counter::Nodes;
 use crate::chain::evict::{Judge, Rank};
 use crate::file::group::{Group, is_whole};
-use crate::file::layout::{TAG_WORDS, node, tag};
+use crate::file::layout::{node, tag};
 use crate::handle::Handle;
 
 /// Most copies made of a node that is being written, until one is whole.
@@ -97,8 +99,7 @@ impl Sweep {
         each: &mut dyn FnMut(usize, &[u64]),
         now: u64,
     ) -> usize {
-        let mut tags = [0u64; TAG_WORDS];
-        group.file(self.file).read(group.head(self.key_node) + 1, &mut tags);
+        let tags = group.tags(KeyNodeId { file: self.file, key_node: self.key_node });
         let chain = group.geometry().chain as usize;
         let is_taken = |&place: &usize| tag::of(tags[place / 8], place) != 0;
         let (mut live, mut taken) = (0, 0);
