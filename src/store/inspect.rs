@@ -196,9 +196,7 @@ impl LiveGroup {
 
     /// Whether it has no node.
     pub fn has_no_node(&self) -> bool {
-        let Geometry { files, key_nodes, .. } = *self.geometry();
-        let mut all = (0..files).flat_map(|file| (0..key_nodes).map(move |at| (file, at)));
-        all.all(|(file, key_node)| self.tags(KeyNodeId { file, key_node }) == [0; TAG_WORDS])
+        self.group.key_nodes().all(|at| self.tags(at) == [0; TAG_WORDS])
     }
 
     /// Whether any of its keys may have a kept record.
@@ -347,13 +345,13 @@ impl LiveGroup {
 
     fn copy_once(
         &self,
-        KeyNodeId { file, key_node }: KeyNodeId,
+        at: KeyNodeId,
         place: usize,
         tag: u8,
         words: &mut [u64],
     ) -> Result<(), Fault> {
-        self.group.file(file).read(self.group.node(key_node, place), words);
-        match self.group.judge_node(words, file, key_node)? {
+        self.group.read_node(at, place, words);
+        match self.group.judge_node(words, at)? {
             expected if expected != tag => Err(Fault::Tag { expected }),
             _ => Ok(()),
         }
@@ -473,32 +471,24 @@ impl LiveGroup {
 
     /// A hash of a key-node's tags and nodes.
     fn print_of_key_node(&self, at: KeyNodeId) -> u64 {
-        let KeyNodeId { file, key_node } = at;
-        let mut words = vec![0; self.node_words()];
-        let tags = print_of(0, &self.tags(at));
-        (0..self.geometry().chain as usize).fold(tags, |print, place| {
-            self.group.file(file).read(self.group.node(key_node, place), &mut words);
-            print_of(print, &words)
+        let places = 0..self.geometry().chain as usize;
+        places.fold(print_of(0, &self.tags(at)), |print, place| {
+            print_of(print, &self.group.node_at(at, place))
         })
     }
 
     /// Copies the sound nodes of a key-node, where no process writes. Of duplicates, only the one
     /// used last.
     pub fn sound_nodes(&self, at: KeyNodeId) -> SoundNodes {
-        let KeyNodeId { file, key_node } = at;
         let mut report = Report::default();
         self.group.examine(at, &mut report);
         let is_lost = |place| {
             let mut findings = report.findings.iter().filter(|finding| finding.place == place);
             findings.any(|finding| !matches!(finding.fault, Fault::Tag { .. }))
         };
-        let copy = |place| {
-            let mut words = vec![0; self.node_words()];
-            self.group.file(file).read(self.group.node(key_node, place), &mut words);
-            words
-        };
-        let nodes = self.taken_places(at).filter(|&place| !is_lost(place)).map(copy);
-        SoundNodes { nodes: nodes.collect(), findings: report.findings }
+        let sound = self.taken_places(at).filter(|&place| !is_lost(place));
+        let nodes = sound.map(|place| self.group.node_at(at, place)).collect();
+        SoundNodes { nodes, findings: report.findings }
     }
 }
 

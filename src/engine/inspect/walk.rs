@@ -152,11 +152,9 @@ impl Reader {
     ) -> ControlFlow<()> {
         let Ok(group) = &self.groups[index] else { return ControlFlow::Continue(()) };
         let mut words = vec![0; group.node_words()];
-        for file in 0..group.geometry().files {
-            for key_node in 0..group.geometry().key_nodes {
-                let at = KeyNodeId { file, key_node };
-                walk_chain(group, pass, at, &mut words, &mut skip, &mut each)?;
-            }
+        let geometry = group.geometry();
+        for at in (0..geometry.all_key_nodes()).map(|number| geometry.key_node_at(number)) {
+            walk_chain(group, pass, at, &mut words, &mut skip, &mut each)?;
         }
         ControlFlow::Continue(())
     }

@@ -33,7 +33,7 @@ use crate::error::{Error, expect, io_error};
 use crate::file::group::{FileSet, Header, header_words, open_regular, parse_header};
 use crate::file::layout::{self, group as at};
 use crate::file::words::{
-    bytes_of, create_draft, header_crc, remove_if_there, sync_directory, words_of,
+    bytes_of, create_whole, header_crc, remove_if_there, sync_directory, words_of,
 };
 use crate::grow::staging::remove_numbered;
 
@@ -251,25 +251,17 @@ pub(super) fn create(
     let end = if part.side == Side::A { "a.new" } else { "b.new" };
     let draft = path.with_extension(end);
     let tail = tail::empty_tail(header);
-    let made = (|| {
-        super::fault::point(&draft)?;
-        let file = create_draft(&draft)?;
+    super::fault::point(&draft)?;
+    let (file, ()) = create_whole(&path, &draft, |file| {
         // Allocate all blocks now, so that a full disk breaks off no pass later.
-        sys::allocate(&file, 0, tail::file_bytes(header, 0))
+        sys::allocate(file, 0, tail::file_bytes(header, 0))
             .map_err(io_error(&draft, "allocate its blocks"))?;
-        write_header(&draft, &file, header, (facts, tail))?;
+        write_header(&draft, file, header, (facts, tail))?;
         super::fault::point(&draft)?;
         file.sync_all().map_err(io_error(&draft, "sync it"))?;
-        super::fault::point(&path)?;
-        std::fs::rename(&draft, &path).map_err(io_error(&path, "rename it into place"))?;
-        sync_directory(&path)?;
-        Ok(file)
-    })();
-    if made.is_err() {
-        // Free the blocks: the disk is full, or a later try will need them.
-        let _ = std::fs::remove_file(&draft);
-    }
-    Ok(OpenCheckpoint { path, file: made?, header: header.clone(), facts, tail: Some(tail) })
+        super::fault::point(&path)
+    })?;
+    Ok(OpenCheckpoint { path, file, header: header.clone(), facts, tail: Some(tail) })
 }
 
 /// Creates both checkpoints of a new group, complete and empty. Returns the id of their pass.

@@ -22,7 +22,6 @@ pub use super::set::{is_next_there, is_there, is_unfinished};
 use super::words::{
     FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of, write_zeros,
 };
-use crate::chain::kept_filter::KeptFilter;
 pub use crate::chain::node_check::{is_whole, seal};
 use crate::chain::tags::moved_tag;
 use crate::checkpoint::dirty::DirtyPages;
@@ -593,6 +592,12 @@ impl Group {
         usize::from(tag.saturating_sub(1)) * self.header.geometry.chain as usize / 255
     }
 
+    /// Its key-nodes, file by file.
+    pub fn key_nodes(&self) -> impl Iterator<Item = KeyNodeId> + use<> {
+        let geometry = *self.geometry();
+        (0..geometry.all_key_nodes()).map(move |number| geometry.key_node_at(number))
+    }
+
     /// The tags of a key-node; 0 for a free place.
     pub fn tags(&self, at: KeyNodeId) -> [u64; TAG_WORDS] {
         let mut tags = [0; TAG_WORDS];
@@ -607,41 +612,22 @@ impl Group {
         (0..chain).filter(move |&place| tag::of(tags[place / 8], place) != 0)
     }
 
+    /// Reads the words of a node as they are stored.
+    pub fn read_node(&self, at: KeyNodeId, place: usize, words: &mut [u64]) {
+        self.file(at.file).read(self.node(at.key_node, place), words);
+    }
+
+    /// The words of a node as they are stored.
+    pub fn node_at(&self, at: KeyNodeId, place: usize) -> Vec<u64> {
+        let mut words = vec![0; self.node_words];
+        self.read_node(at, place, &mut words);
+        words
+    }
+
     /// The semaphore of a key-node.
     #[inline]
     pub fn semaphore(&self, file: u32, key_node: u32) -> Semaphore<'_> {
         Semaphore::of_head(self.file(file), self.head(key_node))
-    }
-
-    /// The filter of a key-node. It tells which keys that have no node here may have a kept
-    /// record.
-    pub fn filter(&self, file: u32, key_node: u32) -> KeptFilter<'_> {
-        KeptFilter::of_head(self.file(file), self.head(key_node))
-    }
-
-    /// Ends a period of the filters of the key-nodes `from..to`, which are numbered over all files.
-    pub fn turn_filters(&self, from: usize, to: usize) {
-        for number in from..to {
-            let at = self.geometry().key_node_at(number);
-            self.filter(at.file, at.key_node).turn();
-        }
-    }
-
-    /// Whether any key may have a kept record.
-    pub fn has_kept(&self) -> bool {
-        let mut filters = self.filters();
-        filters.any(KeptFilter::is_any)
-    }
-
-    /// Fills all filters: any key may have a kept record.
-    pub fn fill_filters(&self) {
-        self.filters().for_each(KeptFilter::fill);
-    }
-
-    fn filters(&self) -> impl Iterator<Item = KeptFilter<'_>> {
-        let Geometry { files, key_nodes, .. } = *self.geometry();
-        let all = (0..files).flat_map(move |file| (0..key_nodes).map(move |at| (file, at)));
-        all.map(|(file, key_node)| self.filter(file, key_node))
     }
 
     /// Whether there is such a key-node.

@@ -24,9 +24,7 @@ use crate::file::layout::runtime::{SLOTS_START_BYTES, slot_base, slot_byte};
 use crate::file::layout::{self, runtime as at};
 use crate::file::owner;
 use crate::file::region::Region;
-use crate::file::words::{
-    FileFacts, FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of,
-};
+use crate::file::words::{FileFacts, FilePlace, bytes_of, create_whole, header_crc, words_of};
 
 mod attach;
 mod checkpoints;
@@ -142,22 +140,11 @@ impl Runtime {
 
     fn create(path: &Path) -> Result<Runtime, Error> {
         let draft = path.with_extension("mmap.new");
-        let file = Self::write_draft(&draft).inspect_err(|_| {
-            // Free the blocks: the disk is full, or a later try will need them.
-            let _ = std::fs::remove_file(&draft);
-        })?;
-        // Parsing this header gives the same values.
-        debug_assert!(
-            check_header(&draft, &file)
-                .is_ok_and(|boot| boot_id(path).is_ok_and(|now| boot == now))
-        );
-        std::fs::rename(&draft, path).map_err(io_error(path, "rename it into place"))?;
-        sync_directory(path)?;
+        let (file, ()) = create_whole(path, &draft, |file| Self::write_draft(&draft, file))?;
         Self::map(path.to_path_buf(), file)
     }
 
-    fn write_draft(draft: &Path) -> Result<File, Error> {
-        let file = create_draft(draft)?;
+    fn write_draft(draft: &Path, file: &File) -> Result<(), Error> {
         // A slot's blocks are allocated when a handle attaches, because most slots are never used.
         // But all processes read the first page of each slot, and in memory even a read takes a
         // block.
@@ -166,7 +153,7 @@ impl Runtime {
         let first_pages = (0..at::SLOTS as u32).map(first_page);
         let header = ByteSpan { start: 0, len: SLOTS_START_BYTES };
         for ByteSpan { start, len } in std::iter::once(header).chain(first_pages) {
-            sys::allocate(&file, start, len).map_err(io_error(draft, "allocate it"))?;
+            sys::allocate(file, start, len).map_err(io_error(draft, "allocate it"))?;
         }
         let boot = boot_id(draft)?;
         let mut words = [0u64; at::CRC + 1];
@@ -180,7 +167,9 @@ impl Runtime {
         words[at::CRC] = header_crc(&words[..at::CRC]);
         file.write_all_at(&bytes_of(&words), 0).map_err(io_error(draft, "write its header"))?;
         file.sync_all().map_err(io_error(draft, "sync it"))?;
-        Ok(file)
+        // Parsing this header gives the same values.
+        debug_assert!(check_header(draft, file).is_ok_and(|read| read == boot));
+        Ok(())
     }
 
     /// Opens and checks it, for a handle.
