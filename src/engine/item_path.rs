@@ -10,8 +10,9 @@ use frs_limit::{Rules, States, Terms};
 use frs_store::layout::{node, tag};
 use frs_store::{Group, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, group};
 
+use super::service::RETRIES;
 use super::table::{Entry, Table};
-use super::{ItemError, Need, RETRIES, Service};
+use super::{ItemError, Need, Service};
 
 /// How often a node that is being written is copied until one copy is whole.
 const COPIES_MAX: usize = 100;

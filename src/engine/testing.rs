@@ -124,7 +124,7 @@ impl World {
     }
 
     pub fn attach(&self) -> Service {
-        Service::attach_with(&self.dir, Role::Program, self.plug).unwrap()
+        Service::attach(&self.dir, Role::Program, self.plug).unwrap()
     }
 }
 

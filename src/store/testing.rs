@@ -81,7 +81,7 @@ impl World {
         let owned = directory();
         let dir = owned.path().to_path_buf();
         let runtime = Runtime::create_or_open(&dir).unwrap();
-        runtime.set_cluster_keys(ClusterSecret::new([7; 32]).keys());
+        runtime.keep_words(ClusterSecret::new([7; 32]).keys().words());
         let (conf, _) = put_in_force(&dir, &Texts::of(shared_srv(&dir), map));
         World { conf, dir, lock_timeout: "50ms", _owned: Some(owned) }
     }

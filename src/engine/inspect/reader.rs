@@ -111,16 +111,8 @@ impl Reader {
     /// server runs. Leaves out a group that cannot be opened: see [`Reader::faults`].
     ///
     /// # Errors
-    /// There is no configuration, or it cannot be read. Or it has a cluster: then a plug is needed.
-    pub fn open(data_dir: &Path) -> Result<Reader, Error> {
-        Reader::open_with(data_dir, None)
-    }
-
-    /// The same, with a plug for the cluster that the configuration may have.
-    ///
-    /// # Errors
-    /// As [`Reader::open`].
-    pub fn open_with(data_dir: &Path, plug: Plugged) -> Result<Reader, Error> {
+    /// There is no configuration, or it cannot be read. Or it has a cluster, and there is no plug.
+    pub fn open(data_dir: &Path, plug: Plugged) -> Result<Reader, Error> {
         let runtime = Runtime::open_for_reading(data_dir);
         let published = runtime.as_ref().map_or(0, Runtime::generation);
         // After a power cut or damage, either of the two may be an older one, or unreadable.
@@ -149,7 +141,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::open`].
     pub fn open_checkpoints(data_dir: &Path, plug: Plugged) -> Result<Reader, Error> {
-        let of = Reader::open_with(data_dir, plug)?;
+        let of = Reader::open(data_dir, plug)?;
         let (mut groups, mut formers, mut grown) = (Vec::new(), Vec::new(), Vec::new());
         for (index, group) in of.conf.map.groups.iter().enumerate() {
             let opened = LiveGroup::open_checkpoint(data_dir, &group.name);
@@ -215,7 +207,7 @@ impl Reader {
         if !self.is_stale() {
             return Ok(false);
         }
-        *self = Reader::open_with(&self.data_dir, self.plug)?;
+        *self = Reader::open(&self.data_dir, self.plug)?;
         Ok(true)
     }
 

@@ -28,10 +28,10 @@ use crate::file::words::{FileFacts, FilePlace, bytes_of, create_whole, header_cr
 
 mod attach;
 mod checkpoints;
-mod cluster_keys;
 mod doubts;
 mod extension;
 mod files;
+mod kept_words;
 mod lineage;
 mod mailboxes;
 mod master;
@@ -95,7 +95,7 @@ impl Runtime {
 
     /// Creates the file, or opens and checks it. The master calls it once it holds the directory's
     /// lock. A file of another boot is replaced: its undo logs are not valid for files that were
-    /// read back from the disk. Its cluster keys are kept, because tools need them before the next
+    /// read back from the disk. Its kept words stay, because tools need them before the next
     /// configuration is published.
     pub fn create_or_open(data_dir: &Path) -> Result<Runtime, Error> {
         let path = Self::path_in(data_dir);
@@ -122,7 +122,7 @@ impl Runtime {
             }
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        let keys = Self::open_for_reading(data_dir).ok().and_then(|old| old.cluster_keys());
+        let kept = Self::open_for_reading(data_dir).ok().and_then(|old| old.kept_words());
         tracing::warn!(path = %path.display(), reason, "created runtime.mmap again");
         let mut created = Self::create(&path);
         if created.as_ref().is_err_and(Error::is_no_room) {
@@ -132,8 +132,8 @@ impl Runtime {
             created = Self::create(&path);
         }
         let created = created?;
-        if let Some(keys) = keys {
-            created.set_cluster_keys(keys);
+        if let Some(kept) = kept {
+            created.keep_words(kept);
         }
         Ok(created)
     }
