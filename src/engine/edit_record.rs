@@ -45,8 +45,8 @@ pub enum RecordError {
 pub struct Clearing {
     generation: u64,
     group: usize,
-    file: u32,
-    key_node: u32,
+    /// The next key-node, by its number over all files.
+    at: usize,
     /// Records erased.
     pub erased: u64,
 }
@@ -242,14 +242,11 @@ impl Service {
             }
             let group = (formers.start + clearing.group) % all;
             let geometry = *self.handle.groups()[group].geometry();
-            let (files, all) = (geometry.files, geometry.key_nodes);
-            self.clear_one(Reset { biz_id, epoch }, group, clearing, now)?;
-            clearing.key_node += 1;
-            if clearing.key_node >= all {
-                (clearing.file, clearing.key_node) = (clearing.file + 1, 0);
-            }
-            if clearing.file >= files {
-                (clearing.group, clearing.file) = (clearing.group + 1, 0);
+            let at = geometry.key_node_at(clearing.at);
+            self.clear_one(Reset { biz_id, epoch }, group, at, &mut clearing.erased, now)?;
+            clearing.at += 1;
+            if clearing.at >= geometry.all_key_nodes() {
+                (clearing.group, clearing.at) = (clearing.group + 1, 0);
             }
         }
         Ok(false)
@@ -258,30 +255,29 @@ impl Service {
     fn clear_one(
         &mut self,
         reset: Reset,
-        at: usize,
-        clearing: &mut Clearing,
+        index: usize,
+        at: KeyNodeId,
+        erased: &mut u64,
         now: Millis,
     ) -> Result<(), ItemError> {
-        let &mut Clearing { file, key_node, .. } = clearing;
-        for place in self.handle.groups()[at].taken_places(KeyNodeId { file, key_node }) {
-            let group = &self.handle.groups()[at];
-            let first = group.node(key_node, place);
+        for place in self.handle.groups()[index].taken_places(at) {
+            let group = &self.handle.groups()[index];
             let mut words = vec![0; node::FIELD];
-            group.file(file).read(first, &mut words);
+            group.read_node(at, place, &mut words);
             if !reset.voids(&words) {
                 continue;
             }
             words.resize(group.node_words(), 0);
-            group.file(file).read(first, &mut words);
+            group.read_node(at, place, &mut words);
             // Read without the semaphore. A torn node is read again below, or belongs to another
             // business.
             let (Some(key), Some(place)) = (group.key_of(&words), group.locate(&words)) else {
                 continue;
             };
-            if place.key_node_id() != (KeyNodeId { file, key_node }) {
+            if place.key_node_id() != at {
                 continue;
             }
-            let wanted = Wanted { group: at, at: place };
+            let wanted = Wanted { group: index, at: place };
             let begun = self.handle.begin(&mut self.buffers, &[wanted], self.generation);
             let mut transaction = begun.map_err(|refused| match refused {
                 Refused::Busy | Refused::Newer => ItemError::Busy,
@@ -291,7 +287,7 @@ impl Service {
             if transaction.is_there(index) && reset.voids(transaction.words(index)) {
                 transaction.erase(index);
                 transaction.commit(now).map_err(|_| ItemError::Store)?;
-                clearing.erased += 1;
+                *erased += 1;
             }
         }
         Ok(())

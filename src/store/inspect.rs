@@ -196,7 +196,7 @@ impl LiveGroup {
 
     /// Whether it has no node.
     pub fn has_no_node(&self) -> bool {
-        self.group.key_nodes().all(|at| self.tags(at) == [0; TAG_WORDS])
+        self.group.key_nodes().all(|at| self.group.tags(at) == [0; TAG_WORDS])
     }
 
     /// Whether any of its keys may have a kept record.
@@ -271,11 +271,6 @@ impl LiveGroup {
         Token::of_word(self.group.semaphore(at.file, at.key_node).word())
     }
 
-    /// The tags of a key-node; 0 for a free place.
-    fn tags(&self, at: KeyNodeId) -> [u64; TAG_WORDS] {
-        self.group.tags(at)
-    }
-
     /// The places of a key-node's chain that are in use now.
     pub fn taken_places(&self, at: KeyNodeId) -> impl Iterator<Item = usize> + use<> {
         self.group.taken_places(at)
@@ -294,7 +289,7 @@ impl LiveGroup {
         words: &mut [u64],
     ) -> Result<bool, Unread<Fault>> {
         self.look(pass, at, || {
-            let tag = tag::of(self.tags(at)[place / 8], place);
+            let tag = tag::of(self.group.tags(at)[place / 8], place);
             if tag == 0 {
                 return Ok(false);
             }
@@ -325,7 +320,7 @@ impl LiveGroup {
         let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
         self.look(pass, at, || {
             let mut damaged = None;
-            for place in places_of(&self.tags(at), tag) {
+            for place in places_of(&self.group.tags(at), tag) {
                 if place >= self.geometry().chain as usize {
                     continue;
                 }
@@ -472,7 +467,7 @@ impl LiveGroup {
     /// A hash of a key-node's tags and nodes.
     fn print_of_key_node(&self, at: KeyNodeId) -> u64 {
         let places = 0..self.geometry().chain as usize;
-        places.fold(print_of(0, &self.tags(at)), |print, place| {
+        places.fold(print_of(0, &self.group.tags(at)), |print, place| {
             print_of(print, &self.group.node_at(at, place))
         })
     }

@@ -403,17 +403,12 @@ pub mod slot {
 }
 
 #[cfg(not(any(loom, miri)))]
-const _: () = assert!(runtime::SLOTS_START.is_multiple_of(PAGE_WORDS));
-#[cfg(not(any(loom, miri)))]
-const _: () = assert!(runtime::KEPT + runtime::KEPT_WORDS < PAGE_WORDS);
-#[cfg(not(any(loom, miri)))]
-const _: () = assert!(slot::WORDS.is_multiple_of(PAGE_WORDS));
-#[cfg(not(any(loom, miri)))]
-const _: () = assert!(slot::WORDS * 8 == 2866 * PAGE_BYTES);
-#[cfg(not(any(loom, miri)))]
-const _: () = assert!(runtime::WORDS * 8 == (129 + 256 * 2866) * PAGE_BYTES);
-#[cfg(not(any(loom, miri)))]
 const _: () = {
+    assert!(runtime::SLOTS_START.is_multiple_of(PAGE_WORDS));
+    assert!(runtime::KEPT + runtime::KEPT_WORDS < PAGE_WORDS);
+    assert!(slot::WORDS.is_multiple_of(PAGE_WORDS));
+    assert!(slot::WORDS * 8 == 2866 * PAGE_BYTES);
+    assert!(runtime::WORDS * 8 == (129 + 256 * 2866) * PAGE_BYTES);
     assert!(slot::EXTENSION + slot::EXTENSION_WORDS == PAGE_WORDS);
     assert!(slot::HISTOGRAMS + 3 * slot::HISTOGRAM_WORDS == PAGE_WORDS);
     assert!(slot::GROUP_SWEPT < slot::GROUP_ROW_WORDS);
