@@ -302,15 +302,16 @@ impl Service {
         let find = |_: &Conf, table: &Table| {
             let biz = table.index_of(key.biz_id()).ok_or(ItemError::UnknownBiz)?;
             let entry = table.entry(biz);
-            let form = key.key().filter(|key| key.words().len() <= entry.field_words());
-            let wanted = find(entry, &form.ok_or(ItemError::BadKey)?);
+            let stored = key.key().filter(|key| key.words().len() <= entry.field_words());
+            let wanted = find(entry, &stored.ok_or(ItemError::BadKey)?);
             Ok(FoundItem { biz, key: *key, wanted })
         };
         self.on_nodes(None, moment, find, work)
     }
 
-    /// Runs `work` on the nodes that `find` names, within a transaction, and commits. `text` is the
-    /// key as it was sent, if that is known.
+    /// Runs `work` on the nodes that `find` names, within a transaction, and commits. Both may run
+    /// again if the transaction has to begin anew. `text` is the key as it was sent, if that is
+    /// known.
     pub(super) fn on_nodes<T, E: From<ItemError>>(
         &mut self,
         text: Option<&[u8]>,

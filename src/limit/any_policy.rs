@@ -128,7 +128,10 @@ impl AnyPolicy {
 
 /// Methods of [`Policy`] that ask the variant.
 macro_rules! ask {
-    ($($(#[$attribute:meta])* fn $name:ident(&self $(, $value:ident: $kind:ty)*) -> $answer:ty;)*) => {
+    ($(
+        $(#[$attribute:meta])*
+        fn $name:ident(&self $(, $value:ident: $kind:ty)*) -> $answer:ty;
+    )*) => {
         impl AnyPolicy {
             $(
                 $(#[$attribute])*

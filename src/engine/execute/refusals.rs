@@ -70,8 +70,13 @@ impl Refuser {
 
 impl Service {
     /// The sample of the refused Updates. It has no room at first.
+    pub fn refusal_sample(&self) -> &RefusalSample {
+        &self.refusals.sample
+    }
+
+    /// The same, mutable.
     #[inline]
-    pub fn refusal_sample(&mut self) -> &mut RefusalSample {
+    pub fn refusal_sample_mut(&mut self) -> &mut RefusalSample {
         &mut self.refusals.sample
     }
 

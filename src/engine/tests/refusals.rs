@@ -82,7 +82,7 @@ fn what_starts_a_ban_counts_to_its_limit_and_what_follows_to_the_ban_of_that_lim
     let world = World::new(BANS);
     let mut service = world.attach();
     let mut ask = |key: &str, count: i32, minutes: u64| {
-        service.refusal_sample().room = 1;
+        service.refusal_sample_mut().room = 1;
         let now = NOW + minutes * 60_000;
         let verdict = service.one(Command::Update, "two", key, count, now).unwrap();
         let refuser = service.take_refusals().first().map(|item| item.refuser);

@@ -214,7 +214,7 @@ impl Worker {
         }
         let rest = self.overloads.take_rest();
         self.log_overloads(rest);
-        log_left_out(self.refusals.take_rest(self.handler.service.refusal_sample()));
+        log_left_out(self.refusals.take_rest(self.handler.service.refusal_sample_mut()));
         Ok(())
     }
 
@@ -223,7 +223,7 @@ impl Worker {
         self.handler.now = clock::now();
         self.handler.service.begin_tick();
         self.take_configuration();
-        let sample = self.handler.service.refusal_sample();
+        let sample = self.handler.service.refusal_sample_mut();
         log_left_out(self.refusals.begin_tick(self.now_ms, sample));
         self.buffers.scratch.set_now(self.handler.now);
         self.answer_clients();
@@ -307,7 +307,7 @@ impl Worker {
         if !self.conf.is_of(conf) {
             self.conf = ConfInUse::of(conf, &self.tokens);
             log::set_level(self.conf.srv.log.level);
-            let sample = self.handler.service.refusal_sample();
+            let sample = self.handler.service.refusal_sample_mut();
             log_left_out(self.refusals.reload(&self.conf.srv, sample));
             tracing::debug!("took a new configuration");
         }
