@@ -203,7 +203,7 @@ fn measure(keys: Keys, processes: usize, seconds: f64) -> Cell {
 
 /// Acts as a program: sends requests until the time is over.
 fn work(dir: &Path, keys: Keys, program: usize, seconds: f64) -> Done {
-    let mut service = Service::attach(dir, Role::Program).expect("an attachment");
+    let mut service = Service::attach(dir, Role::Program, None).expect("an attachment");
     let request = |key: &String| {
         let mut request = Request::default();
         request.begin(Command::Update);

@@ -116,7 +116,7 @@ fn run(case: &Case, items: u64) {
     let checkpoint = if case.is_marked { " checkpoint=\"60s\"" } else { "" };
     let srv = format!("<srv><data dir=\"{}\"{checkpoint}/></srv>", dir.path().display());
     bench_store::fill_of(&dir, MAP, &srv, |_| {});
-    let mut service = Service::attach(dir.path(), Role::Program).expect("an attachment");
+    let mut service = Service::attach(dir.path(), Role::Program, None).expect("an attachment");
     let mut answers = Answers::default();
     let first = if case.biz == "full" { 8 * 56 } else { KEYS };
     for number in 0..first {

@@ -99,7 +99,7 @@ impl World {
             <biz id="3" name="alike" group="alike" key="string">{limits}</biz></map>"#
         );
         bench_store::fill(&dir, &map, cluster, |runtime| {
-            runtime.set_cluster_keys(ClusterSecret::new([7; 32]).keys());
+            runtime.keep_words(ClusterSecret::new([7; 32]).keys().words());
         });
         let service = frs_cluster::attach(dir.path(), Role::Program).expect("an attachment");
         let mut world = World { service, keys, _dir: dir };

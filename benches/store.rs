@@ -54,7 +54,7 @@ impl World {
     }
 
     fn attach(&self) -> Service {
-        Service::attach(self.dir.path(), Role::Program).expect("an attachment")
+        Service::attach(self.dir.path(), Role::Program, None).expect("an attachment")
     }
 }
 
@@ -265,7 +265,7 @@ fn distinct(c: &mut Criterion) {
     let map = format!("<map>{}</map>", bizs.collect::<String>());
     // The undo log has room for 42 of the largest records.
     bench_store::fill(&dir, &map, "<http max-atomic-items=\"42\"/>", |_| {});
-    let mut service = Service::attach(dir.path(), Role::Program).expect("an attachment");
+    let mut service = Service::attach(dir.path(), Role::Program, None).expect("an attachment");
     let (mut request, mut answers) = (Request::default(), Answers::default());
     let (mut key, mut member, mut random) = (String::new(), String::new(), Random(0x9e37_79b9));
     for ((precision, _), id) in PRECISIONS.iter().zip(1..) {
@@ -327,7 +327,7 @@ fn updates_per_second(world: &World, processes: usize) -> f64 {
 }
 
 fn child(dir: &std::path::Path) {
-    let mut service = Service::attach(dir, Role::Program).expect("an attachment");
+    let mut service = Service::attach(dir, Role::Program, None).expect("an attachment");
     let requests = requests("hit", 1, KEYS);
     let seed: usize = std::env::var("FRS_BENCH_SEED").map_or(0, |s| s.parse().unwrap_or(0));
     let (mut answers, mut done) = (Answers::default(), 0u64);

@@ -175,7 +175,7 @@ fn serving_allocates_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     let (conf, runtime) = world(dir.path(), "", MAP);
 
-    let service = Service::attach(dir.path(), Role::Program).expect("attached");
+    let service = Service::attach(dir.path(), Role::Program, None).expect("attached");
     let mut desk = RequestHandler { service, now: NOW };
     let rules: &Srv = &conf.srv;
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
@@ -225,7 +225,7 @@ fn transactions_that_are_open_at_once_allocate_nothing() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().expect("a directory");
     let (conf, _runtime) = world(dir.path(), "<resp listen=\"127.0.0.1:2\"/>", MAP);
-    let service = Service::attach(dir.path(), Role::Program).expect("attached");
+    let service = Service::attach(dir.path(), Role::Program, None).expect("attached");
     let mut desk = RequestHandler { service, now: NOW };
     let own = RespRules::of(&conf.srv, 0);
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
@@ -300,7 +300,7 @@ fn leases_and_what_is_exhausted_are_served_without_an_allocation() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().expect("a directory");
     let (conf, runtime) = world(dir.path(), CLUSTER, SHARED);
-    runtime.set_cluster_keys(ClusterSecret::new([7; 32]).keys());
+    runtime.keep_words(ClusterSecret::new([7; 32]).keys().words());
     let service = frs_cluster::attach(dir.path(), Role::Program).expect("attached");
     let mut courier = frs_cluster::attach(dir.path(), Role::Cluster).expect("attached");
     for (biz_id, allowance) in [(1, 900_000), (2, 0), (3, 50), (4, 0), (5, 900_000)] {

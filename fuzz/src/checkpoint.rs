@@ -117,7 +117,7 @@ impl World {
             return;
         }
         Runtime::open(&self.data()).expect("it is there").publish(1);
-        let Ok(mut reader) = Reader::open(&self.data()) else { return };
+        let Ok(mut reader) = Reader::open(&self.data(), None) else { return };
         let mut records = 0;
         let _ = reader.for_each_node(NOW, |_| {
             records += 1;

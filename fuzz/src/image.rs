@@ -127,7 +127,7 @@ fn look(world: &World, now: u64) {
             }
         }
     }
-    let Ok(mut reader) = Reader::open(world.dir()) else { return };
+    let Ok(mut reader) = Reader::open(world.dir(), None) else { return };
     let walked = reader.for_each_node(now, |record| {
         let _ = (record.used(), record.is_limiting(), format!("{record:?}"));
         ControlFlow::Continue(())
@@ -156,7 +156,7 @@ fn look(world: &World, now: u64) {
 
 /// Attaches as a program, and asks for existing keys and for new ones.
 fn serve(world: &World, now: u64) {
-    let Ok(mut service) = Service::attach(world.dir(), Role::Program) else { return };
+    let Ok(mut service) = Service::attach(world.dir(), Role::Program, None) else { return };
     for key in KEYS {
         ask(&mut service, Command::Query, key, now);
         ask(&mut service, Command::Update, key, now);

@@ -33,7 +33,7 @@ struct Stage {
 impl Stage {
     fn new() -> Stage {
         let world = World::new();
-        let service = Service::attach(world.dir(), Role::Program).expect("attached");
+        let service = Service::attach(world.dir(), Role::Program, None).expect("attached");
         let mut id = [0; 8];
         world.files[0].file.read_exact_at(&mut id, at::GROUP_ID as u64 * 8).expect("so long it is");
         Stage { service, world, group: u64::from_le_bytes(id) }

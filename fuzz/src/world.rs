@@ -201,7 +201,7 @@ pub fn directory() -> tempfile::TempDir {
 /// Puts a srv.xml and [`MAP`] in force, and charges a use of each key.
 pub fn put_in_force(data: &Path, srv: String) -> Conf {
     let (conf, _) = testing::put_in_force(data, &Texts::of(srv, MAP));
-    let mut service = Service::attach(data, Role::Program).expect("attached");
+    let mut service = Service::attach(data, Role::Program, None).expect("attached");
     KEYS.into_iter().for_each(|key| ask(&mut service, Command::Update, key, NOW));
     conf
 }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use frs_base::clock;
-use frs_conf::Conf;
 use frs_engine::{Command, Exchange, ItemError, Request, Role, Service, Stage};
 use frs_store::SharedBell;
 
@@ -27,7 +26,7 @@ pub(super) struct Origin {
 /// A service, the request of single items, and room for answers.
 #[derive(Debug)]
 pub(super) struct Attachment {
-    service: Service,
+    pub service: Service,
     exchange: Exchange,
     /// The number of its place.
     place: usize,
@@ -63,34 +62,6 @@ impl Attachment {
             .map_err(|error| AttachError::of(data_dir, error))?;
         service.set_wait_room(usize::MAX);
         Ok(Attachment { service, exchange: Exchange::default(), place })
-    }
-
-    /// Whether the server has given up this attachment's runtime.mmap.
-    #[inline]
-    pub fn has_ended(&self) -> bool {
-        self.service.has_ended()
-    }
-
-    /// Begins a tick, and takes the configuration in force if that is a newer one.
-    #[inline]
-    pub fn begin_tick(&mut self) {
-        self.service.begin_tick();
-    }
-
-    /// The configuration that the last tick took.
-    pub fn conf(&self) -> &Arc<Conf> {
-        self.service.conf()
-    }
-
-    /// The generation of that configuration.
-    #[inline]
-    pub fn generation(&self) -> u64 {
-        self.service.generation()
-    }
-
-    /// The generation that is in force, whether a tick has taken it or not.
-    pub fn published(&self) -> u64 {
-        self.service.handle().runtime().generation()
     }
 
     /// Runs an item, and takes its answer.

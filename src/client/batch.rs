@@ -14,26 +14,61 @@ use super::verdict::{Answers, TriedAnswers};
 impl Client {
     /// Begins a batch: several items in one call.
     pub fn batch(&self) -> Batch<'_> {
-        Batch::new(self)
+        let mut request = Request::default();
+        request.begin(Command::Update);
+        Batch { client: self, request, items: 0 }
     }
 
-    /// Runs batches in one tick: they wait for other processes for one lock-timeout in all. No
-    /// batch waits for the cluster, as with [`Batch::try_run`].
-    #[doc(hidden)]
+    /// Runs batches of this client together, each as [`Batch::try_run`] does. All of them wait for
+    /// other processes for at most one `lock-timeout`.
+    ///
+    /// # Errors
+    /// There is no server to attach to. Nothing was charged.
     pub fn try_run_all(
         &self,
         batches: &[Batch<'_>],
     ) -> Result<Vec<Result<TriedAnswers, Error>>, AttachError> {
-        self.with(|attachment| Ok(Batch::try_all(attachment, batches)))
+        self.with(|attachment| {
+            attachment.service.begin_tick();
+            let run = |batch: &Batch<'_>| {
+                batch.check(attachment.service.conf())?;
+                match batch.items {
+                    0 => Ok(TriedAnswers { refused: false, items: Vec::new() }),
+                    _ => attachment.try_all(&batch.request),
+                }
+            };
+            Ok(batches.iter().map(run).collect())
+        })
     }
 
-    /// Runs batches as [`Batch::run`] does, which wait for the cluster at the same time.
-    #[doc(hidden)]
+    /// Runs batches of this client together, each as [`Batch::run`] does. Batches that wait for
+    /// other machines do so at the same time.
+    ///
+    /// # Errors
+    /// There is no server to attach to. Nothing was charged.
     pub fn run_all(
         &self,
         batches: &[Batch<'_>],
     ) -> Result<Vec<Result<Answers, Error>>, AttachError> {
-        Batch::run_all(self, batches)
+        let begun: Vec<_> = self.with::<_, AttachError>(|attachment| {
+            attachment.service.begin_tick();
+            let begin = |batch: &Batch<'_>| {
+                let mut parked = None;
+                let checked = batch.check(attachment.service.conf());
+                let result = checked.and_then(|()| match batch.items {
+                    0 => Ok(Answers { refused: false, items: Vec::new() }),
+                    _ => attachment.run_all(&batch.request, Patience::Waits(&mut parked)),
+                });
+                (result, parked)
+            };
+            Ok(batches.iter().map(begin).collect())
+        })?;
+        let end = |(result, parked)| match parked {
+            None => result,
+            // Its wait began with its run, so the waits of earlier batches count, too.
+            Some(parked) => Ok(answers_of(&self.wait(parked))),
+        };
+        Ok(begun.into_iter().map(end).collect())
     }
 }
 
@@ -53,12 +88,6 @@ pub struct Batch<'c> {
 }
 
 impl<'c> Batch<'c> {
-    pub(super) fn new(client: &'c Client) -> Batch<'c> {
-        let mut request = Request::default();
-        request.begin(Command::Update);
-        Batch { client, request, items: 0 }
-    }
-
     /// Adds an item.
     pub fn item(mut self, item: Item<'_>) -> Batch<'c> {
         self.push(&item);
@@ -132,8 +161,8 @@ impl<'c> Batch<'c> {
             return Ok(none);
         }
         client.with(|attachment| {
-            attachment.begin_tick();
-            self.check(attachment.conf())?;
+            attachment.service.begin_tick();
+            self.check(attachment.service.conf())?;
             run(attachment, request)
         })
     }
@@ -147,48 +176,5 @@ impl<'c> Batch<'c> {
             return Err(Error::TooMany { items: self.items, most });
         }
         Ok(())
-    }
-
-    /// Runs batches of a client in one tick, each as [`Batch::try_run`] does. All together wait for
-    /// other processes for at most one lock-timeout.
-    pub(super) fn try_all(
-        attachment: &mut Attachment,
-        batches: &[Batch<'_>],
-    ) -> Vec<Result<TriedAnswers, Error>> {
-        attachment.begin_tick();
-        let run = |batch: &Batch<'_>| {
-            batch.check(attachment.conf())?;
-            if batch.items == 0 {
-                return Ok(TriedAnswers { refused: false, items: Vec::new() });
-            }
-            attachment.try_all(&batch.request)
-        };
-        batches.iter().map(run).collect()
-    }
-
-    /// Runs batches of a client in one tick, each as [`Batch::run`] does. Batches that wait do so
-    /// at the same time.
-    pub(super) fn run_all(
-        client: &Client,
-        batches: &[Batch<'_>],
-    ) -> Result<Vec<Result<Answers, Error>>, AttachError> {
-        let begun: Vec<_> = client.with::<_, AttachError>(|attachment| {
-            attachment.begin_tick();
-            let begin = |batch: &Batch<'_>| {
-                let mut parked = None;
-                let result = batch.check(attachment.conf()).and_then(|()| match batch.items {
-                    0 => Ok(Answers { refused: false, items: Vec::new() }),
-                    _ => attachment.run_all(&batch.request, Patience::Waits(&mut parked)),
-                });
-                (result, parked)
-            };
-            Ok(batches.iter().map(begin).collect())
-        })?;
-        let end = |(result, parked)| match parked {
-            None => result,
-            // Its wait began with its run, so the waits of earlier batches count, too.
-            Some(parked) => Ok(answers_of(&client.wait(parked))),
-        };
-        Ok(begun.into_iter().map(end).collect())
     }
 }

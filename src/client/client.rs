@@ -55,8 +55,11 @@ impl Client {
         Client::attach_as(data_dir.as_ref(), Role::Program)
     }
 
-    /// As [`Client::attach`], in a place of the server's own processes.
-    #[doc(hidden)]
+    /// As [`Client::attach`], for programs of the server: with another role than
+    /// [`Role::Program`], in a place of the server's own processes.
+    ///
+    /// # Errors
+    /// As [`Client::attach`].
     pub fn attach_as(data_dir: &Path, role: Role) -> Result<Client, AttachError> {
         // A forked child or a later call may have another working directory.
         let absolute = std::path::absolute(data_dir);
@@ -123,33 +126,29 @@ impl Client {
     ///
     /// # Errors
     /// The same.
-    #[doc(hidden)]
     #[inline]
     pub fn tell(&self, command: Command, item: &Item<'_>, tell: impl Tell) -> Result<(), Error> {
         self.run_and(command, item, InPlace(tell))
     }
 
-    /// Takes the configuration in force. Returns its generation.
-    #[doc(hidden)]
-    pub fn tick(&self) -> Result<u64, AttachError> {
-        self.with(|attachment| {
-            attachment.begin_tick();
-            Ok(attachment.generation())
-        })
-    }
-
-    /// The generation in force, whether it is taken or not.
-    #[doc(hidden)]
+    /// The generation of the configuration in force, whether this client has taken it or not. 0
+    /// after the server has ended.
+    ///
+    /// # Errors
+    /// There is no server to attach to.
     pub fn published(&self) -> Result<u64, AttachError> {
-        self.with(|attachment| Ok(attachment.published()))
+        self.with(|attachment| Ok(attachment.service.handle().runtime().generation()))
     }
 
-    /// Takes the configuration in force. Returns its generation and the configuration.
-    #[doc(hidden)]
+    /// Takes the configuration in force, as every call does. Returns its generation and the
+    /// configuration.
+    ///
+    /// # Errors
+    /// There is no server to attach to.
     pub fn in_force(&self) -> Result<(u64, Arc<Conf>), AttachError> {
         self.with(|attachment| {
-            attachment.begin_tick();
-            Ok((attachment.generation(), Arc::clone(attachment.conf())))
+            attachment.service.begin_tick();
+            Ok((attachment.service.generation(), Arc::clone(attachment.service.conf())))
         })
     }
 

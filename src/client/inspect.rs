@@ -45,7 +45,7 @@ impl Reader {
     /// # Errors
     /// There is no configuration, or it cannot be read.
     pub fn open(data_dir: &Path) -> Result<Reader, Error> {
-        frs_engine::inspect::Reader::open_with(data_dir, frs_cluster::PLUG).map(Reader)
+        frs_engine::inspect::Reader::open(data_dir, frs_cluster::PLUG).map(Reader)
     }
 }
 

@@ -154,38 +154,27 @@ fn shortened(text: &str) -> &str {
     &text[..end.unwrap_or(text.len())]
 }
 
-impl<'a> From<&'a str> for Biz<'a> {
-    #[inline]
-    fn from(name: &'a str) -> Biz<'a> {
-        Biz(Text::Plain(name))
-    }
+/// Text makes a business or a key.
+macro_rules! from_text {
+    ($name:ident of $text:ty) => {
+        impl<'a> From<&'a $text> for $name<'a> {
+            #[inline]
+            fn from(text: &'a $text) -> $name<'a> {
+                $name(Text::Plain(text))
+            }
+        }
+    };
 }
 
-impl<'a> From<&'a String> for Biz<'a> {
-    #[inline]
-    fn from(name: &'a String) -> Biz<'a> {
-        Biz(Text::Plain(name))
-    }
-}
+from_text!(Biz of str);
+from_text!(Biz of String);
+from_text!(Key of str);
+from_text!(Key of String);
 
 impl From<u32> for Biz<'_> {
     #[inline]
     fn from(id: u32) -> Self {
         Biz(Text::Number(id.into()))
-    }
-}
-
-impl<'a> From<&'a str> for Key<'a> {
-    #[inline]
-    fn from(key: &'a str) -> Key<'a> {
-        Key(Text::Plain(key))
-    }
-}
-
-impl<'a> From<&'a String> for Key<'a> {
-    #[inline]
-    fn from(key: &'a String) -> Key<'a> {
-        Key(Text::Plain(key))
     }
 }
 

@@ -30,6 +30,7 @@
 //! | set the count, force, ask for detail | [`Item::count`], [`Item::force`], [`Item::detail`] |
 //! | look into the files without a charge | [`inspect::Reader`] |
 //! | check a configuration | [`conf::Conf::load`] |
+//! | walk over the fields of a verdict | [`fields::Field`], [`Client::tell`] |
 //!
 //! ```no_run
 //! # use frs::{Client, Item};
@@ -103,18 +104,19 @@ mod tests;
 mod verdict;
 
 pub mod conf;
+pub mod fields;
 pub mod inspect;
 
 #[doc(inline)]
 pub use frs_engine::ItemError;
 #[doc(inline)]
+pub use frs_engine::{Command, Role};
+#[doc(inline)]
 pub use frs_limit::{Figures, LimitFigures, List};
-#[doc(hidden)]
-pub use verdict::Tell;
 pub use {
     batch::Batch,
     client::Client,
     error::{AttachError, Error},
     item::{Biz, Item, Key},
-    verdict::{Answers, TriedAnswers, Verdict},
+    verdict::{Answers, Tell, TriedAnswers, Verdict},
 };

@@ -67,20 +67,16 @@ impl Pools {
         let older = &self.generations[..generation.min(GENERATIONS)];
         older.iter().filter_map(SetOnce::get)
     }
+}
 
+impl Drop for Pools {
     /// Leaks the pools of ancestors instead of dropping them: an ancestor may have been using them
     /// at the fork.
-    fn forget_ancestors(&mut self, forks: u64) {
-        let generation = forks.wrapping_sub(self.made_at) as usize;
+    fn drop(&mut self) {
+        let generation = sys::forks().wrapping_sub(self.made_at) as usize;
         self.ancestors(generation).for_each(Pool::leave);
         for older in &mut self.generations[..generation.min(GENERATIONS)] {
             std::mem::forget(older.take());
         }
-    }
-}
-
-impl Drop for Pools {
-    fn drop(&mut self) {
-        self.forget_ancestors(sys::forks());
     }
 }

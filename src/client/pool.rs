@@ -32,7 +32,7 @@ impl Drop for Held<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(attachment) = &mut *self.place
-            && attachment.generation() != self.pool.generation.load(Ordering::Relaxed)
+            && attachment.service.generation() != self.pool.generation.load(Ordering::Relaxed)
         {
             self.pool.catch_up(attachment);
         }
@@ -99,7 +99,7 @@ impl Pool {
         };
         match &mut *held.place {
             // No code after `work`, because its result is large to move.
-            Some(attachment) if !attachment.has_ended() => work(attachment),
+            Some(attachment) if !attachment.service.has_ended() => work(attachment),
             _ => self.with_another(held, origin, work),
         }
     }
@@ -122,15 +122,15 @@ impl Pool {
             // The next call that finds the attachment drops it.
             return;
         }
-        attachment.begin_tick();
-        let generation = attachment.generation();
+        attachment.service.begin_tick();
+        let generation = attachment.service.generation();
         if self.generation.fetch_max(generation, Ordering::Relaxed) >= generation {
             return;
         }
         // An attachment in use is not waited for: it looks at the end of its own call.
         for place in &self.places[..self.used.load(Ordering::Relaxed)] {
             if let Some(Some(attachment)) = try_lock(place).as_deref_mut() {
-                attachment.begin_tick();
+                attachment.service.begin_tick();
             }
         }
     }
@@ -201,7 +201,9 @@ impl Pool {
                 let used = self.used.load(Ordering::Relaxed);
                 for place in &self.places[..used] {
                     match &mut *lock(place) {
-                        Some(attachment) if !attachment.has_ended() => return work(attachment),
+                        Some(attachment) if !attachment.service.has_ended() => {
+                            return work(attachment);
+                        }
                         _ => {}
                     }
                 }

@@ -83,7 +83,7 @@ fn used(client: &Client, biz: &str, key: &str) -> Option<u64> {
 
 /// Takes all remaining places for programs.
 fn take_all(world: &World) -> Vec<Service> {
-    std::iter::from_fn(|| Service::attach(&world.dir, Role::Program).ok()).collect()
+    std::iter::from_fn(|| Service::attach(&world.dir, Role::Program, None).ok()).collect()
 }
 
 #[test]

@@ -45,7 +45,6 @@ pub struct TriedAnswers {
 
 /// A reader of a verdict that stays where it is, because a verdict is large to move. For libraries
 /// of other languages.
-#[doc(hidden)]
 pub trait Tell {
     /// Reads the fields of an answer, and each limit if the item asked for detail. Called once.
     fn tell<'a>(
@@ -97,15 +96,15 @@ impl Verdict {
         !self.verdict.limited
     }
 
-    /// The source of the fields.
-    #[doc(hidden)]
+    /// The source of the fields, for code that walks over them: see
+    /// [`Field`](crate::fields::Field).
     #[inline(always)]
     pub fn judged(&self) -> Judged<'_> {
         Judged::of(&self.verdict, self.action.as_deref())
     }
 
-    /// Each limit, for an item with [`Item::detail`](crate::Item::detail).
-    #[doc(hidden)]
+    /// The source of the fields of each limit, for an item with
+    /// [`Item::detail`](crate::Item::detail): see [`LimitField`](crate::fields::LimitField).
     pub fn judged_limits(&self) -> impl ExactSizeIterator<Item = JudgedLimit<'_>> {
         let details = self.details.as_deref();
         let totals = move |limit| details.and_then(|details| details.totals(limit));

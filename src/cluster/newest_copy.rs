@@ -145,9 +145,8 @@ impl<'r> HostWords<'r> {
     }
 
     fn draw(self, action: &'static str) -> Result<u64, Error> {
-        let mut bytes = [0; 8];
-        sys::random(&mut bytes).map_err(io_error(self.runtime.path(), action))?;
-        Ok(u64::from_le_bytes(bytes))
+        let [drawn] = sys::random().map_err(io_error(self.runtime.path(), action))?;
+        Ok(drawn)
     }
 
     /// The host's name, without lineages: a reload with other groups is no start.

@@ -13,7 +13,7 @@ use frs_store::{Error, Runtime};
 
 use crate::incarnation::{Incarnation, check_boot_clock};
 use crate::lease;
-use crate::nodes::Identity;
+use crate::nodes::{Identity, keys_of};
 use crate::shared::LeasedLimits;
 
 /// The plug of every program that may meet a configuration with a cluster.
@@ -22,9 +22,9 @@ pub const PLUG: Plugged = Some(&ClusterPlug);
 /// Attaches to a data directory, with a cluster if its configuration has one.
 ///
 /// # Errors
-/// As [`Service::attach_with`].
+/// As [`Service::attach`].
 pub fn attach(data_dir: &Path, role: Role) -> Result<Service, Error> {
-    Service::attach_with(data_dir, role, PLUG)
+    Service::attach(data_dir, role, PLUG)
 }
 
 /// Makes the clusters of services and tools.
@@ -43,7 +43,7 @@ impl Plug for ClusterPlug {
     }
 
     fn convert(&self, runtime: Option<&Runtime>) -> Box<dyn Cluster> {
-        let members = runtime.and_then(Runtime::cluster_keys);
+        let members = runtime.and_then(keys_of);
         Box::new(Host { members, ..Host::default() })
     }
 

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use frs_conf::{self as conf, MAX_SHARED, OnMiss, SHARED_WORDS, Share, Sharing, Turns};
 use frs_limit::ring::{self, Ring};
 use frs_limit::{
-    Calendar, Demand, Figures, Heard, Log, Passed, Policy, Properties, Remembered, SharedPolicy,
-    SharedRecord, StateField, Terms, Waited, WordNames, WordUnit, window_at,
+    Demand, Figures, Heard, Log, Passed, Policy, Properties, SharedPolicy, SharedRecord,
+    StateField, Terms, Waited, WordNames, WordUnit, window_at,
 };
 
 use crate::lease::{
@@ -522,17 +522,6 @@ impl SharedPolicy for Shared {
 }
 
 impl Policy for Shared {
-    /// Machines share no limit that keeps a history.
-    #[inline]
-    fn remembered(&self) -> Option<&Remembered> {
-        None
-    }
-
-    /// Its windows turn by the time of the ledger.
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        None
-    }
-
     /// Another number than that of the policy alone, so that a limit starts fresh when machines
     /// begin or cease to share it.
     fn shape(&self) -> [u64; 2] {

@@ -5,14 +5,15 @@
 //! half of it, and a death in the middle leaves the old record.
 
 use frs_base::clock::Millis;
-use frs_conf::Scope;
-use frs_conf::key::{KeyField, KeyNodeId, KeyRef};
+use frs_conf::key::{KeyField, KeyNodeId};
+use frs_conf::{Conf, Scope};
 use frs_limit::{Rules, States, Terms};
-use frs_store::layout::{TAG_WORDS, node, tag};
-use frs_store::{NodeIndex, Refused, Transaction, Wanted};
+use frs_store::layout::node;
+use frs_store::{Refused, Wanted};
 
-use super::table::Entry;
-use super::{ItemError, RETRIES, Service};
+use super::item_path::{FoundItem, ItemNodes};
+use super::table::Table;
+use super::{ItemError, ItemMoment, Service, StoredKey};
 
 /// Why a record was not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -44,8 +45,8 @@ pub enum RecordError {
 pub struct Clearing {
     generation: u64,
     group: usize,
-    file: u32,
-    key_node: u32,
+    /// The next key-node, by its number over all files.
+    at: usize,
     /// Records erased.
     pub erased: u64,
 }
@@ -85,15 +86,6 @@ fn figures(rules: &Rules, states: &States<'_>, scope: Scope, now: Millis) -> Rec
     }
 }
 
-/// A record and its place.
-struct Target {
-    biz: usize,
-    scope: Scope,
-    wanted: Wanted,
-    key: KeyField,
-    listing: Option<usize>,
-}
-
 /// A business, and the epoch that its last reset has begun.
 #[derive(Debug, Clone, Copy)]
 struct Reset {
@@ -109,15 +101,6 @@ impl Reset {
     }
 }
 
-impl Target {
-    fn key(&self) -> KeyRef<'_> {
-        match self.scope {
-            Scope::Key => self.key.key(),
-            Scope::Biz => KeyRef::BIZ,
-        }
-    }
-}
-
 /// The name of a record in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordName<'n> {
@@ -125,19 +108,6 @@ pub struct RecordName<'n> {
     pub biz: &'n str,
     /// The key. None: the record of the whole business.
     pub key: Option<&'n str>,
-}
-
-#[cfg(any(test, feature = "testing"))]
-impl<'n> RecordName<'n> {
-    /// The record of a key.
-    pub fn of_key(biz: &'n str, key: &'n str) -> RecordName<'n> {
-        RecordName { biz, key: Some(key) }
-    }
-
-    /// The record of a whole business.
-    pub fn of_biz(biz: &'n str) -> RecordName<'n> {
-        RecordName { biz, key: None }
-    }
 }
 
 impl Service {
@@ -163,29 +133,22 @@ impl Service {
             return Err(RecordError::NoKey);
         }
         let key = key.filter(|_| scope == Scope::Key);
-        self.on_record(RecordName { biz, key }, now, |entry, target, transaction, index, place| {
-            let rules = entry.rules(target.listing);
-            entry.adopt(transaction.words(index), scope);
-            let mut other = rules.fresh_other(scope);
-            let [own, _] = transaction.states([Some(index), None]);
-            let terms = &Terms::ASKING;
-            let mut states =
-                States::of_record(scope, &mut own[..rules.words(scope)], &mut other, terms);
-            rules.roll(&mut states, now);
-            let old = figures(rules, &states, scope, now);
-            if !rules.set_used(&mut states, now, position, used) {
-                return Err(match rules.notes_members(position) {
-                    true => RecordError::Members,
-                    false => RecordError::TooMuch,
-                });
+        self.on_record(RecordName { biz, key }, now, |nodes| {
+            let edit = nodes.with_states_on(&Terms::ASKING, |rules, states| {
+                let old = figures(rules, states, scope, now);
+                if !rules.set_used(states, now, position, used) {
+                    return Err(match rules.notes_members(position) {
+                        true => RecordError::Members,
+                        false => RecordError::TooMuch,
+                    });
+                }
+                rules.forgive(states, now);
+                Ok(RecordEdit { old, new: figures(rules, states, scope, now) })
+            })?;
+            if nodes.is_here(scope) || used > 0 {
+                nodes.insert(scope, nodes.entry().evicts(false), now)?;
             }
-            rules.forgive(&mut states, now);
-            let new = figures(rules, &states, scope, now);
-            if transaction.is_there(index) || used > 0 {
-                place(transaction, index)?;
-                transaction.touch(index, now);
-            }
-            Ok(RecordEdit { old, new })
+            Ok(edit)
         })
     }
 
@@ -198,95 +161,55 @@ impl Service {
         record: RecordName<'_>,
         now: Millis,
     ) -> Result<Option<RecordFigures>, RecordError> {
-        self.on_record(record, now, |entry, target, transaction, index, place| {
-            let there = transaction.is_there(index).then(|| {
-                let (rules, scope) = (entry.rules(target.listing), target.scope);
-                let mut words = transaction.words(index).to_vec();
-                entry.adopt(&mut words, scope);
-                let (mut other, terms) = (rules.fresh_other(scope), Terms::ASKING);
-                let own = &mut words[entry.states_at()..][..rules.words(scope)];
-                let mut states = States::of_record(scope, own, &mut other, &terms);
-                rules.roll(&mut states, now);
-                figures(rules, &states, scope, now)
+        let scope = if record.key.is_some() { Scope::Key } else { Scope::Biz };
+        self.on_record(record, now, |nodes| {
+            let there = nodes.is_here(scope).then(|| {
+                nodes.with_states_on(&Terms::ASKING, |rules, states| {
+                    figures(rules, states, scope, now)
+                })
             });
-            if entry.remote.is_none() || target.scope == Scope::Biz {
-                transaction.erase(index);
+            let Some(remote) = nodes.entry().remote.filter(|_| scope == Scope::Key) else {
+                nodes.erase(scope)?;
                 return Ok(there);
-            }
-            let copies = entry.remote.is_some_and(|remote| remote.copies);
-            if there.is_none() && !copies && !transaction.may_be_kept(index) {
+            };
+            if there.is_none() && !remote.copies && !nodes.may_be_kept(scope) {
                 return Ok(None);
             }
             // A fresh record: without one the cluster's copy would come back.
-            entry.adopt(transaction.words(index), Scope::Key);
-            let [states, _] = transaction.states([Some(index), None]);
-            states.fill(0);
-            place(transaction, index)?;
-            transaction.touch(index, now);
+            nodes.make_fresh(scope)?;
+            nodes.insert(scope, nodes.entry().evicts(false), now)?;
             Ok(there)
         })
     }
 
-    /// Runs `work` on a record within a transaction, and commits.
+    /// Runs `work` on the node of a record within a transaction, and commits.
     fn on_record<T>(
         &mut self,
-        record: RecordName<'_>,
+        RecordName { biz, key }: RecordName<'_>,
         now: Millis,
-        work: impl Fn(
-            &Entry,
-            &Target,
-            &mut Transaction<'_>,
-            NodeIndex,
-            &dyn Fn(&mut Transaction<'_>, NodeIndex) -> Result<(), RecordError>,
-        ) -> Result<T, RecordError>,
+        work: impl FnMut(&mut ItemNodes<'_, '_>) -> Result<T, RecordError>,
     ) -> Result<T, RecordError> {
-        for _ in 0..RETRIES {
-            self.set_now(now);
-            let target = self.find_record(record)?;
-            let entry = self.table.entry(target.biz);
+        let text = key.map(str::as_bytes);
+        let find = |conf: &Conf, table: &Table| {
+            let biz = conf.map.find_biz(biz).ok_or(ItemError::UnknownBiz)?;
+            let entry = table.entry(biz);
+            if !entry.is_available() {
+                return Err(ItemError::Store.into());
+            }
             let mut field = KeyField::default();
-            let text = record.key.map(str::as_bytes);
-            let sought = entry.sought(target.wanted, target.key(), text, &mut field);
-            let wanted: Vec<Wanted> = sought.wanted().collect();
-            let refused = match self.handle.begin(&mut self.buffers, &wanted, self.generation) {
-                Err(refused) => refused,
-                Ok(mut transaction) => {
-                    let index = transaction.sought(&sought, entry.id, &self.table);
-                    let place = |transaction: &mut Transaction<'_>, index| {
-                        let placed =
-                            transaction.place(index, &self.table, entry.evicts(false), now);
-                        placed.map_err(|_| ItemError::Full.into())
-                    };
-                    let result = work(entry, &target, &mut transaction, index, &place)?;
-                    transaction.commit(now).map_err(|_| ItemError::Store)?;
-                    return Ok(result);
+            let wanted = match text {
+                Some(text) => {
+                    entry.encode(text, &mut field).map_err(|_| ItemError::BadKey)?;
+                    [entry.locate(&field.key()), None]
                 }
+                None => [None, entry.whole],
             };
-            match refused {
-                Refused::Newer if self.take_newer() => {}
-                Refused::Busy => return Err(ItemError::Busy.into()),
-                Refused::Newer | Refused::Unavailable => return Err(ItemError::Store.into()),
+            match wanted {
+                [None, None] => Err(RecordError::NoRecord),
+                _ => Ok(FoundItem { biz, key: StoredKey::of_key(entry.id, field.key()), wanted }),
             }
-        }
-        Err(ItemError::Busy.into())
-    }
-
-    fn find_record(&self, record: RecordName<'_>) -> Result<Target, RecordError> {
-        let biz = self.conf.map.find_biz(record.biz).ok_or(ItemError::UnknownBiz)?;
-        let entry = self.table.entry(biz);
-        if !entry.is_available() {
-            return Err(ItemError::Store.into());
-        }
-        let mut key = KeyField::default();
-        let (scope, wanted, listing) = match record.key {
-            Some(text) => {
-                entry.encode(text.as_bytes(), &mut key).map_err(|_| ItemError::BadKey)?;
-                (Scope::Key, entry.locate(&key.key()), entry.listing(text.as_bytes()))
-            }
-            None => (Scope::Biz, entry.whole, None),
         };
-        let wanted = wanted.ok_or(RecordError::NoRecord)?;
-        Ok(Target { biz, scope, wanted, key, listing })
+        self.on_nodes(text, ItemMoment::at(now), find, work)
     }
 
     /// The reset epoch of a business in the configuration of this tick.
@@ -319,14 +242,11 @@ impl Service {
             }
             let group = (formers.start + clearing.group) % all;
             let geometry = *self.handle.groups()[group].geometry();
-            let (files, all) = (geometry.files, geometry.key_nodes);
-            self.clear_one(Reset { biz_id, epoch }, group, clearing, now)?;
-            clearing.key_node += 1;
-            if clearing.key_node >= all {
-                (clearing.file, clearing.key_node) = (clearing.file + 1, 0);
-            }
-            if clearing.file >= files {
-                (clearing.group, clearing.file) = (clearing.group + 1, 0);
+            let at = geometry.key_node_at(clearing.at);
+            self.clear_one(Reset { biz_id, epoch }, group, at, &mut clearing.erased, now)?;
+            clearing.at += 1;
+            if clearing.at >= geometry.all_key_nodes() {
+                (clearing.group, clearing.at) = (clearing.group + 1, 0);
             }
         }
         Ok(false)
@@ -335,40 +255,29 @@ impl Service {
     fn clear_one(
         &mut self,
         reset: Reset,
-        at: usize,
-        clearing: &mut Clearing,
+        index: usize,
+        at: KeyNodeId,
+        erased: &mut u64,
         now: Millis,
     ) -> Result<(), ItemError> {
-        let &mut Clearing { file, key_node, .. } = clearing;
-        let mut tags = [0; TAG_WORDS];
-        let region = self.handle.groups()[at].file(file);
-        region.read(self.handle.groups()[at].head(key_node) + 1, &mut tags);
-        for place in 0..self.handle.groups()[at].geometry().chain as usize {
-            if tag::of(tags[place / 8], place) == 0 {
-                continue;
-            }
-            let group = &self.handle.groups()[at];
-            let first = group.node(key_node, place);
+        for place in self.handle.groups()[index].taken_places(at) {
+            let group = &self.handle.groups()[index];
             let mut words = vec![0; node::FIELD];
-            group.file(file).read(first, &mut words);
+            group.read_node(at, place, &mut words);
             if !reset.voids(&words) {
                 continue;
             }
             words.resize(group.node_words(), 0);
-            group.file(file).read(first, &mut words);
+            group.read_node(at, place, &mut words);
             // Read without the semaphore. A torn node is read again below, or belongs to another
             // business.
             let (Some(key), Some(place)) = (group.key_of(&words), group.locate(&words)) else {
                 continue;
             };
-            if place.key_node_id() != (KeyNodeId { file, key_node }) {
+            if place.key_node_id() != at {
                 continue;
             }
-            let key_words = key.words().to_vec();
-            let Some(key) = KeyRef::from_stored(&key_words, key.bytes(), key.form() as u8) else {
-                continue;
-            };
-            let wanted = Wanted { group: at, at: place };
+            let wanted = Wanted { group: index, at: place };
             let begun = self.handle.begin(&mut self.buffers, &[wanted], self.generation);
             let mut transaction = begun.map_err(|refused| match refused {
                 Refused::Busy | Refused::Newer => ItemError::Busy,
@@ -378,7 +287,7 @@ impl Service {
             if transaction.is_there(index) && reset.voids(transaction.words(index)) {
                 transaction.erase(index);
                 transaction.commit(now).map_err(|_| ItemError::Store)?;
-                clearing.erased += 1;
+                *erased += 1;
             }
         }
         Ok(())

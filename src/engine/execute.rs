@@ -14,7 +14,8 @@ use frs_conf::Mode;
 use frs_store::layout::slot::INTENTS_MAX;
 use frs_store::{Lead, Moment, NodeOwner, Refused, Wanted};
 
-use super::{Answer, Answers, Exchange, Item, ItemError, RETRIES, Request, Service, Stage};
+use super::service::RETRIES;
+use super::{Answer, Answers, Exchange, Item, ItemError, Request, Service, Stage};
 use atomic::{AtomicBuffers, AtomicTransaction};
 use one::{ItemTransaction, Judged, Lack, log_too_large};
 use resolved::{EarlyAnswer, LastBiz, Resolved};

@@ -13,7 +13,7 @@
 //! again     writes the former groups, if a node was freed
 //! ```
 
-use frs_conf::key::{KeyNodeId, Location};
+use frs_conf::key::KeyNodeId;
 use frs_store::layout::TAG_WORDS;
 use frs_store::{Error, Flush, Handle, Refused, Transaction, TransactionBuffers, Wanted};
 
@@ -161,10 +161,7 @@ impl Former {
         let end = all.min(from + PORTION);
         for number in from..end {
             let at = geometry.key_node_at(number);
-            let group = &trying.handle.groups()[index];
-            let mut tags = [0; TAG_WORDS];
-            group.file(at.file).read(group.head(at.key_node) + 1, &mut tags);
-            if tags != [0; TAG_WORDS] {
+            if trying.handle.groups()[index].tags(at) != [0; TAG_WORDS] {
                 self.look(trying, index, at);
             }
         }
@@ -179,7 +176,7 @@ impl Former {
     }
 
     fn look(&mut self, trying: &mut Trying<'_>, index: usize, at: KeyNodeId) {
-        let wanted = wanted(index, at);
+        let wanted = Wanted::of_key_node(index, at);
         match trying.begin(&wanted) {
             Ok(transaction) => {
                 let places = transaction.moved_places(&wanted);
@@ -206,7 +203,7 @@ impl Former {
     }
 
     fn free_one(&mut self, trying: &mut Trying<'_>, index: usize, moved: MovedPlaces) -> u32 {
-        let wanted = wanted(index, moved.at);
+        let wanted = Wanted::of_key_node(index, moved.at);
         let Ok(mut transaction) = trying.begin(&wanted) else {
             self.busy.push(moved);
             return 0;
@@ -228,10 +225,6 @@ impl Trying<'_> {
     fn begin(&mut self, wanted: &Wanted) -> Result<Transaction<'_>, Refused> {
         self.handle.begin(self.buffers, std::slice::from_ref(wanted), self.generation)
     }
-}
-
-fn wanted(group: usize, KeyNodeId { file, key_node }: KeyNodeId) -> Wanted {
-    Wanted { group, at: Location { file, key_node, tag: 1 } }
 }
 
 impl Service {

@@ -4,14 +4,15 @@
 //! half of a change, and a death in the middle leaves the old state.
 
 use frs_base::clock::{self, Millis};
-use frs_conf::Scope;
 use frs_conf::key::{KeyField, KeyForm, KeyNodeId, KeyRef, MAX_KEY_WORDS};
+use frs_conf::{Conf, Scope};
 use frs_limit::{Rules, States, Terms};
-use frs_store::layout::{TAG_WORDS, node, tag};
+use frs_store::layout::{node, tag};
 use frs_store::{Group, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, group};
 
+use super::service::RETRIES;
 use super::table::{Entry, Table};
-use super::{ItemError, Need, RETRIES, Service};
+use super::{ItemError, Need, Service};
 
 /// How often a node that is being written is copied until one copy is whole.
 const COPIES_MAX: usize = 100;
@@ -28,6 +29,14 @@ pub struct StoredKey {
 }
 
 impl StoredKey {
+    /// A key of a biz.
+    pub fn of_key(biz_id: u32, key: KeyRef<'_>) -> StoredKey {
+        let mut field = [0; MAX_KEY_WORDS];
+        field[..key.words().len()].copy_from_slice(key.words());
+        let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
+        StoredKey { key_word, field }
+    }
+
     /// The key of a need.
     pub fn of_need(need: &Need) -> StoredKey {
         StoredKey { key_word: need.key_word, field: need.field }
@@ -57,6 +66,13 @@ impl StoredKey {
         let is_whole = node::key_form(self.key_word) == KeyForm::Biz as u8;
         if is_whole { Scope::Biz } else { Scope::Key }
     }
+}
+
+/// An item in the table, and the places of those of its nodes that are wanted, by their scopes.
+pub(super) struct FoundItem {
+    pub biz: usize,
+    pub key: StoredKey,
+    pub wanted: [Option<Wanted>; 2],
 }
 
 /// The time of a transaction.
@@ -149,6 +165,15 @@ impl ItemNodes<'_, '_> {
     /// Converts the working copies to the limits of now, and calls `work` with their states,
     /// rolled. A scope without a node has fresh states.
     pub fn with_states<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {
+        self.with_states_on(&Terms::NEW, work)
+    }
+
+    /// The same, on these terms.
+    pub(super) fn with_states_on<T>(
+        &mut self,
+        terms: &Terms,
+        work: impl FnOnce(&Rules, &mut States<'_>) -> T,
+    ) -> T {
         SCOPES.into_iter().for_each(|scope| self.adopt(scope));
         let rules = self.rules;
         let fresh = |scope| if self.has(scope) { Vec::new() } else { vec![0; rules.words(scope)] };
@@ -157,7 +182,7 @@ impl ItemNodes<'_, '_> {
         let key = if self.nodes[0].is_some() { key } else { fresh_key };
         let biz = if self.nodes[1].is_some() { biz } else { fresh_biz };
         let (key, biz) = (&mut key[..rules.words(Scope::Key)], &mut biz[..rules.words(Scope::Biz)]);
-        let states = &mut States { key, biz, terms: &Terms::NEW };
+        let states = &mut States { key, biz, terms };
         rules.roll(states, self.wall_ms);
         work(rules, states)
     }
@@ -199,6 +224,18 @@ impl ItemNodes<'_, '_> {
         Ok(())
     }
 
+    /// Makes the states in the working copy of the node of the scope fresh.
+    ///
+    /// # Errors
+    /// The transaction has no such node.
+    pub(super) fn make_fresh(&mut self, scope: Scope) -> Result<(), ItemError> {
+        let index = self.at(scope)?;
+        self.adopt(scope);
+        let [states, _] = self.transaction.states([Some(index), None]);
+        states.fill(0);
+        Ok(())
+    }
+
     /// Erases the node of the scope.
     ///
     /// # Errors
@@ -235,7 +272,7 @@ impl Service {
         moment: ItemMoment,
         work: impl FnMut(&mut ItemNodes<'_, '_>) -> Result<T, ItemError>,
     ) -> Result<T, ItemError> {
-        self.on_nodes(key, moment, |entry, key| [of_key(entry, key), entry.whole], work)
+        self.on_stored(key, moment, |entry, key| [of_key(entry, key), entry.whole], work)
     }
 
     /// The same on one node: that of the key, or of the whole business.
@@ -252,66 +289,78 @@ impl Service {
             KeyForm::Biz => [None, entry.whole],
             _ => [entry.locate(key), None],
         };
-        self.on_nodes(key, moment, one, work)
+        self.on_stored(key, moment, one, work)
     }
 
-    fn on_nodes<T>(
+    fn on_stored<T>(
         &mut self,
         key: &StoredKey,
         moment: ItemMoment,
         find: impl Fn(&Entry, &KeyRef<'_>) -> [Option<Wanted>; 2],
-        mut work: impl FnMut(&mut ItemNodes<'_, '_>) -> Result<T, ItemError>,
+        work: impl FnMut(&mut ItemNodes<'_, '_>) -> Result<T, ItemError>,
     ) -> Result<T, ItemError> {
-        for _ in 0..RETRIES {
-            self.set_times(moment.wall_ms, moment.boot_ms);
-            match self.try_nodes(key, moment.wall_ms, &find, &mut work)? {
-                Ok(result) => return Ok(result),
-                Err(Refused::Newer) if self.take_newer() => {}
-                Err(Refused::Busy) => return Err(ItemError::Busy),
-                Err(Refused::Newer | Refused::Unavailable) => return Err(ItemError::Store),
-            }
-        }
-        Err(ItemError::Busy)
+        let find = |_: &Conf, table: &Table| {
+            let biz = table.index_of(key.biz_id()).ok_or(ItemError::UnknownBiz)?;
+            let entry = table.entry(biz);
+            let stored = key.key().filter(|key| key.words().len() <= entry.field_words());
+            let wanted = find(entry, &stored.ok_or(ItemError::BadKey)?);
+            Ok(FoundItem { biz, key: *key, wanted })
+        };
+        self.on_nodes(None, moment, find, work)
     }
 
-    fn try_nodes<T>(
+    /// Runs `work` on the nodes that `find` names, within a transaction, and commits. Both may run
+    /// again if the transaction has to begin anew. `text` is the key as it was sent, if that is
+    /// known.
+    pub(super) fn on_nodes<T, E: From<ItemError>>(
         &mut self,
-        stored: &StoredKey,
-        wall_ms: Millis,
-        find: impl Fn(&Entry, &KeyRef<'_>) -> [Option<Wanted>; 2],
-        work: &mut impl FnMut(&mut ItemNodes<'_, '_>) -> Result<T, ItemError>,
-    ) -> Result<Result<T, Refused>, ItemError> {
-        let biz = self.table.index_of(stored.biz_id()).ok_or(ItemError::UnknownBiz)?;
-        let entry = self.table.entry(biz);
-        let key = stored.key().filter(|key| key.words().len() <= entry.field_words());
-        let key = key.ok_or(ItemError::BadKey)?;
-        let wanted = find(entry, &key);
-        let keys = [key, KeyRef::BIZ];
-        let mut fields = [KeyField::default(), KeyField::default()];
-        let mut sought: [Option<Sought<'_>>; 2] = [None, None];
-        for (nth, field) in fields.iter_mut().enumerate() {
-            sought[nth] = wanted[nth].map(|wanted| entry.sought(wanted, keys[nth], None, field));
+        text: Option<&[u8]>,
+        ItemMoment { boot_ms, wall_ms }: ItemMoment,
+        find: impl Fn(&Conf, &Table) -> Result<FoundItem, E>,
+        mut work: impl FnMut(&mut ItemNodes<'_, '_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        for _ in 0..RETRIES {
+            self.set_times(wall_ms, boot_ms);
+            let FoundItem { biz, key, wanted } = find(&self.conf, &self.table)?;
+            let entry = self.table.entry(biz);
+            let keys = [key.key().ok_or(ItemError::BadKey)?, KeyRef::BIZ];
+            let mut fields = [KeyField::default(), KeyField::default()];
+            let mut sought: [Option<Sought<'_>>; 2] = [None, None];
+            for (nth, field) in fields.iter_mut().enumerate() {
+                sought[nth] =
+                    wanted[nth].map(|wanted| entry.sought(wanted, keys[nth], text, field));
+            }
+            let all: Vec<Wanted> = sought.iter().flatten().flat_map(Sought::wanted).collect();
+            if all.is_empty() || !entry.is_available() {
+                return Err(ItemError::Store.into());
+            }
+            let refused = match self.handle.begin(&mut self.buffers, &all, self.generation) {
+                Err(refused) => refused,
+                Ok(mut transaction) => {
+                    let mut node = |sought| transaction.sought(&sought, entry.id, &self.table);
+                    let nodes = sought.map(|sought| sought.map(&mut node));
+                    let result = work(&mut ItemNodes {
+                        table: &self.table,
+                        entry,
+                        rules: match text {
+                            Some(text) => entry.rules(entry.listing(text)),
+                            None => entry.rules_of_key(&keys[0]),
+                        },
+                        transaction: &mut transaction,
+                        nodes,
+                        wall_ms,
+                    })?;
+                    transaction.commit(wall_ms).map_err(|_| ItemError::Store)?;
+                    return Ok(result);
+                }
+            };
+            match refused {
+                Refused::Newer if self.take_newer() => {}
+                Refused::Busy => return Err(ItemError::Busy.into()),
+                Refused::Newer | Refused::Unavailable => return Err(ItemError::Store.into()),
+            }
         }
-        let all: Vec<Wanted> = sought.iter().flatten().flat_map(Sought::wanted).collect();
-        if all.is_empty() || !entry.is_available() {
-            return Err(ItemError::Store);
-        }
-        let mut transaction = match self.handle.begin(&mut self.buffers, &all, self.generation) {
-            Ok(transaction) => transaction,
-            Err(refused) => return Ok(Err(refused)),
-        };
-        let nodes = sought
-            .map(|sought| sought.map(|sought| transaction.sought(&sought, entry.id, &self.table)));
-        let result = work(&mut ItemNodes {
-            table: &self.table,
-            entry,
-            rules: entry.rules_of_key(&key),
-            transaction: &mut transaction,
-            nodes,
-            wall_ms,
-        })?;
-        transaction.commit(wall_ms).map_err(|_| ItemError::Store)?;
-        Ok(Ok(result))
+        Err(ItemError::Busy.into())
     }
 
     /// The place of a key's node, or of its whole business's node.
@@ -327,12 +376,10 @@ impl Service {
     pub fn look_at_chain<'s>(
         &'s self,
         group: usize,
-        KeyNodeId { file, key_node }: KeyNodeId,
+        at: KeyNodeId,
     ) -> impl Iterator<Item = Option<LiveNode<'s>>> {
-        let at = group;
-        let group = &self.handle.groups()[at];
-        let mut tags = [0; TAG_WORDS];
-        group.file(file).read(group.head(key_node) + 1, &mut tags);
+        let group = &self.handle.groups()[group];
+        let (KeyNodeId { file, key_node }, tags) = (at, group.tags(at));
         (0..group.geometry().chain as usize).map(move |place| {
             let first = group.node(key_node, place);
             (tag::of(tags[place / 8], place) != 0).then_some(LiveNode { group, file, first })

@@ -11,7 +11,7 @@ use frs_base::clock::Millis;
 use frs_conf::key::{KeyField, KeyNodeId, KeyRef, Location};
 use frs_conf::{MoveMode, Scope};
 use frs_store::layout::node;
-use frs_store::{FormerPlace, Judge, Rank, Refused, Sought, Transaction, Wanted};
+use frs_store::{FormerPlace, Judge, Rank, Refused, Sought, Wanted};
 
 use super::table::{Entry, Table};
 use super::{ItemError, Service};
@@ -181,8 +181,7 @@ impl Service {
         pass: &mut MovePass,
         now: Millis,
     ) -> Result<Vec<FormerNode>, Refused> {
-        let at = Location { file: id.file, key_node: id.key_node, tag: 1 };
-        let wanted = Wanted { group: former, at };
+        let wanted = Wanted::of_key_node(former, id);
         let (table, mut found) = (&self.table, Vec::new());
         let begun = self.handle.begin(&mut self.buffers, &[wanted], self.generation);
         let mut transaction = begun?;
@@ -207,10 +206,7 @@ impl Service {
         let Service { handle, buffers, table, generation, conf, .. } = self;
         let key_word = node.words[node::KEY];
         let there = Wanted { group: former, at: node.at };
-        let key = handle.groups()[former].key_of(&node.words).map(|key| key.words().to_vec());
-        let key = key.as_ref().and_then(|words| {
-            KeyRef::from_stored(words, node::key_bytes(key_word), node::key_form(key_word))
-        });
+        let key = handle.groups()[former].key_of(&node.words);
         let biz = table.index_of(key_word as u32);
         let (Some(key), Some(biz)) = (key, biz) else { return Ok(Moved::Gone) };
         let entry = table.entry(biz);
@@ -222,13 +218,11 @@ impl Service {
         let place = place_of(entry, table, former, key_word, key, &mut field);
         let Some((wanted, new_key)) = place else {
             // No request can name it.
-            return drop_node(
-                handle.begin(buffers, &[there], *generation)?,
-                entry,
-                there,
-                key,
-                now,
-            );
+            let mut transaction = handle.begin(buffers, &[there], *generation)?;
+            let index = transaction.node(&there, entry.id, &key);
+            transaction.erase(index);
+            transaction.commit(now).map_err(|_| Refused::Unavailable)?;
+            return Ok(Moved::Expired);
         };
         let former_place = FormerPlace { wanted: there, key };
         let sought = Sought { wanted, key: new_key, former: Some(former_place) };
@@ -293,18 +287,4 @@ fn place_of<'k>(
         }
         Scope::Biz => Some((entry.whole?, KeyRef::BIZ)),
     }
-}
-
-/// Drops a node from the former group.
-fn drop_node(
-    mut transaction: Transaction<'_>,
-    entry: &Entry,
-    wanted: Wanted,
-    key: KeyRef<'_>,
-    now: Millis,
-) -> Result<Moved, Refused> {
-    let index = transaction.node(&wanted, entry.id, &key);
-    transaction.erase(index);
-    transaction.commit(now).map_err(|_| Refused::Unavailable)?;
-    Ok(Moved::Expired)
 }

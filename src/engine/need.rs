@@ -4,9 +4,10 @@
 //! no need.
 
 use frs_conf::key::{KeyRef, MAX_KEY_WORDS};
-use frs_store::layout::node;
 use frs_store::layout::slot::LETTER_TAIL_WORDS;
 use frs_store::{Letter, Reply};
+
+use crate::StoredKey;
 
 const _: () = assert!(LETTER_TAIL_WORDS == MAX_KEY_WORDS);
 
@@ -117,9 +118,7 @@ impl NeedEnd {
 impl Need {
     /// A need of a key of a biz: one use, by configuration 0, with no time to wait.
     pub fn of_key(kind: NeedKind, biz_id: u32, key: KeyRef<'_>) -> Need {
-        let mut field = [0; MAX_KEY_WORDS];
-        field[..key.words().len()].copy_from_slice(key.words());
-        let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
+        let StoredKey { key_word, field } = StoredKey::of_key(biz_id, key);
         Need { kind, key_word, field, generation: 0, uses: 1, deadline_ms: 0, request: None }
     }
 
@@ -149,6 +148,7 @@ impl Need {
 #[cfg(test)]
 mod tests {
     use frs_conf::key::KeyForm;
+    use frs_store::layout::node;
     use frs_store::{LetterQueue, OwnerBell};
     use proptest::prelude::*;
 

@@ -44,25 +44,9 @@ impl ItemOptions {
     /// One use, without force or detail: the default.
     pub const ONE: ItemOptions = ItemOptions::of(1);
 
-    /// As [`ItemOptions::ONE`], but the text sent is not a count.
-    #[cfg(any(test, feature = "testing"))]
-    pub const NO_COUNT: ItemOptions = ItemOptions { count: None, ..ItemOptions::ONE };
-
     /// This many uses, without force or detail.
     pub const fn of(count: i32) -> ItemOptions {
         ItemOptions { count: Some(count), force: false, detail: false, rate: None }
-    }
-
-    /// The same, with force.
-    #[cfg(any(test, feature = "testing"))]
-    pub const fn forced(self) -> ItemOptions {
-        ItemOptions { force: true, ..self }
-    }
-
-    /// The same, with the figures of every limit in the answer.
-    #[cfg(any(test, feature = "testing"))]
-    pub const fn detailed(self) -> ItemOptions {
-        ItemOptions { detail: true, ..self }
     }
 }
 

@@ -11,8 +11,35 @@ use frs_store::{Moves, Prepared, testing};
 
 use crate::{
     Answer, Answers, Command, Exchange, ItemError, ItemOptions, MovePass, MoveStep, Plugged,
-    Request, Role, Service, Verdict, note_former_limits,
+    RecordName, Request, Role, Service, Verdict, note_former_limits,
 };
+
+impl<'n> RecordName<'n> {
+    /// The record of a key.
+    pub fn of_key(biz: &'n str, key: &'n str) -> RecordName<'n> {
+        RecordName { biz, key: Some(key) }
+    }
+
+    /// The record of a whole business.
+    pub fn of_biz(biz: &'n str) -> RecordName<'n> {
+        RecordName { biz, key: None }
+    }
+}
+
+impl ItemOptions {
+    /// As [`ItemOptions::ONE`], but the text sent is not a count.
+    pub const NO_COUNT: ItemOptions = ItemOptions { count: None, ..ItemOptions::ONE };
+
+    /// The same, with force.
+    pub const fn forced(self) -> ItemOptions {
+        ItemOptions { force: true, ..self }
+    }
+
+    /// The same, with the figures of every limit in the answer.
+    pub const fn detailed(self) -> ItemOptions {
+        ItemOptions { detail: true, ..self }
+    }
+}
 
 /// A prepared data directory, with what only the service does there.
 pub struct World {
@@ -97,7 +124,7 @@ impl World {
     }
 
     pub fn attach(&self) -> Service {
-        Service::attach_with(&self.dir, Role::Program, self.plug).unwrap()
+        Service::attach(&self.dir, Role::Program, self.plug).unwrap()
     }
 }
 

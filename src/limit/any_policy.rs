@@ -126,13 +126,54 @@ impl AnyPolicy {
     }
 }
 
-/// [`Policy`], method by method.
-impl AnyPolicy {
-    #[inline]
-    pub fn remembered(&self) -> Option<&Remembered> {
-        each!(self, limit => limit.remembered())
-    }
+/// Methods of [`Policy`] that ask the variant.
+macro_rules! ask {
+    ($(
+        $(#[$attribute:meta])*
+        fn $name:ident(&self $(, $value:ident: $kind:ty)*) -> $answer:ty;
+    )*) => {
+        impl AnyPolicy {
+            $(
+                $(#[$attribute])*
+                pub fn $name(&self $(, $value: $kind)*) -> $answer {
+                    each!(self, limit => limit.$name($($value),*))
+                }
+            )*
+        }
+    };
+}
 
+ask! {
+    #[inline]
+    fn remembered(&self) -> Option<&Remembered>;
+    fn shape(&self) -> [u64; 2];
+    fn words(&self) -> WordNames;
+    fn properties(&self) -> Properties;
+    #[inline]
+    fn roll(&self, state: &mut [u64], now: u64, terms: &Terms) -> ();
+    #[inline]
+    fn admits(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool;
+    #[inline]
+    fn charge(&self, state: &mut [u64], now: u64, count: i32, terms: &Terms) -> ();
+    #[inline]
+    fn figures(&self, state: &[u64], now: u64, terms: &Terms) -> Figures;
+    #[inline]
+    fn remaining(&self, state: &[u64], now: u64, terms: &Terms) -> u64;
+    fn retry_ms(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> Option<u64>;
+    #[inline]
+    fn window_ms(&self, state: &[u64], terms: &Terms) -> Option<u64>;
+    fn quota(&self, terms: &Terms) -> Option<(u64, Option<u64>)>;
+    #[inline]
+    fn level_ns(&self, state: &[u64]) -> u64;
+    fn life_ms(&self) -> Option<u64>;
+    fn end_ms(&self, state: &[u64], last_use_ms: u64) -> Option<u64>;
+    #[inline]
+    fn is_fresh(&self, state: &[u64]) -> bool;
+    fn is_kept(&self, state: &[u64]) -> bool;
+    fn clear(&self, state: &mut [u64]) -> bool;
+}
+
+impl AnyPolicy {
     fn calendar_mut(&mut self) -> Option<&mut Calendar> {
         each!(self, limit => limit.calendar_mut())
     }
@@ -147,82 +188,6 @@ impl AnyPolicy {
         if let (Some(own), Some(told)) = (self.calendar_mut(), told.calendar_mut()) {
             own.share_now(told);
         }
-    }
-
-    pub fn shape(&self) -> [u64; 2] {
-        each!(self, limit => limit.shape())
-    }
-
-    pub fn words(&self) -> WordNames {
-        each!(self, limit => limit.words())
-    }
-
-    pub fn properties(&self) -> Properties {
-        each!(self, limit => limit.properties())
-    }
-
-    #[inline]
-    pub fn roll(&self, state: &mut [u64], now: u64, terms: &Terms) {
-        each!(self, limit => limit.roll(state, now, terms));
-    }
-
-    #[inline]
-    pub fn admits(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool {
-        each!(self, limit => limit.admits(state, now, count, terms))
-    }
-
-    #[inline]
-    pub fn charge(&self, state: &mut [u64], now: u64, count: i32, terms: &Terms) {
-        each!(self, limit => limit.charge(state, now, count, terms));
-    }
-
-    #[inline]
-    pub fn figures(&self, state: &[u64], now: u64, terms: &Terms) -> Figures {
-        each!(self, limit => limit.figures(state, now, terms))
-    }
-
-    #[inline]
-    pub fn remaining(&self, state: &[u64], now: u64, terms: &Terms) -> u64 {
-        each!(self, limit => limit.remaining(state, now, terms))
-    }
-
-    pub fn retry_ms(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> Option<u64> {
-        each!(self, limit => limit.retry_ms(state, now, count, terms))
-    }
-
-    #[inline]
-    pub fn window_ms(&self, state: &[u64], terms: &Terms) -> Option<u64> {
-        each!(self, limit => limit.window_ms(state, terms))
-    }
-
-    pub fn quota(&self, terms: &Terms) -> Option<(u64, Option<u64>)> {
-        each!(self, limit => limit.quota(terms))
-    }
-
-    #[inline]
-    pub fn level_ns(&self, state: &[u64]) -> u64 {
-        each!(self, limit => limit.level_ns(state))
-    }
-
-    pub fn life_ms(&self) -> Option<u64> {
-        each!(self, limit => limit.life_ms())
-    }
-
-    pub fn end_ms(&self, state: &[u64], last_use_ms: u64) -> Option<u64> {
-        each!(self, limit => limit.end_ms(state, last_use_ms))
-    }
-
-    #[inline]
-    pub fn is_fresh(&self, state: &[u64]) -> bool {
-        each!(self, limit => limit.is_fresh(state))
-    }
-
-    pub fn is_kept(&self, state: &[u64]) -> bool {
-        each!(self, limit => limit.is_kept(state))
-    }
-
-    pub fn clear(&self, state: &mut [u64]) -> bool {
-        each!(self, limit => limit.clear(state))
     }
 }
 

@@ -12,9 +12,8 @@ use frs_conf as conf;
 use frs_conf::{Turns, Unit};
 
 use super::calendar_windows::{self as windows, Span};
-use super::history_ring::Remembered;
 use super::interval::Window;
-use super::policy::{Policy, Properties, is_zero};
+use super::policy::{Policy, Properties};
 use super::state_word::WordNames;
 use super::{Figures, MAX_USED, Terms, use_more};
 
@@ -165,11 +164,6 @@ pub(super) enum Turned {
 }
 
 impl Policy for Calendar {
-    #[inline]
-    fn remembered(&self) -> Option<&Remembered> {
-        None
-    }
-
     fn calendar_mut(&mut self) -> Option<&mut Calendar> {
         Some(self)
     }
@@ -256,17 +250,7 @@ impl Policy for Calendar {
         (turns + 1).checked_mul(self.unit().longest_ms())
     }
 
-    #[inline]
-    fn is_fresh(&self, state: &[u64]) -> bool {
-        is_zero(state)
-    }
-
     fn is_kept(&self, _: &[u64]) -> bool {
         false
-    }
-
-    fn clear(&self, state: &mut [u64]) -> bool {
-        state.fill(0);
-        true
     }
 }

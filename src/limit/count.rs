@@ -6,9 +6,8 @@
 use frs_conf as conf;
 
 use super::calendar::Calendar;
-use super::history_ring::Remembered;
 use super::interval::Window;
-use super::policy::{Policy, Properties, is_zero};
+use super::policy::{Policy, Properties};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, MAX_USED, Terms, use_more};
 
@@ -29,11 +28,6 @@ impl Count {
 }
 
 impl Policy for Count {
-    #[inline]
-    fn remembered(&self) -> Option<&Remembered> {
-        None
-    }
-
     fn calendar_mut(&mut self) -> Option<&mut Calendar> {
         self.0.as_deref_mut()
     }
@@ -104,18 +98,8 @@ impl Policy for Count {
         self.0.as_ref()?.life_ms()
     }
 
-    #[inline]
-    fn is_fresh(&self, state: &[u64]) -> bool {
-        is_zero(state)
-    }
-
     fn is_kept(&self, _: &[u64]) -> bool {
         false
-    }
-
-    fn clear(&self, state: &mut [u64]) -> bool {
-        state.fill(0);
-        true
     }
 }
 

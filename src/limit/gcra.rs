@@ -8,10 +8,8 @@ use std::num::NonZero;
 
 use frs_conf as conf;
 
-use super::calendar::Calendar;
-use super::history_ring::Remembered;
 use super::pace::{MAX_CAPACITY, MS, Pace};
-use super::policy::{Policy, Properties, is_zero};
+use super::policy::{Policy, Properties};
 use super::state_word::{WordNames, WordUnit};
 use super::token::Level;
 use super::{Figures, Terms};
@@ -53,15 +51,6 @@ fn rolled(pace: &Pace, Level { level, last }: Level, now: u64) -> Level {
 }
 
 impl Policy for Gcra {
-    #[inline]
-    fn remembered(&self) -> Option<&Remembered> {
-        None
-    }
-
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        None
-    }
-
     fn shape(&self) -> [u64; 2] {
         [8, 0]
     }
@@ -145,18 +134,8 @@ impl Policy for Gcra {
         Some(last.max(last_use_ms).saturating_add(level_ms).saturating_add(fill_ms))
     }
 
-    #[inline]
-    fn is_fresh(&self, state: &[u64]) -> bool {
-        is_zero(state)
-    }
-
     fn is_kept(&self, _: &[u64]) -> bool {
         false
-    }
-
-    fn clear(&self, state: &mut [u64]) -> bool {
-        state.fill(0);
-        true
     }
 }
 

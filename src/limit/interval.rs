@@ -5,9 +5,7 @@
 
 use frs_conf::Interval;
 
-use super::calendar::Calendar;
-use super::history_ring::Remembered;
-use super::policy::{Policy, Properties, is_zero};
+use super::policy::{Policy, Properties};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, MAX_USED, Terms, use_more};
 
@@ -118,15 +116,6 @@ const fn ceiling(limit: &Interval) -> u64 {
 }
 
 impl Policy for Interval {
-    #[inline]
-    fn remembered(&self) -> Option<&Remembered> {
-        None
-    }
-
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        None
-    }
-
     fn shape(&self) -> [u64; 2] {
         [1, self.interval_ms]
     }
@@ -184,17 +173,7 @@ impl Policy for Interval {
         (turns + 1).checked_mul(self.interval_ms)
     }
 
-    #[inline]
-    fn is_fresh(&self, state: &[u64]) -> bool {
-        is_zero(state)
-    }
-
     fn is_kept(&self, _: &[u64]) -> bool {
         false
-    }
-
-    fn clear(&self, state: &mut [u64]) -> bool {
-        state.fill(0);
-        true
     }
 }

@@ -11,16 +11,21 @@ use super::{Figures, Terms};
 /// A policy, with its prepared settings: pure arithmetic on its own state words. A state whose
 /// words are all zero is fresh.
 ///
-/// A method without a default is a question that each new policy has to answer. A default is right
-/// for every policy, and at most less precise or slower.
+/// A method without a default is a question that each new policy has to answer. The defaults are
+/// those of a policy without a calendar and a history, whose state is a few words of its own.
 pub trait Policy {
     /// The windows that the limit remembers, and their place in the state. `None` if it keeps no
     /// history.
-    fn remembered(&self) -> Option<&Remembered>;
+    #[inline]
+    fn remembered(&self) -> Option<&Remembered> {
+        None
+    }
 
     /// The calendar by which it counts. The time must be set before it is used. `None` if the
     /// policy has no windows of a calendar.
-    fn calendar_mut(&mut self) -> Option<&mut Calendar>;
+    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        None
+    }
 
     /// Identifies the meaning of the state's words: the number of the kind, which is part of the
     /// file format, and its interval or unit. A new policy takes an unused number: numbers up to 13
@@ -79,14 +84,20 @@ pub trait Policy {
     }
 
     /// Whether the state is fresh.
-    fn is_fresh(&self, state: &[u64]) -> bool;
+    #[inline]
+    fn is_fresh(&self, state: &[u64]) -> bool {
+        state.iter().all(|&word| word == 0)
+    }
 
     /// Whether the loss of a state in use cannot be repaired.
     fn is_kept(&self, state: &[u64]) -> bool;
 
     /// Forgets the uses of the current window, but not the history. The caller rolls the state
     /// again. Returns false and changes nothing if the state is not the limit's alone.
-    fn clear(&self, state: &mut [u64]) -> bool;
+    fn clear(&self, state: &mut [u64]) -> bool {
+        state.fill(0);
+        true
+    }
 }
 
 /// What sets a policy apart from a plain maximum.
@@ -113,10 +124,4 @@ impl Properties {
         lends: false,
         error_thousandths: None,
     };
-}
-
-/// Whether all words are zero.
-#[inline]
-pub(super) fn is_zero(state: &[u64]) -> bool {
-    state.iter().all(|&word| word == 0)
 }

@@ -6,23 +6,12 @@
 
 use frs_conf::Sliding;
 
-use super::calendar::Calendar;
-use super::history_ring::Remembered;
 use super::policy::{Policy, Properties};
 use super::ring::{self, MAX_USES, Uses};
 use super::state_word::WordNames;
 use super::{Figures, Terms};
 
 impl Policy for Sliding {
-    #[inline]
-    fn remembered(&self) -> Option<&Remembered> {
-        None
-    }
-
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        None
-    }
-
     fn shape(&self) -> [u64; 2] {
         [4, self.interval_ms]
     }

@@ -10,9 +10,7 @@
 
 use frs_conf::SlidingCounter;
 
-use super::calendar::Calendar;
-use super::history_ring::Remembered;
-use super::policy::{Policy, Properties, is_zero};
+use super::policy::{Policy, Properties};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, MAX_USED, Terms, use_more};
 
@@ -79,15 +77,6 @@ fn rolled(limit: &SlidingCounter, counters: Counters, now: u64) -> Counters {
 }
 
 impl Policy for SlidingCounter {
-    #[inline]
-    fn remembered(&self) -> Option<&Remembered> {
-        None
-    }
-
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        None
-    }
-
     fn shape(&self) -> [u64; 2] {
         [5, self.interval_ms]
     }
@@ -167,18 +156,8 @@ impl Policy for SlidingCounter {
         Some(self.interval_ms.saturating_mul(3))
     }
 
-    #[inline]
-    fn is_fresh(&self, state: &[u64]) -> bool {
-        is_zero(state)
-    }
-
     fn is_kept(&self, _: &[u64]) -> bool {
         false
-    }
-
-    fn clear(&self, state: &mut [u64]) -> bool {
-        state.fill(0);
-        true
     }
 }
 

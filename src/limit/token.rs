@@ -6,9 +6,7 @@
 
 use frs_conf::{TOKEN_UNITS as UNITS, Token};
 
-use super::calendar::Calendar;
-use super::history_ring::Remembered;
-use super::policy::{Policy, Properties, is_zero};
+use super::policy::{Policy, Properties};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, Terms};
 
@@ -88,15 +86,6 @@ fn rolled(limit: &Bucket, level: Level, now: u64) -> Level {
 }
 
 impl Policy for Bucket {
-    #[inline]
-    fn remembered(&self) -> Option<&Remembered> {
-        None
-    }
-
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        None
-    }
-
     fn shape(&self) -> [u64; 2] {
         [6, 0]
     }
@@ -172,18 +161,8 @@ impl Policy for Bucket {
         Some(from_ms.saturating_add(drained_ms).saturating_add(self.fill_ms()))
     }
 
-    #[inline]
-    fn is_fresh(&self, state: &[u64]) -> bool {
-        is_zero(state)
-    }
-
     fn is_kept(&self, _: &[u64]) -> bool {
         false
-    }
-
-    fn clear(&self, state: &mut [u64]) -> bool {
-        state.fill(0);
-        true
     }
 }
 

@@ -5,22 +5,11 @@
 
 use frs_conf::Total;
 
-use super::calendar::Calendar;
-use super::history_ring::Remembered;
-use super::policy::{Policy, Properties, is_zero};
+use super::policy::{Policy, Properties};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, MAX_USED, Terms, use_more};
 
 impl Policy for Total {
-    #[inline]
-    fn remembered(&self) -> Option<&Remembered> {
-        None
-    }
-
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        None
-    }
-
     fn shape(&self) -> [u64; 2] {
         [2, 0]
     }
@@ -82,17 +71,7 @@ impl Policy for Total {
         None
     }
 
-    #[inline]
-    fn is_fresh(&self, state: &[u64]) -> bool {
-        is_zero(state)
-    }
-
     fn is_kept(&self, _: &[u64]) -> bool {
-        true
-    }
-
-    fn clear(&self, state: &mut [u64]) -> bool {
-        state.fill(0);
         true
     }
 }

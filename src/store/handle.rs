@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use frs_base::clock::Millis;
-use frs_base::sync::Ordering;
 use frs_base::{clock, sys};
 use frs_conf::{self as conf, Geometry};
 
@@ -274,16 +273,10 @@ impl Handle {
             Err(error) => {
                 tracing::error!(group = name, %error, "the group is not served");
                 if let Some(id) = id.filter(|_| !error.is_denied()) {
-                    self.quarantine(id);
+                    self.runtime.quarantine_groups(|group| group == id);
                 }
                 Ok(None)
             }
-        }
-    }
-
-    fn quarantine(&self, id: u64) {
-        if let Some(first) = self.runtime.find_file(id, 0) {
-            self.runtime.mark_of(first.index).fetch_or(layout::FILE_QUARANTINE, Ordering::Relaxed);
         }
     }
 
@@ -460,7 +453,7 @@ impl Handle {
             match group.prefault(&self.live_dir) {
                 Err(error) if error.is_of_a_page() => {
                     tracing::error!(group = group.header().name, %error, "the group is not served");
-                    self.quarantine(group.header().id);
+                    self.runtime.quarantine_groups(|id| id == group.header().id);
                 }
                 result => result?,
             }

@@ -4,7 +4,8 @@
 //! some transaction wrote it whole. Whether that transaction was undone since cannot be known
 //! without the semaphore.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use frs_base::sys;
@@ -42,18 +43,11 @@ const HASTY_LOOKS: u32 = STEADY_LOOKS + 1;
 pub struct LiveGroup {
     // Private, so that no semaphore of it can be taken.
     group: Group,
+    /// Empty for a checkpoint, which has no marks of a server.
     marks: Vec<Marks>,
-    identities: Vec<FileIdentity>,
     set: FileSet,
     /// The checkpoint files that were opened instead of live files. Empty for live files.
     checkpoints: Vec<OpenCheckpoint>,
-}
-
-/// The identity of a file, independent of its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileIdentity {
-    device: u64,
-    inode: u64,
 }
 
 /// A key-node whose semaphore names a slot, or on which the owner of the slot works.
@@ -65,47 +59,22 @@ pub struct NamedKeyNode {
     pub slot: u32,
 }
 
-/// The result of a look at one place of a chain.
+/// Why a node, or all of a key-node, cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Copied {
-    /// The place is free.
-    Free,
-    /// A consistent node in its correct place.
-    Whole,
+pub enum Unread<E> {
     /// A transaction was under way during all looks.
     InTransaction {
         /// The slot of the process that works on it.
         slot: u32,
     },
-    /// A process died while it wrote the node. A recoverer undoes its words before another process
-    /// uses them.
+    /// A process died while it wrote. A recoverer undoes its words before another process uses
+    /// them.
     HalfWritten {
         /// The slot of that process.
         slot: u32,
     },
     /// No transaction wrote this, and no process works on it.
-    Damaged(Fault),
-}
-
-/// The result of a search for a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
-    /// Its node, at this place of the chain.
-    At(usize),
-    /// There is no node of the key.
-    Absent,
-    /// The node, or a node that may be the key's, is in a transaction.
-    InTransaction {
-        /// The slot of the process that works on it.
-        slot: u32,
-    },
-    /// A process died while it wrote the node, or a node that may be the key's.
-    HalfWritten {
-        /// The slot of that process.
-        slot: u32,
-    },
-    /// A node that may be the key's is damaged, at this place of the chain.
-    Damaged(usize, Fault),
+    Damaged(E),
 }
 
 /// The result of a look at all key-nodes.
@@ -131,24 +100,10 @@ struct Off<E> {
     print: u64,
 }
 
-/// A fault that remained during all looks.
-struct Unsettled<E> {
-    working: Working,
-    fault: E,
-}
-
 /// The sound nodes of a key-node, and its faults.
 pub struct SoundNodes {
     pub nodes: Vec<Vec<u64>>,
     pub findings: Vec<Finding>,
-}
-
-/// The process that keeps a key-node from being judged.
-#[derive(Debug, Clone, Copy)]
-enum Working {
-    Nobody,
-    Living(u32),
-    Dead(u32),
 }
 
 impl LiveGroup {
@@ -167,25 +122,30 @@ impl LiveGroup {
     pub fn open_set(live_dir: &Path, name: &str, set: FileSet) -> Result<LiveGroup, Error> {
         let OpenGroup { header, files } =
             group::open_files_with(OpenOptions::new().read(true), live_dir, name, set)?;
-        let words = header.geometry.file_bytes() as usize / 8;
-        let (mut regions, mut watches, mut entries) = (Vec::new(), Vec::new(), Vec::new());
-        let mut marks = Vec::new();
-        for (index, OpenFile { path, file }) in files.iter().enumerate() {
-            let region = Region::map_for_reading(file, words).map_err(io_error(path, "map it"))?;
-            watches.extend(sys::watch_reading(region.span(), path));
-            entries.push(group::entry_of(path, file, &header, index as u32)?);
-            marks.push(group::read_marks(path, file)?);
-            regions.push(region);
-        }
         let in_memory = sys::is_file_in_memory(&files[0].file)
             .map_err(io_error(&files[0].path, "look at its disk"))?;
-        let identity =
-            |entry: &FileEntry| FileIdentity { device: entry.device, inode: entry.inode };
-        let identities = entries.iter().map(identity).collect();
+        let marks = files.iter().map(|OpenFile { path, file }| group::read_marks(path, file));
+        let marks = marks.collect::<Result<_, _>>()?;
+        let files = files.iter().map(|OpenFile { path, file }| (&**path, file));
+        let group = Self::map(header, files, in_memory)?;
+        Ok(LiveGroup { group, marks, set, checkpoints: Vec::new() })
+    }
+
+    fn map<'f>(
+        header: Header,
+        files: impl Iterator<Item = (&'f Path, &'f File)>,
+        in_memory: bool,
+    ) -> Result<Group, Error> {
+        let words = header.geometry.file_bytes() as usize / 8;
+        let mut mapped = MappedFiles { in_memory, ..MappedFiles::default() };
+        for (index, (path, file)) in (0..).zip(files) {
+            let region = Region::map_for_reading(file, words).map_err(io_error(path, "map it"))?;
+            mapped.watches.extend(sys::watch_reading(region.span(), path));
+            mapped.entries.push(group::entry_of(path, file, &header, index)?);
+            mapped.regions.push(region);
+        }
         // Reads through it never use its index in the register.
-        let files = MappedFiles { regions, entries, watches, in_memory, ..MappedFiles::default() };
-        let group = Group::of_files(header, 0, files);
-        Ok(LiveGroup { group, marks, identities, set, checkpoints: Vec::new() })
+        Ok(Group::of_files(header, 0, mapped))
     }
 
     /// Opens the newest complete checkpoint of a group for reading. If the group moved: the copies
@@ -218,20 +178,9 @@ impl LiveGroup {
     fn of_copies(
         checkpoint::Copied { header, files: checkpoints }: checkpoint::Copied,
     ) -> Result<LiveGroup, Error> {
-        let words = header.geometry.file_bytes() as usize / 8;
-        let (mut regions, mut watches, mut entries) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, file) in (0..).zip(&checkpoints) {
-            let (path, file) = (&file.path, &file.file);
-            let region = Region::map_for_reading(file, words).map_err(io_error(path, "map it"))?;
-            watches.extend(sys::watch_reading(region.span(), path));
-            entries.push(group::entry_of(path, file, &header, index)?);
-            regions.push(region);
-        }
-        let files = MappedFiles { regions, entries, watches, ..MappedFiles::default() };
-        let group = Group::of_files(header, 0, files);
-        // No process replaces a checkpoint while it is read, and it has no marks of a server.
-        let (marks, identities) = (Vec::new(), Vec::new());
-        Ok(LiveGroup { group, marks, identities, set: FileSet::Named, checkpoints })
+        let files = checkpoints.iter().map(|copy| (&*copy.path, &copy.file));
+        let group = Self::map(header, files, false)?;
+        Ok(LiveGroup { group, marks: Vec::new(), set: FileSet::Named, checkpoints })
     }
 
     /// The group's header.
@@ -247,9 +196,7 @@ impl LiveGroup {
 
     /// Whether it has no node.
     pub fn has_no_node(&self) -> bool {
-        let Geometry { files, key_nodes, .. } = *self.geometry();
-        let mut all = (0..files).flat_map(|file| (0..key_nodes).map(move |at| (file, at)));
-        all.all(|(file, key_node)| self.tags(KeyNodeId { file, key_node }) == [0; TAG_WORDS])
+        self.group.key_nodes().all(|at| self.group.tags(at) == [0; TAG_WORDS])
     }
 
     /// Whether any of its keys may have a kept record.
@@ -288,13 +235,12 @@ impl LiveGroup {
     }
 
     fn is_replaced_in(&self, live_dir: &Path, set: FileSet) -> bool {
-        use std::os::unix::fs::MetadataExt;
-        self.identities.iter().zip(0..).any(|(&identity, file)| {
-            let path = set.path_of(live_dir, &self.header().name, file);
-            let now = std::fs::metadata(path);
-            let now = now.map(|now| FileIdentity { device: now.dev(), inode: now.ino() });
-            now.map_or(true, |now| now != identity)
-        })
+        let is_replaced = |entry: &FileEntry| {
+            let now = std::fs::metadata(set.path_of(live_dir, &entry.name, entry.file));
+            now.map_or(true, |now| (now.dev(), now.ino()) != (entry.device, entry.inode))
+        };
+        // No process replaces a checkpoint while it is read.
+        self.checkpoints.is_empty() && self.group.entries().iter().any(is_replaced)
     }
 
     /// Whether its nodes move, or have moved, to files that did not exist when it was opened.
@@ -325,56 +271,61 @@ impl LiveGroup {
         Token::of_word(self.group.semaphore(at.file, at.key_node).word())
     }
 
-    /// The tags of a key-node; 0 for a free place.
-    fn tags(&self, at: KeyNodeId) -> [u64; TAG_WORDS] {
-        let mut tags = [0; TAG_WORDS];
-        self.group.file(at.file).read(self.group.head(at.key_node) + 1, &mut tags);
-        tags
-    }
-
     /// The places of a key-node's chain that are in use now.
     pub fn taken_places(&self, at: KeyNodeId) -> impl Iterator<Item = usize> + use<> {
-        let tags = self.tags(at);
-        (0..self.geometry().chain as usize)
-            .filter(move |&place| tag::of(tags[place / 8], place) != 0)
+        self.group.taken_places(at)
     }
 
-    /// Copies the node of a place. `words` is as long as one node.
-    pub fn copy(&self, pass: &Pass<'_>, at: KeyNodeId, place: usize, words: &mut [u64]) -> Copied {
-        let looked = self.look(pass, at, || {
-            let tag = tag::of(self.tags(at)[place / 8], place);
+    /// Copies the node of a place. `words` is as long as one node. Returns false if the place is
+    /// free.
+    ///
+    /// # Errors
+    /// The node cannot be read.
+    pub fn copy(
+        &self,
+        pass: &Pass<'_>,
+        at: KeyNodeId,
+        place: usize,
+        words: &mut [u64],
+    ) -> Result<bool, Unread<Fault>> {
+        self.look(pass, at, || {
+            let tag = tag::of(self.group.tags(at)[place / 8], place);
             if tag == 0 {
-                return Ok(Copied::Free);
+                return Ok(false);
             }
             let copied = self.copy_once(at, place, tag, words);
             if self.is_moved(tag, copied) {
-                return Ok(Copied::Free);
+                return Ok(false);
             }
             let off = |fault| Off { fault, print: print_of(u64::from(tag), words) };
-            copied.map(|()| Copied::Whole).map_err(off)
-        });
-        match looked {
-            Ok(copied) => copied,
-            Err(Unsettled { working: Working::Living(slot), .. }) => Copied::InTransaction { slot },
-            Err(Unsettled { working: Working::Dead(slot), .. }) => Copied::HalfWritten { slot },
-            Err(Unsettled { working: Working::Nobody, fault }) => Copied::Damaged(fault),
-        }
+            copied.map(|()| true).map_err(off)
+        })
     }
 
-    /// Searches for the node of a key, and copies it to `words` if it exists.
-    pub fn find(&self, pass: &Pass<'_>, biz_id: u32, key: &KeyRef<'_>, words: &mut [u64]) -> Found {
+    /// Searches for the node of a key, and copies it to `words` if it exists. Returns its place in
+    /// the chain.
+    ///
+    /// # Errors
+    /// A node that may be the key's cannot be read. If it is damaged, the error names its place.
+    pub fn find(
+        &self,
+        pass: &Pass<'_>,
+        biz_id: u32,
+        key: &KeyRef<'_>,
+        words: &mut [u64],
+    ) -> Result<Option<usize>, Unread<(usize, Fault)>> {
         let location =
             key.locate(biz_id, self.geometry(), frs_conf::key::Seed(self.header().seeds));
         let (at, tag) = (location.key_node_id(), location.tag);
         let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
-        let looked = self.look(pass, at, || {
+        self.look(pass, at, || {
             let mut damaged = None;
-            for place in places_of(&self.tags(at), tag) {
+            for place in places_of(&self.group.tags(at), tag) {
                 if place >= self.geometry().chain as usize {
                     continue;
                 }
                 match self.copy_once(at, place, tag, words) {
-                    Ok(()) if holds(words, key_word, key) => return Ok(Found::At(place)),
+                    Ok(()) if holds(words, key_word, key) => return Ok(Some(place)),
                     Ok(()) => {}
                     copied if self.is_moved(tag, copied) => {}
                     Err(fault) => {
@@ -383,27 +334,19 @@ impl LiveGroup {
                     }
                 }
             }
-            damaged.map_or(Ok(Found::Absent), Err)
-        });
-        match looked {
-            Ok(found) => found,
-            Err(Unsettled { working: Working::Living(slot), .. }) => Found::InTransaction { slot },
-            Err(Unsettled { working: Working::Dead(slot), .. }) => Found::HalfWritten { slot },
-            Err(Unsettled { working: Working::Nobody, fault: (place, fault) }) => {
-                Found::Damaged(place, fault)
-            }
-        }
+            damaged.map_or(Ok(None), Err)
+        })
     }
 
     fn copy_once(
         &self,
-        KeyNodeId { file, key_node }: KeyNodeId,
+        at: KeyNodeId,
         place: usize,
         tag: u8,
         words: &mut [u64],
     ) -> Result<(), Fault> {
-        self.group.file(file).read(self.group.node(key_node, place), words);
-        match self.group.judge_node(words, file, key_node)? {
+        self.group.read_node(at, place, words);
+        match self.group.judge_node(words, at)? {
             expected if expected != tag => Err(Fault::Tag { expected }),
             _ => Ok(()),
         }
@@ -414,15 +357,15 @@ impl LiveGroup {
         matches!(copied, Err(Fault::Tag { expected }) if self.group.is_moved(tag, expected))
     }
 
-    /// Looks until there is no fault. Otherwise returns the last fault, and the process that works
-    /// on the key-node. Returns no process if the fault was seen while no process worked on it. If
-    /// the faulty words stay the same while no process works on them, it stops early.
+    /// Looks until there is no fault. Otherwise returns the process that works on the key-node, or
+    /// the last fault if a fault was seen while no process worked on it. If the faulty words stay
+    /// the same while no process works on them, it stops early.
     fn look<T, E>(
         &self,
         pass: &Pass<'_>,
         at: KeyNodeId,
         mut once: impl FnMut() -> Result<T, Off<E>>,
-    ) -> Result<T, Unsettled<E>> {
+    ) -> Result<T, Unread<E>> {
         let (mut off_while_idle, mut at_work) = (false, None);
         let (mut steady, mut last_print) = (0, None);
         for look in 1.. {
@@ -438,11 +381,10 @@ impl LiveGroup {
             let is_same = last_print.replace(print) == Some(print);
             steady = if is_idle && is_same { steady + 1 } else { 0 };
             if steady == STEADY_LOOKS {
-                let working = match holder {
-                    Holder::Dead { slot, was_writing: true } => Working::Dead(slot),
-                    _ => Working::Nobody,
-                };
-                return Err(Unsettled { working, fault });
+                return Err(match holder {
+                    Holder::Dead { slot, was_writing: true } => Unread::HalfWritten { slot },
+                    _ => Unread::Damaged(fault),
+                });
             }
             at_work = match holder {
                 Holder::Living(slot) => Some(slot),
@@ -451,8 +393,10 @@ impl LiveGroup {
             let pauses = look >= QUICK_LOOKS && (at_work.is_some() || look % QUICK_LOOKS == 0);
             let is_enough = look >= HASTY_LOOKS && pass.is_over();
             if look == LOOKS || is_enough || pauses && !pass.pause() {
-                let working = at_work.filter(|_| !off_while_idle).map(Working::Living);
-                return Err(Unsettled { working: working.unwrap_or(Working::Nobody), fault });
+                return Err(match at_work.filter(|_| !off_while_idle) {
+                    Some(slot) => Unread::InTransaction { slot },
+                    None => Unread::Damaged(fault),
+                });
             }
         }
         unreachable!("the loop ends after LOOKS")
@@ -490,26 +434,24 @@ impl LiveGroup {
 
     /// Checks one key-node and adds the result to `live`.
     fn verify_one(&self, pass: &Pass<'_>, at: KeyNodeId, live: &mut LiveReport) {
+        let mut report = Report::default();
         let looked = self.look(pass, at, || {
-            let mut report = Report::default();
+            report = Report::default();
             self.group.examine(at, &mut report);
             match report.findings.is_empty() {
-                true => Ok(report),
-                false => Err(Off { fault: report, print: self.print_of_key_node(at) }),
+                true => Ok(()),
+                false => Err(Off { fault: (), print: self.print_of_key_node(at) }),
             }
         });
-        let unjudged = |report: Report, list: &mut Vec<_>, slot| {
-            list.push(NamedKeyNode { at, slot });
-            Report { findings: Vec::new(), ..report }
+        let unjudged = match looked {
+            Ok(()) | Err(Unread::Damaged(())) => None,
+            Err(Unread::InTransaction { slot }) => Some((&mut live.in_transaction, slot)),
+            Err(Unread::HalfWritten { slot }) => Some((&mut live.half_written, slot)),
         };
-        let report = match looked {
-            Ok(report) => report,
-            Err(Unsettled { working, fault: report }) => match working {
-                Working::Nobody => report,
-                Working::Living(slot) => unjudged(report, &mut live.in_transaction, slot),
-                Working::Dead(slot) => unjudged(report, &mut live.half_written, slot),
-            },
-        };
+        if let Some((unjudged, slot)) = unjudged {
+            unjudged.push(NamedKeyNode { at, slot });
+            report.findings.clear();
+        }
         if report.taken > 0 {
             match pass.holder(&self.group, at) {
                 Holder::Orphan(slot) => live.orphans.push(NamedKeyNode { at, slot }),
@@ -524,32 +466,24 @@ impl LiveGroup {
 
     /// A hash of a key-node's tags and nodes.
     fn print_of_key_node(&self, at: KeyNodeId) -> u64 {
-        let KeyNodeId { file, key_node } = at;
-        let mut words = vec![0; self.node_words()];
-        let tags = print_of(0, &self.tags(at));
-        (0..self.geometry().chain as usize).fold(tags, |print, place| {
-            self.group.file(file).read(self.group.node(key_node, place), &mut words);
-            print_of(print, &words)
+        let places = 0..self.geometry().chain as usize;
+        places.fold(print_of(0, &self.group.tags(at)), |print, place| {
+            print_of(print, &self.group.node_at(at, place))
         })
     }
 
     /// Copies the sound nodes of a key-node, where no process writes. Of duplicates, only the one
     /// used last.
     pub fn sound_nodes(&self, at: KeyNodeId) -> SoundNodes {
-        let KeyNodeId { file, key_node } = at;
         let mut report = Report::default();
         self.group.examine(at, &mut report);
         let is_lost = |place| {
             let mut findings = report.findings.iter().filter(|finding| finding.place == place);
             findings.any(|finding| !matches!(finding.fault, Fault::Tag { .. }))
         };
-        let copy = |place| {
-            let mut words = vec![0; self.node_words()];
-            self.group.file(file).read(self.group.node(key_node, place), &mut words);
-            words
-        };
-        let nodes = self.taken_places(at).filter(|&place| !is_lost(place)).map(copy);
-        SoundNodes { nodes: nodes.collect(), findings: report.findings }
+        let sound = self.taken_places(at).filter(|&place| !is_lost(place));
+        let nodes = sound.map(|place| self.group.node_at(at, place)).collect();
+        SoundNodes { nodes, findings: report.findings }
     }
 }
 

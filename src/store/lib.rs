@@ -39,8 +39,8 @@ pub mod simulated;
 pub mod testing;
 #[cfg(all(any(test, feature = "testing"), not(loom)))]
 pub use {
-    checkpoint::Unpaced,
-    recover::{prepare, prepare_with},
+    recover::prepare_with,
+    testing::{Unpaced, prepare},
 };
 
 /// Whether tests can end a process at any store. A bench must not measure such a build.

@@ -10,7 +10,7 @@ use frs_conf::{ClusterSecret, Conf, Overlay, Texts, active};
 
 use crate::file::layout::runtime::FILE_QUARANTINE;
 pub use crate::lock::orphan::pose;
-use crate::{Group, Handle, Prepared, Runtime};
+use crate::{Error, Group, Handle, Moves, Pace, Pacer, Prepared, Preparing, Runtime, prepare_with};
 
 /// Room in a file system in memory for all tests that run at once.
 const MEMORY_BYTES: u64 = 1 << 30;
@@ -40,6 +40,28 @@ pub fn put_in_force(dir: &Path, texts: &Texts) -> (Conf, Runtime) {
     (conf, runtime)
 }
 
+impl Preparing<'_> {
+    /// Accepts no loss of counts, and reports no progress.
+    pub fn careful(moves: &Moves) -> Preparing<'_> {
+        Preparing { moves, accepts_loss: false, progress: &|_: &str| {} }
+    }
+}
+
+/// Prepares without accepting a loss. If new files cannot be made, only their group is not served.
+pub fn prepare(conf: &Conf, moves: &Moves) -> Result<Prepared, Error> {
+    prepare_with(conf, Preparing::careful(moves))
+}
+
+/// A pacer for passes that go as fast as the disk.
+#[derive(Debug, Clone, Copy)]
+pub struct Unpaced;
+
+impl Pacer for Unpaced {
+    fn rest(&self, _: Duration) -> Pace {
+        Pace::Hurried
+    }
+}
+
 /// A prepared data directory. It is removed when dropped, unless another process owns it.
 pub struct World {
     pub dir: PathBuf,
@@ -59,7 +81,7 @@ impl World {
         let owned = directory();
         let dir = owned.path().to_path_buf();
         let runtime = Runtime::create_or_open(&dir).unwrap();
-        runtime.set_cluster_keys(ClusterSecret::new([7; 32]).keys());
+        runtime.keep_words(ClusterSecret::new([7; 32]).keys().words());
         let (conf, _) = put_in_force(&dir, &Texts::of(shared_srv(&dir), map));
         World { conf, dir, lock_timeout: "50ms", _owned: Some(owned) }
     }

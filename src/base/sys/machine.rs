@@ -10,16 +10,17 @@ use nix::unistd::Pid;
 
 use super::process::children::stat_field;
 
-/// Fills a buffer from the kernel's random source.
-pub fn random(bytes: &mut [u8]) -> io::Result<()> {
-    let mut filled = 0;
-    while filled < bytes.len() {
-        let rest = &mut bytes[filled..];
-        // SAFETY: the kernel writes at most as many bytes as the borrowed slice has.
-        let got = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
-        filled += Errno::result(got)? as usize;
+/// Words from the kernel's random source.
+pub fn random<const N: usize>() -> io::Result<[u64; N]> {
+    let mut words = [0u64; N];
+    // SAFETY: the kernel writes at most as many bytes as the borrowed array has.
+    let got = unsafe { libc::getrandom(words.as_mut_ptr().cast(), size_of_val(&words), 0) };
+    // The kernel returns all of at most 256 bytes at once.
+    const { assert!(8 * N <= 256) }
+    match Errno::result(got)? as usize == size_of_val(&words) {
+        true => Ok(words),
+        false => Err(io::ErrorKind::Interrupted.into()),
     }
-    Ok(())
 }
 
 /// Identifies this boot of this machine (`/proc/sys/kernel/random/boot_id`).

@@ -17,6 +17,11 @@ pub(crate) struct Identity {
     pub incarnation: Option<Incarnation>,
 }
 
+/// The keys that the master has stored. `None` if it never stored any, or if they are damaged.
+pub(crate) fn keys_of(runtime: &Runtime) -> Option<ClusterKeys> {
+    runtime.kept_words().map(ClusterKeys::of_words)
+}
+
 impl Identity {
     /// The identity of a host that serves. Empty if the cluster knows no biz, or if a part is not
     /// known: then such bizs answer `store`.
@@ -27,7 +32,7 @@ impl Identity {
         let (Some(cluster), Some(runtime)) = (cluster, files.runtime) else {
             return Identity::default();
         };
-        let Some(keys) = runtime.cluster_keys() else {
+        let Some(keys) = keys_of(runtime) else {
             let path = runtime.path().display();
             tracing::error!(%path, "the cluster's keys are damaged: shared bizs answer store");
             return Identity::default();
@@ -44,7 +49,7 @@ impl Identity {
     /// The identity of the host whose files a tool looks into. The incarnation is not known if no
     /// host serves these files, or if the machine has booted since.
     pub fn looked_at(files: &Files<'_>) -> Identity {
-        let keys = files.runtime.and_then(Runtime::cluster_keys);
+        let keys = files.runtime.and_then(keys_of);
         let known = || {
             let (cluster, runtime) = (files.conf.srv.cluster.as_ref()?, files.runtime?);
             let has_booted = sys::boot_id().map_or(true, |boot| boot != runtime.boot());

@@ -8,7 +8,7 @@ mod leases;
 mod records;
 mod spill_records;
 
-pub(crate) use identity::Identity;
+pub(crate) use identity::{Identity, keys_of};
 pub use leases::{LeasePass, lease_pass, mark_lease, with_leases};
 pub use records::{
     ChangedRecord, Inserted, Record, RecordPlace, SentRecords, Step, StepBounds, Whereabouts,

@@ -389,7 +389,7 @@ fn a_tool_shows_the_leases_that_stay_and_does_not_name_words_of_other_limits() {
     reloads.grant(7);
     assert!(!reloads.update(3));
     let shown = |reloads: &Reloads| {
-        let mut reader = Reader::open_with(&reloads.host.world.dir, PLUG).unwrap();
+        let mut reader = Reader::open(&reloads.host.world.dir, PLUG).unwrap();
         let Look::At(record) = reader.node("b", "k", clock::now()).unwrap() else {
             panic!("a record")
         };

@@ -45,7 +45,7 @@ fn a_set_whose_members_were_hashed_under_another_key_begins_anew() {
     assert_eq!(asked(&mut service, "devices", "k", "").figures.used, 2);
     assert!(!asked(&mut service, "devices", "k", "a").limited);
     // Another secret.
-    world.runtime().set_cluster_keys(frs_conf::ClusterSecret::new([9; 32]).keys());
+    world.runtime().keep_words(frs_conf::ClusterSecret::new([9; 32]).keys().words());
     publish(&mut service, r#"backup="10s""#, 4);
     assert_eq!(fill(&mut service), 3);
     // And back.
@@ -89,13 +89,13 @@ fn a_mover_that_does_not_know_the_key_of_the_members_waits_until_it_does() {
     let mut world = shared(&backed_up(FROM, 2));
     fill_devices(&world);
     world.begin_moves(&to, 2);
-    let keys = world.runtime().cluster_keys().expect("stored");
-    world.runtime().damage_cluster_keys();
+    let keys = world.runtime().kept_words().expect("stored");
+    world.runtime().damage_kept_words();
     let mut without = world.attach();
     let step = without.move_nodes("g", &mut MovePass::default(), 10_000, NOW).unwrap();
     assert_eq!(step, MoveStep::Over { left: 1, awaiting: 0 });
     drop(without);
-    world.runtime().set_cluster_keys(keys);
+    world.runtime().keep_words(keys);
     move_all(&mut world.attach(), NOW);
     world.end_moves(&to, 3);
     expect_devices(&world, 2, [true, true, false]);
@@ -114,9 +114,9 @@ fn a_migration_takes_members_along_that_were_hashed_under_the_clusters_key() {
         let world = shared(&backed_up(FROM, 2));
         fill_devices(&world);
         assert_eq!(frs_store::close_clean(&world.conf).unwrap(), Closed::Clean);
-        let keys = world.runtime().cluster_keys().expect("stored");
+        let keys = world.runtime().kept_words().expect("stored");
         if !knows_keys {
-            world.runtime().damage_cluster_keys();
+            world.runtime().damage_kept_words();
         }
         let to = backed_up(TO, max);
         let mut conf = shared(&to).conf.clone();
@@ -129,7 +129,7 @@ fn a_migration_takes_members_along_that_were_hashed_under_the_clusters_key() {
         migration.run(&plans, &mut go_on).unwrap();
         drop(migration);
         let runtime = frs_store::Runtime::create_or_open(&world.dir).unwrap();
-        runtime.set_cluster_keys(keys);
+        runtime.keep_words(keys);
         frs_store::prepare(&conf, &frs_store::Moves::default()).unwrap();
         world.publish_shared(&to, 2);
         expect_devices(&world, used, admitted);

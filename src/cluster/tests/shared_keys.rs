@@ -30,7 +30,7 @@ fn named(service: &Service, biz: usize, text: &str) -> Vec<u64> {
 /// A host whose cluster has another secret.
 fn of_secret(bytes: [u8; 32]) -> World {
     let world = shared(MAP);
-    world.runtime().set_cluster_keys(ClusterSecret::new(bytes).keys());
+    world.runtime().keep_words(ClusterSecret::new(bytes).keys().words());
     world
 }
 
@@ -65,7 +65,7 @@ fn no_part_of_the_secret_stands_in_the_files_that_every_process_maps() {
 fn what_no_machine_shares_is_named_as_before() {
     let world = shared(MAP);
     let before = named(&world.attach(), 2, LONG);
-    world.runtime().set_cluster_keys(ClusterSecret::new([9; 32]).keys());
+    world.runtime().keep_words(ClusterSecret::new([9; 32]).keys().words());
     assert_eq!(named(&world.attach(), 2, LONG), before);
 }
 
@@ -75,16 +75,16 @@ fn each_machine_has_its_incarnation_and_its_group_files_are_part_of_it() {
     let own = crate::Host::incarnation_of(&mut world.attach());
     assert_eq!(crate::Host::incarnation_of(&mut world.attach()), own);
     assert!(own != 0 && crate::Host::incarnation_of(&mut other.attach()) != own);
-    world.runtime().set_cluster_keys(ClusterSecret::new([9; 32]).keys());
+    world.runtime().keep_words(ClusterSecret::new([9; 32]).keys().words());
     assert_ne!(crate::Host::incarnation_of(&mut world.attach()), own, "another cluster");
 }
 
 #[test]
 fn without_keys_shared_bizs_answer_store_until_there_are_some() {
     let world = shared(MAP);
-    let damaged = world.runtime().cluster_keys().expect("stored");
+    let damaged = world.runtime().kept_words().expect("stored");
     let runtime = Runtime::open(&world.dir).expect("opened");
-    runtime.damage_cluster_keys();
+    runtime.damage_kept_words();
     let mut service = world.attach();
     let update = |service: &mut Service, biz: &str| {
         service.one(Command::Update, biz, LONG, 1, clock::now()).map(|verdict| !verdict.limited)
@@ -92,7 +92,7 @@ fn without_keys_shared_bizs_answer_store_until_there_are_some() {
     assert_eq!(update(&mut service, "text"), Err(ItemError::Store));
     assert_eq!(update(&mut service, "own"), Ok(true));
     assert_eq!(crate::Host::incarnation_of(&mut service), 0);
-    runtime.set_cluster_keys(damaged);
+    runtime.keep_words(damaged);
     world.publish_shared(MAP, 2);
     assert_ne!(update(&mut service, "text"), Err(ItemError::Store), "the next generation has them");
     assert_ne!(crate::Host::incarnation_of(&mut service), 0);
@@ -103,7 +103,7 @@ fn a_ring_is_opened_where_there_is_a_cluster_also_later() {
     let world = plain(PLAIN);
     let mut service = world.attach();
     assert!(service.handle().mailbox().is_none(), "nothing to wait for");
-    world.runtime().set_cluster_keys(ClusterSecret::new([9; 32]).keys());
+    world.runtime().keep_words(ClusterSecret::new([9; 32]).keys().words());
     world.publish_shared(PLAIN, 2);
     service.begin_tick();
     assert!(service.handle().mailbox().is_some());

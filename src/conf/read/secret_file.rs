@@ -39,6 +39,19 @@ pub struct ClusterKeys {
     pub key_seed: [u64; 2],
 }
 
+impl ClusterKeys {
+    /// The keys in the words of [`ClusterKeys::words`].
+    pub fn of_words([check, first, second]: [u64; 3]) -> ClusterKeys {
+        ClusterKeys { check, key_seed: [first, second] }
+    }
+
+    /// The keys as words, in which form processes share them.
+    pub fn words(self) -> [u64; 3] {
+        let [first, second] = self.key_seed;
+        [self.check, first, second]
+    }
+}
+
 impl ClusterSecret {
     /// The secret with these bytes.
     pub const fn new(bytes: [u8; SECRET_BYTES]) -> ClusterSecret {

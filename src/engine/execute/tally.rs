@@ -7,35 +7,18 @@ use frs_store::{BizRow, Counter};
 
 use crate::{Answer, Answers, Command, Outcome, Request, Service};
 
-/// How an item stopped waiting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WaitOutcome {
-    /// The cluster has answered.
-    Answered,
-    /// It was late.
-    Missed,
-    /// The cluster could not be reached.
-    Unreachable,
-}
-
-impl WaitOutcome {
-    pub fn of(waited: Waited) -> WaitOutcome {
-        match waited {
-            Waited::NotYet | Waited::Answered | Waited::Unanswered => WaitOutcome::Answered,
-            Waited::TooLong => WaitOutcome::Missed,
-            Waited::CutOff => WaitOutcome::Unreachable,
-        }
+/// Counts waits that ended like this.
+pub(super) fn wait_counter(waited: Waited) -> Counter {
+    match waited {
+        Waited::NotYet | Waited::Answered | Waited::Unanswered => Counter::WaitsAnswered,
+        Waited::TooLong => Counter::WaitsMissed,
+        Waited::CutOff => Counter::WaitsUnreachable,
     }
 }
 
 impl Service {
     /// Counts an item, or an atomic request, that has waited.
-    pub(super) fn count_wait(&self, outcome: WaitOutcome) {
-        let counter = match outcome {
-            WaitOutcome::Answered => Counter::WaitsAnswered,
-            WaitOutcome::Missed => Counter::WaitsMissed,
-            WaitOutcome::Unreachable => Counter::WaitsUnreachable,
-        };
+    pub(super) fn count_wait(&self, counter: Counter) {
         if let Some(counters) = self.handle.counters() {
             counters.count(counter);
         }

@@ -11,12 +11,12 @@ use frs_base::clock::{self, Millis};
 use frs_conf::Scope;
 use frs_conf::key::KeyRef;
 use frs_limit::Waited;
-use frs_store::{SharedBell, Ticket};
+use frs_store::{Counter, SharedBell, Ticket};
 
 use super::ItemAt;
 use super::one::Lack;
 use super::resolved::EarlyAnswer;
-use super::tally::WaitOutcome;
+use super::tally::wait_counter;
 use crate::need::{Need, NeedEnd, NeedKind, NeededTogether};
 use crate::table::Entry;
 use crate::{Answer, Answers, Command, Exchange, ItemError, Request, Service, Stage};
@@ -325,7 +325,7 @@ impl Service {
             let answer = &mut answers.items[wait.item];
             answer.biz = self.conf.map.find_biz(request.biz(item));
             answer.result = Err(ItemError::Full);
-            return self.count_wait(WaitOutcome::Missed);
+            return self.count_wait(Counter::WaitsMissed);
         }
         let before = self.waits.begun.len();
         let attempt = Attempt { waited, late_ms: Some(wait.late_ms), unmet: &[] };
@@ -335,7 +335,7 @@ impl Service {
             answers.items[wait.item] = answer;
         }
         if self.waits.begun.len() == before {
-            self.count_wait(WaitOutcome::of(waited));
+            self.count_wait(wait_counter(waited));
         }
     }
 
@@ -366,11 +366,11 @@ impl Service {
         if self.waits.begun.is_empty() {
             let has_met = |phase| waits.iter().any(|wait| wait.phase == phase);
             self.count_wait(if has_met(Phase::Full) {
-                WaitOutcome::Missed
+                Counter::WaitsMissed
             } else if has_met(Phase::CutOff) {
-                WaitOutcome::Unreachable
+                Counter::WaitsUnreachable
             } else {
-                WaitOutcome::of(waited)
+                wait_counter(waited)
             });
         }
     }

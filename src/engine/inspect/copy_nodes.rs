@@ -129,11 +129,10 @@ impl<'a> NodeCopier<'a> {
 
     /// The result for a node whose business is not in this group.
     fn without_business(&self, words: &[u64]) -> Carried {
-        let Some((entry, scope)) = self.anywhere.of_key_word(self.index, words[node::KEY]) else {
+        if self.anywhere.of_key_word(self.index, words[node::KEY]).is_none() {
             return Carried::Unnamed;
-        };
-        let mut copy = with_room(words, entry.states_at() + entry.rules.words(scope));
-        match self.anywhere.rank(self.index, &mut copy, self.now) {
+        }
+        match self.anywhere.rank(self.index, &mut words.to_vec(), self.now) {
             Rank::Expired => Carried::Expired,
             _ => Carried::Moved,
         }

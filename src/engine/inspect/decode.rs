@@ -91,11 +91,7 @@ impl Reader {
 
     /// The cost of losing a node with these words.
     pub(super) fn rank_of(&self, group: usize, words: &[u64], now: u64) -> Rank {
-        let needed = self
-            .table
-            .of_key_word(group, words[node::KEY])
-            .map_or(0, |(entry, scope)| entry.states_at() + entry.rules.words(scope));
-        self.table.rank(group, &mut with_room(words, needed), now)
+        self.table.rank(group, &mut words.to_vec(), now)
     }
 
     /// The business with an id.

@@ -55,7 +55,7 @@ impl fmt::Display for FreshBiz {
 /// The configuration in force cannot be read, or one of the two has a cluster and there is no plug.
 pub fn fresh_records(conf: &Conf, now: u64, plug: Plugged) -> Result<Vec<FreshBiz>, Error> {
     plug::needed(conf, plug)?;
-    let mut reader = match Reader::open_with(&conf.srv.data.dir, plug) {
+    let mut reader = match Reader::open(&conf.srv.data.dir, plug) {
         Err(Error::NoConfiguration { .. }) => return Ok(Vec::new()),
         opened => opened?,
     };

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::path::Path;
 
 use frs_base::sys;
+use frs_conf::key::Location;
 use frs_conf::{Conf, Geometry, Group, Overlay};
 use frs_store::group::Header;
 use frs_store::inspect::{LiveGroup, SoundNodes};
@@ -188,18 +189,7 @@ impl Migration {
         let (from, to) = (*old.geometry(), configured.geometry);
         let copier =
             NodeCopier::new(&self.conf, index, old, &self.header(old, &to)?, self.now, self.plug);
-        let mut lengths = vec![0u8; to.all_key_nodes()];
-        let mut counts = Counts::default();
-        for_each_node(old, progress, &mut counts, |words, counts| {
-            let Some((at, _)) = count_copied(copier.copy(words), counts) else { return };
-            let length = &mut lengths[to.number_of(at.key_node_id())];
-            if u32::from(*length) < to.chain {
-                *length += 1;
-                counts.carried += 1;
-            } else {
-                counts.crowded += 1;
-            }
-        })?;
+        let counts = count_nodes(old, &to, &copier, progress, |_| {})?;
         Ok(GroupPlan { name: configured.name.clone(), from, to, counts })
     }
 
@@ -207,19 +197,9 @@ impl Migration {
     /// computed. The id is a new one, so that an undo log of the old files is never replayed over
     /// the new ones.
     fn header(&self, old: &LiveGroup, to: &Geometry) -> Result<Header, Error> {
-        let mut id = [0; 8];
-        sys::random(&mut id).map_err(|source| store::Error::Io {
-            path: self.live().to_owned(),
-            action: "draw an id",
-            source,
-        })?;
-        Ok(Header {
-            id: u64::from_le_bytes(id),
-            geometry: *to,
-            created_ms: self.now,
-            file: 0,
-            ..old.header().clone()
-        })
+        let [id] = sys::random().map_err(store::io_error(self.live(), "draw an id"))?;
+        let old = old.header().clone();
+        Ok(Header { id, geometry: *to, created_ms: self.now, file: 0, ..old })
     }
 
     /// Rewrites the groups of a plan. If a chain is full, the node whose loss costs least is left
@@ -309,7 +289,30 @@ fn step(group: &str, doing: &'static str, progress: &mut Progress<'_>) -> Result
     if progress(Step::Files { group, doing }) { Ok(()) } else { Err(Error::BrokenOff) }
 }
 
-pub(super) fn for_each_node(
+/// Counts the results for the nodes of a group, and copies none. Calls `each` with every node.
+pub(super) fn count_nodes(
+    old: &LiveGroup,
+    to: &Geometry,
+    copier: &NodeCopier<'_>,
+    progress: &mut Progress<'_>,
+    mut each: impl FnMut(&[u64]),
+) -> Result<Counts, Error> {
+    let (mut lengths, mut counts) = (vec![0u8; to.all_key_nodes()], Counts::default());
+    for_each_node(old, progress, &mut counts, |words, counts| {
+        each(words);
+        let Some((at, _)) = count_copied(copier.copy(words), counts) else { return };
+        let length = &mut lengths[to.number_of(at.key_node_id())];
+        if u32::from(*length) < to.chain {
+            *length += 1;
+            counts.carried += 1;
+        } else {
+            counts.crowded += 1;
+        }
+    })?;
+    Ok(counts)
+}
+
+fn for_each_node(
     old: &LiveGroup,
     progress: &mut Progress<'_>,
     counts: &mut Counts,
@@ -329,44 +332,24 @@ pub(super) fn for_each_node(
 }
 
 /// Counts a node that is not copied or is in doubt. Returns what is copied.
-pub(super) fn count_copied(
-    carried: Carried,
-    counts: &mut Counts,
-) -> Option<(frs_conf::key::Location, Vec<u64>)> {
-    let (at, words, is_doubtful) = match carried {
-        Carried::To { at, words, is_doubtful } => (at, words, is_doubtful),
-        Carried::Expired => {
-            counts.expired += 1;
-            return None;
+fn count_copied(carried: Carried, counts: &mut Counts) -> Option<(Location, Vec<u64>)> {
+    let count = match carried {
+        Carried::To { at, words, is_doubtful } => {
+            counts.doubtful += u64::from(is_doubtful);
+            return Some((at, words));
         }
-        Carried::Unnamed => {
-            counts.unnamed += 1;
-            return None;
-        }
-        Carried::Moved => {
-            counts.moved += 1;
-            return None;
-        }
-        Carried::Unjudged => {
-            counts.crowded += 1;
-            return None;
-        }
-        Carried::Keyless => {
-            counts.keyless += 1;
-            return None;
-        }
+        Carried::Expired => &mut counts.expired,
+        Carried::Unnamed => &mut counts.unnamed,
+        Carried::Moved => &mut counts.moved,
+        Carried::Unjudged => &mut counts.crowded,
+        Carried::Keyless => &mut counts.keyless,
     };
-    counts.doubtful += u64::from(is_doubtful);
-    Some((at, words))
+    *count += 1;
+    None
 }
 
 /// Of a full chain and one more node, leaves out the node whose loss costs least.
-fn make_room(
-    copier: &NodeCopier<'_>,
-    draft: &Draft,
-    at: &frs_conf::key::Location,
-    words: Vec<u64>,
-) {
+fn make_room(copier: &NodeCopier<'_>, draft: &Draft, at: &Location, words: Vec<u64>) {
     let worth = |words: &[u64]| copier.worth(words);
     let least = draft.chain(at).into_iter().min_by_key(|node| worth(&node.words));
     if let Some(least) = least.filter(|least| worth(&least.words) < worth(&words)) {

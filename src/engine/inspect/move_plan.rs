@@ -3,8 +3,6 @@
 //! Invariant: it reads the live files, or the checkpoint that a start restores them from, takes no
 //! semaphore and changes nothing. While the server works the figures are those of the moment.
 
-use std::path::Path;
-
 use frs_conf::key::KeyForm;
 use frs_conf::{Conf, Geometry, Group, KeyType, OtherSetting, Overlay};
 use frs_store::group::{self, FileSet, Header};
@@ -12,9 +10,9 @@ use frs_store::inspect::LiveGroup;
 use frs_store::layout::node;
 use frs_store::{is_checkpoint_of_move, live_dir};
 
-use super::copy_nodes::{Carried, NodeCopier};
+use super::copy_nodes::NodeCopier;
 use super::error::Error;
-use super::migrate::{Counts, count_copied, for_each_node};
+use super::migrate::{Counts, count_nodes};
 use crate::plug::{self, Plugged};
 
 /// A move that a reload of a configuration would begin.
@@ -116,16 +114,9 @@ pub fn plan_moves(conf: &Conf, now: u64, plug: Plugged) -> Result<Vec<MovePlan>,
     let mut conf = conf.clone();
     // Of the nodes of a business that was reset, those of its current epoch count.
     Overlay::read(&conf.srv.data.dir)?.lay_over(&mut conf);
-    let live = live_dir(&conf).to_owned();
-    let mut plans = Vec::new();
-    for (index, configured) in conf.map.groups.iter().enumerate() {
-        if group::is_there(&live, &configured.name) {
-            plans.extend(plan_live(&conf, &live, index, now, plug)?);
-        } else if conf.srv.data.checkpoint.is_some() {
-            plans.extend(plan_restored(&conf, index, now, plug)?);
-        }
-    }
-    Ok(plans)
+    let planner = Planner { conf: &conf, now, plug };
+    let plans = (0..conf.map.groups.len()).map(|index| planner.plan(index));
+    plans.filter_map(Result::transpose).collect()
 }
 
 impl MovePlan {
@@ -154,94 +145,91 @@ impl MovePlan {
     }
 }
 
-/// The plan of a group with live files.
-fn plan_live(
-    conf: &Conf,
-    live: &Path,
-    index: usize,
+/// The configuration for which moves are planned.
+struct Planner<'a> {
+    conf: &'a Conf,
     now: u64,
     plug: Plugged,
-) -> Result<Option<MovePlan>, Error> {
-    let configured = &conf.map.groups[index];
-    let Ok(old) = LiveGroup::open(live, &configured.name) else {
-        // The files are damaged, or are being renamed: the preparation reports it.
-        return Ok(None);
-    };
-    let plan = MovePlan::new(&old, configured);
-    if group::is_next_there(live, &plan.name)
-        && let Ok(next) = LiveGroup::open_set(live, &plan.name, FileSet::Next)
-        // Otherwise the files were made for a configuration that never was in force.
-        && (configured.moving.is_some() || !next.has_no_node())
-    {
-        return Ok(plan.under_way(next.geometry()));
-    }
-    plan_move(conf, index, &old, plan, now, plug)
 }
 
-/// The plan of a group that a start restores.
-fn plan_restored(
-    conf: &Conf,
-    index: usize,
-    now: u64,
-    plug: Plugged,
-) -> Result<Option<MovePlan>, Error> {
-    let configured = &conf.map.groups[index];
-    let Ok((old, former)) = LiveGroup::open_checkpoint(&conf.srv.data.dir, &configured.name) else {
-        // There is no checkpoint, or the preparation reports why it cannot be read.
-        return Ok(None);
-    };
-    let plan = MovePlan::new(&old, configured);
-    Ok(match former {
-        // The move goes on.
-        Some(_) => plan.under_way(old.geometry()),
-        // If it cannot be read, the preparation reports it.
-        None => plan_move(conf, index, &old, plan, now, plug).unwrap_or_default(),
-    })
-}
-
-fn plan_move(
-    conf: &Conf,
-    index: usize,
-    old: &LiveGroup,
-    plan: MovePlan,
-    now: u64,
-    plug: Plugged,
-) -> Result<Option<MovePlan>, Error> {
-    let (name, from, to) = (plan.name.clone(), plan.from, plan.to);
-    if from == to {
-        return Ok(None);
-    }
-    if from.hash != to.hash {
-        let [found, expected] = [from.hash, to.hash].map(|hash| format!("{hash:?}").to_lowercase());
-        let refusal = MoveRefusal::Hash { group: name, found, expected };
-        return Ok(Some(plan.refused(refusal)));
-    }
-    if conf.srv.data.checkpoint.is_some() && is_checkpoint_of_move(&conf.srv.data.dir, &name)? {
-        return Ok(Some(plan.refused(MoveRefusal::NoCheckpoint { group: name })));
-    }
-    let header = Header { geometry: to, ..old.header().clone() };
-    let copier = NodeCopier::new(conf, index, old, &header, now, plug);
-    let mut lengths = vec![0u8; to.all_key_nodes()];
-    let (mut counts, mut known) = (Counts::default(), 0);
-    let is_known = |key_word: u64| {
-        let mut bizs = conf.map.bizs.iter().filter(|biz| biz.id == key_word as u32);
-        bizs.any(|biz| biz.key == KeyType::String && conf.map.is_known_in_cluster(biz))
-    };
-    for_each_node(old, &mut |_| true, &mut counts, |words, counts| {
-        let key_word = words[node::KEY];
-        let is_long = node::key_form(key_word) == KeyForm::Text as u8
-            && u32::from(node::key_bytes(key_word)) > to.key_bytes;
-        known += u64::from(is_long && is_known(key_word));
-        let carried: Carried = copier.copy(words);
-        let Some((at, _)) = count_copied(carried, counts) else { return };
-        let key_node = to.number_of(at.key_node_id());
-        if u32::from(lengths[key_node]) < to.chain {
-            lengths[key_node] += 1;
-            counts.carried += 1;
-        } else {
-            counts.crowded += 1;
+impl Planner<'_> {
+    /// The plan of a group. `None` if it does not move.
+    fn plan(&self, index: usize) -> Result<Option<MovePlan>, Error> {
+        let is_there = group::is_there(live_dir(self.conf), &self.conf.map.groups[index].name);
+        match self.conf.srv.data.checkpoint {
+            _ if is_there => self.plan_live(index),
+            Some(_) => self.plan_restored(index),
+            None => Ok(None),
         }
-    })?;
-    let refusal = (known > 0).then_some(MoveRefusal::KnownKeys { group: name, keys: known });
-    Ok(Some(MovePlan { counts, refusal, ..plan }))
+    }
+
+    /// The plan of a group with live files.
+    fn plan_live(&self, index: usize) -> Result<Option<MovePlan>, Error> {
+        let (live, configured) = (live_dir(self.conf), &self.conf.map.groups[index]);
+        let Ok(old) = LiveGroup::open(live, &configured.name) else {
+            // The files are damaged, or are being renamed: the preparation reports it.
+            return Ok(None);
+        };
+        let plan = MovePlan::new(&old, configured);
+        if group::is_next_there(live, &plan.name)
+            && let Ok(next) = LiveGroup::open_set(live, &plan.name, FileSet::Next)
+            // Otherwise the files were made for a configuration that never was in force.
+            && (configured.moving.is_some() || !next.has_no_node())
+        {
+            return Ok(plan.under_way(next.geometry()));
+        }
+        self.plan_move(index, &old, plan)
+    }
+
+    /// The plan of a group that a start restores.
+    fn plan_restored(&self, index: usize) -> Result<Option<MovePlan>, Error> {
+        let (data_dir, configured) = (&self.conf.srv.data.dir, &self.conf.map.groups[index]);
+        let Ok((old, former)) = LiveGroup::open_checkpoint(data_dir, &configured.name) else {
+            // There is no checkpoint, or the preparation reports why it cannot be read.
+            return Ok(None);
+        };
+        let plan = MovePlan::new(&old, configured);
+        Ok(match former {
+            // The move goes on.
+            Some(_) => plan.under_way(old.geometry()),
+            // If it cannot be read, the preparation reports it.
+            None => self.plan_move(index, &old, plan).unwrap_or_default(),
+        })
+    }
+
+    fn plan_move(
+        &self,
+        index: usize,
+        old: &LiveGroup,
+        plan: MovePlan,
+    ) -> Result<Option<MovePlan>, Error> {
+        let (conf, name, from, to) = (self.conf, plan.name.clone(), plan.from, plan.to);
+        if from == to {
+            return Ok(None);
+        }
+        if from.hash != to.hash {
+            let [found, expected] =
+                [from.hash, to.hash].map(|hash| format!("{hash:?}").to_lowercase());
+            let refusal = MoveRefusal::Hash { group: name, found, expected };
+            return Ok(Some(plan.refused(refusal)));
+        }
+        if conf.srv.data.checkpoint.is_some() && is_checkpoint_of_move(&conf.srv.data.dir, &name)? {
+            return Ok(Some(plan.refused(MoveRefusal::NoCheckpoint { group: name })));
+        }
+        let header = Header { geometry: to, ..old.header().clone() };
+        let copier = NodeCopier::new(conf, index, old, &header, self.now, self.plug);
+        let mut known = 0;
+        let is_known = |key_word: u64| {
+            let mut bizs = conf.map.bizs.iter().filter(|biz| biz.id == key_word as u32);
+            bizs.any(|biz| biz.key == KeyType::String && conf.map.is_known_in_cluster(biz))
+        };
+        let counts = count_nodes(old, &to, &copier, &mut |_| true, |words| {
+            let key_word = words[node::KEY];
+            let is_long = node::key_form(key_word) == KeyForm::Text as u8
+                && u32::from(node::key_bytes(key_word)) > to.key_bytes;
+            known += u64::from(is_long && is_known(key_word));
+        })?;
+        let refusal = (known > 0).then_some(MoveRefusal::KnownKeys { group: name, keys: known });
+        Ok(Some(MovePlan { counts, refusal, ..plan }))
+    }
 }

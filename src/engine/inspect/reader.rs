@@ -8,7 +8,7 @@ use frs_conf::active::ActiveError;
 use frs_conf::key::{KeyField, KeyRef, Seed};
 use frs_conf::{Conf, active};
 use frs_store::group::FileSet;
-use frs_store::inspect::{Found, LiveGroup};
+use frs_store::inspect::{LiveGroup, Unread};
 use frs_store::{self as store, Fault, Pass, Runtime, Wanted, live_dir};
 
 use super::error::Error;
@@ -111,16 +111,8 @@ impl Reader {
     /// server runs. Leaves out a group that cannot be opened: see [`Reader::faults`].
     ///
     /// # Errors
-    /// There is no configuration, or it cannot be read. Or it has a cluster: then a plug is needed.
-    pub fn open(data_dir: &Path) -> Result<Reader, Error> {
-        Reader::open_with(data_dir, None)
-    }
-
-    /// The same, with a plug for the cluster that the configuration may have.
-    ///
-    /// # Errors
-    /// As [`Reader::open`].
-    pub fn open_with(data_dir: &Path, plug: Plugged) -> Result<Reader, Error> {
+    /// There is no configuration, or it cannot be read. Or it has a cluster, and there is no plug.
+    pub fn open(data_dir: &Path, plug: Plugged) -> Result<Reader, Error> {
         let runtime = Runtime::open_for_reading(data_dir);
         let published = runtime.as_ref().map_or(0, Runtime::generation);
         // After a power cut or damage, either of the two may be an older one, or unreadable.
@@ -130,8 +122,10 @@ impl Reader {
         for generation in generations {
             match active::read(data_dir, generation) {
                 Ok(conf) => {
-                    let generations = Generations { read: generation, published };
-                    let reader = Reader::over(data_dir, conf, generations, runtime, plug)?;
+                    let (read, groups) = (generation, open_groups(&conf));
+                    let generations = Generations { read, published };
+                    let reader =
+                        Reader::of_groups(data_dir, conf, generations, runtime, groups, plug)?;
                     return Ok(Reader { unread, ..reader });
                 }
                 Err(error) => unread.push(error),
@@ -147,7 +141,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::open`].
     pub fn open_checkpoints(data_dir: &Path, plug: Plugged) -> Result<Reader, Error> {
-        let of = Reader::open_with(data_dir, plug)?;
+        let of = Reader::open(data_dir, plug)?;
         let (mut groups, mut formers, mut grown) = (Vec::new(), Vec::new(), Vec::new());
         for (index, group) in of.conf.map.groups.iter().enumerate() {
             let opened = LiveGroup::open_checkpoint(data_dir, &group.name);
@@ -164,17 +158,6 @@ impl Reader {
         let groups = (groups, grown);
         let reader = Reader::of_groups(&data_dir, conf, generations, runtime, groups, plug)?;
         Ok(Reader { unread, ..reader })
-    }
-
-    fn over(
-        data_dir: &Path,
-        conf: Conf,
-        generations: Generations,
-        runtime: Result<Runtime, store::Error>,
-        plug: Plugged,
-    ) -> Result<Reader, Error> {
-        let groups = open_groups(&conf);
-        Self::of_groups(data_dir, conf, generations, runtime, groups, plug)
     }
 
     fn of_groups(
@@ -200,16 +183,14 @@ impl Reader {
             });
             Some(FoundGroup { index, header, former })
         });
-        let runtime_inode = inode_of(data_dir);
-        let data_dir = data_dir.to_owned();
         Ok(Reader {
-            data_dir,
+            data_dir: data_dir.to_owned(),
             generations,
             conf,
             unread: Vec::new(),
             table,
             runtime,
-            runtime_inode,
+            runtime_inode: inode_of(data_dir),
             plug,
             cluster,
             groups,
@@ -226,7 +207,7 @@ impl Reader {
         if !self.is_stale() {
             return Ok(false);
         }
-        *self = Reader::open_with(&self.data_dir, self.plug)?;
+        *self = Reader::open(&self.data_dir, self.plug)?;
         Ok(true)
     }
 
@@ -389,15 +370,15 @@ impl Reader {
         let at = key.locate(biz.id, group.geometry(), Seed(group.header().seeds));
         let place = |place| NodePlace { file: at.file, key_node: at.key_node, place };
         Ok(match found {
-            Found::At(nth) => Look::At(Box::new(self.record(index, place(nth), words, now))),
-            Found::Absent => Look::Absent {
+            Ok(Some(nth)) => Look::At(Box::new(self.record(index, place(nth), words, now))),
+            Ok(None) => Look::Absent {
                 group: group.header().name.clone(),
                 file: at.file,
                 key_node: at.key_node,
             },
-            Found::InTransaction { slot } => Look::InTransaction { slot },
-            Found::HalfWritten { slot } => Look::HalfWritten { slot },
-            Found::Damaged(nth, fault) => Look::Damaged { place: place(nth), fault },
+            Err(Unread::InTransaction { slot }) => Look::InTransaction { slot },
+            Err(Unread::HalfWritten { slot }) => Look::HalfWritten { slot },
+            Err(Unread::Damaged((nth, fault))) => Look::Damaged { place: place(nth), fault },
         })
     }
 

@@ -57,7 +57,7 @@ fn used() -> World {
 }
 
 fn reader(world: &World) -> Reader {
-    Reader::open(&world.dir).unwrap()
+    Reader::open(&world.dir, None).unwrap()
 }
 
 fn at(look: Look) -> NodeRecord {
@@ -120,7 +120,7 @@ fn what_is_not_there_is_told_from_what_cannot_be() {
     );
     assert!(matches!(reader.node("sms", "bob", T), Err(Error::BadKey(..))));
     let nowhere = tempfile::tempdir().unwrap();
-    assert!(matches!(Reader::open(nowhere.path()), Err(Error::NoConfiguration { .. })));
+    assert!(matches!(Reader::open(nowhere.path(), None), Err(Error::NoConfiguration { .. })));
 }
 
 #[test]
@@ -409,7 +409,7 @@ fn nobody_attaches_while_files_are_repaired() {
                 std::thread::yield_now();
             }
             while last.word() != 0 && !over.load(Ordering::SeqCst) {
-                let service = Service::attach(&world.dir, Role::Program);
+                let service = Service::attach(&world.dir, Role::Program, None);
                 attached += u64::from(service.is_ok() && last.word() != 0);
             }
             attached

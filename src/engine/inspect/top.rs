@@ -1,7 +1,7 @@
 //! The most used keys of a business.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use frs_store::layout::node;
@@ -41,7 +41,7 @@ impl Reader {
         let (id, group) = (biz.id, biz.group);
         self.group_at(group)?;
         self.set_now(now);
-        let mut best: BinaryHeap<Reverse<Best>> = BinaryHeap::new();
+        let mut best: BTreeMap<Rating, NodeRecord> = BTreeMap::new();
         // Damaged nodes are not reported, so none is kept, however many there are.
         let _ = self.walk_group(&self.pass(), group, drop, |place, words| {
             if words[node::KEY] as u32 != id {
@@ -49,15 +49,14 @@ impl Reader {
             }
             let record = self.record(group, place, words.to_vec(), now);
             if record.scope == frs_conf::Scope::Key && !record.is_expired() {
-                best.push(Reverse(Best { rating: rate(&record, by), record }));
+                best.insert(rate(&record, by), record);
                 if best.len() > n {
-                    best.pop();
+                    best.pop_first();
                 }
             }
             ControlFlow::Continue(())
         });
-        let sorted = best.into_sorted_vec();
-        Ok(sorted.into_iter().map(|Reverse(best)| best.record).collect())
+        Ok(best.into_values().rev().collect())
     }
 }
 
@@ -68,30 +67,4 @@ fn rate(record: &NodeRecord, by: By) -> Rating {
         By::Last => (last, used),
     };
     Rating { first, second, place: Reverse(record.place) }
-}
-
-/// A record ordered by its rating alone.
-struct Best {
-    rating: Rating,
-    record: NodeRecord,
-}
-
-impl PartialEq for Best {
-    fn eq(&self, other: &Best) -> bool {
-        self.rating == other.rating
-    }
-}
-
-impl Eq for Best {}
-
-impl PartialOrd for Best {
-    fn partial_cmp(&self, other: &Best) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Best {
-    fn cmp(&self, other: &Best) -> std::cmp::Ordering {
-        self.rating.cmp(&other.rating)
-    }
 }

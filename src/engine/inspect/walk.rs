@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use frs_base::hash::siphash_digest;
 use frs_conf::key::{KeyField, KeyNodeId, KeyRef};
-use frs_store::inspect::{Copied, Found, LiveGroup};
+use frs_store::inspect::{LiveGroup, Unread};
 use frs_store::layout::node;
 use frs_store::{Fault, Pass, live_dir};
 
@@ -129,7 +129,7 @@ impl Reader {
         let Some(key) = key else { return false };
         let biz_id = words[node::KEY] as u32;
         let found = group.find(pass, biz_id, &key, &mut vec![0; group.node_words()]);
-        let is_there = matches!(found, Found::At(_));
+        let is_there = matches!(found, Ok(Some(_)));
         if !is_there {
             visited.insert(print_of(next, biz_id, &key));
         }
@@ -152,11 +152,9 @@ impl Reader {
     ) -> ControlFlow<()> {
         let Ok(group) = &self.groups[index] else { return ControlFlow::Continue(()) };
         let mut words = vec![0; group.node_words()];
-        for file in 0..group.geometry().files {
-            for key_node in 0..group.geometry().key_nodes {
-                let at = KeyNodeId { file, key_node };
-                walk_chain(group, pass, at, &mut words, &mut skip, &mut each)?;
-            }
+        let geometry = group.geometry();
+        for at in (0..geometry.all_key_nodes()).map(|number| geometry.key_node_at(number)) {
+            walk_chain(group, pass, at, &mut words, &mut skip, &mut each)?;
         }
         ControlFlow::Continue(())
     }
@@ -174,15 +172,15 @@ pub(super) fn walk_chain(
     for nth in group.taken_places(at) {
         let place = NodePlace { file: at.file, key_node: at.key_node, place: nth };
         match group.copy(pass, at, nth, words) {
-            Copied::Free => {}
-            Copied::Whole => each(place, words)?,
-            Copied::InTransaction { slot } => {
+            Ok(false) => {}
+            Ok(true) => each(place, words)?,
+            Err(Unread::InTransaction { slot }) => {
                 skip(Skipped::InTransaction { group: name(), place, slot });
             }
-            Copied::HalfWritten { slot } => {
+            Err(Unread::HalfWritten { slot }) => {
                 skip(Skipped::HalfWritten { group: name(), place, slot });
             }
-            Copied::Damaged(fault) => {
+            Err(Unread::Damaged(fault)) => {
                 skip(Skipped::Damaged { group: name(), place, fault });
             }
         }

@@ -104,7 +104,7 @@ fn a_runtime_of_another_boot_is_not_attached_to() {
     let crc = u64::from(crc32fast::hash(&header[..56]));
     header[56..64].copy_from_slice(&crc.to_le_bytes());
     file.write_all_at(&header, 0).unwrap();
-    let error = Service::attach(&world.dir, Role::Program).unwrap_err().to_string();
+    let error = Service::attach(&world.dir, Role::Program, None).unwrap_err().to_string();
     assert!(error.contains("boot id"), "{error}");
     // A master makes the file anew, and scans each group without a mark of a clean end.
     Runtime::create_or_open(&world.dir).unwrap();
@@ -156,7 +156,7 @@ fn a_clean_end_leaves_nothing_to_scan_and_nobody_attaches_after_it() {
     assert_eq!(frs_store::close_clean(&world.conf).unwrap(), Closed::Attached);
     drop(service);
     assert_eq!(frs_store::close_clean(&world.conf).unwrap(), Closed::Clean);
-    let error = Service::attach(&world.dir, Role::Program).unwrap_err().to_string();
+    let error = Service::attach(&world.dir, Role::Program, None).unwrap_err().to_string();
     assert!(error.contains("is the server running"), "{error}");
     std::fs::remove_file(Runtime::path_in(&world.dir)).unwrap();
     Runtime::create_or_open(&world.dir).unwrap();

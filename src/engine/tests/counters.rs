@@ -205,7 +205,7 @@ fn a_sweep_finds_what_is_there_in_portions_of_any_size() {
             <limit policy='interval' interval='1h' max='9'/></biz>
         </map>",
     );
-    let mut service = Service::attach(&world.dir, Role::Keeper).unwrap();
+    let mut service = Service::attach(&world.dir, Role::Keeper, None).unwrap();
     for key in 0..40 {
         service.update("short", &format!("s{key}"), NOW);
     }

@@ -327,7 +327,7 @@ fn recover(world: &World, kill_at: u64) {
 /// Attaches without taking the dead process's slot, which would recover it. A program would take
 /// that slot, because its blocks are already allocated.
 fn attach_beside(world: &World) -> Service {
-    let service = Service::attach(&world.dir, Role::Keeper).unwrap();
+    let service = Service::attach(&world.dir, Role::Keeper, None).unwrap();
     assert!(world.runtime().slots().len() <= 2, "the dead and this one");
     service
 }

@@ -183,7 +183,7 @@ fn a_request_finds_the_digest_of_a_text_that_fits_now() {
     service.update("window", long, NOW);
     world.begin_moves(&map(OTHERS[3]), 2);
     assert_eq!(service.used("window", long, NOW), 1);
-    let mut reader = crate::inspect::Reader::open(&world.dir).unwrap();
+    let mut reader = crate::inspect::Reader::open(&world.dir, None).unwrap();
     let look = reader.node("window", long, NOW).unwrap();
     let crate::inspect::Look::At(record) = look else { panic!("{look:?}") };
     assert!(record.key.starts_with("digest:"));
@@ -340,7 +340,7 @@ fn each_record_is_visited_once_while_its_group_moves() {
     for _ in 0..10 {
         service.move_nodes("g", &mut pass, 5, NOW).expect("it grows");
     }
-    let mut reader = crate::inspect::Reader::open(&world.dir).expect("open");
+    let mut reader = crate::inspect::Reader::open(&world.dir, None).expect("open");
     let mut visited = Vec::new();
     let walked = reader.for_each_node(NOW, |record| {
         visited.push(record.key);
@@ -361,7 +361,7 @@ fn a_walk_beside_which_a_move_begins_says_so() {
     for key in 0..300 {
         service.update("window", &format!("k{key}"), NOW);
     }
-    let mut reader = crate::inspect::Reader::open(&world.dir).expect("open");
+    let mut reader = crate::inspect::Reader::open(&world.dir, None).expect("open");
     let mut is_begun = false;
     let walked = reader.for_each_node(NOW, |_| {
         if !std::mem::replace(&mut is_begun, true) {

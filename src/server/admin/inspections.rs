@@ -171,7 +171,7 @@ impl InspectThread {
             Some(reader) => {
                 reader.refresh()?;
             }
-            none => *none = Some(Reader::open_with(&self.data_dir, PLUG)?),
+            none => *none = Some(Reader::open(&self.data_dir, PLUG)?),
         }
         self.reader.as_mut().ok_or(Error::NoConfiguration { data_dir: self.data_dir.clone() })
     }

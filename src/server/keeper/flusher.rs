@@ -213,7 +213,7 @@ mod tests {
     fn it_writes_parts_with_pauses_and_holds_the_interval() {
         let Some(world) = World::on_disk(MAP) else { return };
         let (every, start) = (Duration::from_secs(5), clock::instant());
-        let mut keeper = Service::attach(&world.dir, Role::Keeper).unwrap();
+        let mut keeper = Service::attach(&world.dir, Role::Keeper, None).unwrap();
         let (pulse, mut flusher) = (Pulse::default(), Flusher::new(&keeper, start));
         keeper.set_flush_failed(true);
         let mut begins = Vec::new();
@@ -249,7 +249,7 @@ mod tests {
             frs_base::testing::say_skipped("/dev/shm has no room");
             return;
         }
-        let keeper = Service::attach(&world.dir, Role::Keeper).unwrap();
+        let keeper = Service::attach(&world.dir, Role::Keeper, None).unwrap();
         keeper.set_flush_failed(true);
         assert_eq!(Flusher::new(&keeper, clock::instant()).due(), None);
         assert!(!keeper.flush_failed());

@@ -198,7 +198,7 @@ mod tests {
     fn it_moves_all_nodes_in_portions_and_says_so_until_it_is_heard() {
         let mut world = World::new(&map(128));
         let (start, mut worker) = (clock::instant(), world.attach());
-        let mut keeper = Service::attach(&world.dir, Role::Keeper).unwrap();
+        let mut keeper = Service::attach(&world.dir, Role::Keeper, None).unwrap();
         let mut flusher = Flusher::new(&keeper, start);
         for key in 0..800 {
             worker.update("a", &key.to_string(), NOW);
@@ -256,7 +256,7 @@ mod tests {
         };
         let mut world = World::new(&map([8, 128]));
         let (mut now, mut worker) = (clock::instant(), world.attach());
-        let mut keeper = Service::attach(&world.dir, Role::Keeper).unwrap();
+        let mut keeper = Service::attach(&world.dir, Role::Keeper, None).unwrap();
         let mut flusher = Flusher::new(&keeper, now);
         for key in 0..800 {
             worker.update("a", &key.to_string(), NOW);

@@ -141,7 +141,7 @@ mod tests {
               <limit policy='interval' interval='1d' max='9000' scope='biz'/></biz></map>",
         );
         let (start, mut worker) = (clock::instant(), world.attach());
-        let mut keeper = Service::attach(&world.dir, Role::Keeper).unwrap();
+        let mut keeper = Service::attach(&world.dir, Role::Keeper, None).unwrap();
         let mut sweeper = Sweeper::new(start);
         assert_eq!(sweeper.due(), start);
         // More keys than a portion has. The business has a node of its own.

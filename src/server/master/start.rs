@@ -189,7 +189,7 @@ fn start(
         runtime.set_started(clock::now());
     }
     if let Some(secrets) = &secrets {
-        runtime.set_cluster_keys(secrets.secret.keys());
+        runtime.keep_words(secrets.secret.keys().words());
     }
     store::give_access(&conf);
     let generation = publish(&conf, &runtime, &texts, &overlay, older.is_some())?;
@@ -331,7 +331,10 @@ fn open_runtime_in_use(
     let old = active::read(data_dir, runtime.generation())?;
     let new = active::placed(conf.clone(), data_dir, &std::env::current_dir()?);
     let mut refused = refused_changes::refused_to_a_new_binary(&old, &new);
-    if old.srv.cluster.is_some() && keys.is_some() && runtime.cluster_keys() != keys {
+    if old.srv.cluster.is_some()
+        && keys.is_some()
+        && runtime.kept_words() != keys.map(ClusterKeys::words)
+    {
         refused.push(refused_changes::other_secret());
     }
     if !refused.is_empty() {

@@ -8,8 +8,11 @@
 //!
 //! Bits: 0..16 the present period, 16..32 the one before, a bit for each sixteenth of the tags.
 
+use std::ops::Range;
+
 use frs_base::sync::{AtomicU32, Ordering};
 
+use crate::file::group::Group;
 use crate::file::region::Region;
 
 const BITS: u32 = 16;
@@ -68,6 +71,36 @@ impl<'a> KeptFilter<'a> {
 /// them in common.
 fn bit(tag: u8) -> u32 {
     1 << (u32::from(tag) % BITS)
+}
+
+impl Group {
+    /// The filter of a key-node. It tells which keys that have no node here may have a kept
+    /// record.
+    pub fn filter(&self, file: u32, key_node: u32) -> KeptFilter<'_> {
+        KeptFilter::of_head(self.file(file), self.head(key_node))
+    }
+
+    /// Ends a period of the filters of the key-nodes `from..to`, which are numbered over all files.
+    pub fn turn_filters(&self, from: usize, to: usize) {
+        self.filters(from..to).for_each(KeptFilter::turn);
+    }
+
+    /// Whether any key may have a kept record.
+    pub fn has_kept(&self) -> bool {
+        self.filters(0..self.geometry().all_key_nodes()).any(KeptFilter::is_any)
+    }
+
+    /// Fills all filters: any key may have a kept record.
+    pub fn fill_filters(&self) {
+        self.filters(0..self.geometry().all_key_nodes()).for_each(KeptFilter::fill);
+    }
+
+    fn filters(&self, some: Range<usize>) -> impl Iterator<Item = KeptFilter<'_>> {
+        some.map(|number| {
+            let at = self.geometry().key_node_at(number);
+            self.filter(at.file, at.key_node)
+        })
+    }
 }
 
 #[cfg(test)]

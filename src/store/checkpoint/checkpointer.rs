@@ -10,7 +10,7 @@ use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use frs_base::{clock, sys};
+use frs_base::clock;
 use frs_conf::Overlay;
 
 use super::catalog::{self, Next};
@@ -22,17 +22,11 @@ use super::tail::Tail;
 use crate::error::{Error, io_error};
 use crate::file::group::{FileSet, Group, Header};
 use crate::watch::backing::CHECKPOINT_BYTE;
-use crate::watch::runtime::Runtime;
+use crate::watch::runtime::{Runtime, try_lock_byte};
 
 /// How long a pass waits for a group that is not served while its next files are prepared.
 const UNSERVED: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
-/// Shows that no other process makes checkpoints here. Lives as long as its file is open.
-#[derive(Debug)]
-pub struct CheckpointLock {
-    _file: File,
-}
 
 /// Makes checkpoints of groups.
 #[derive(Debug)]
@@ -42,7 +36,8 @@ pub struct Checkpointer {
     runtime: Runtime,
     data_dir: PathBuf,
     live_dir: PathBuf,
-    _lock: CheckpointLock,
+    /// Shows that no other process makes checkpoints here. The lock lives as long as it is open.
+    _lock: File,
 }
 
 /// The result of a pass over one group.
@@ -66,20 +61,13 @@ impl Checkpointer {
     /// while another process makes checkpoints here.
     pub fn new(data_dir: &Path, live_dir: &Path) -> Result<Option<Checkpointer>, Error> {
         let runtime = Runtime::open(data_dir)?;
-        let path = runtime.path().to_owned();
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(&path)
-            .map_err(io_error(&path, "open it"))?;
-        let is_taken = sys::try_lock_range(&file, CHECKPOINT_BYTE, 1)
-            .map_err(io_error(&path, "lock it for checkpoints"))?;
-        Ok(is_taken.then(|| Checkpointer {
+        let locked = try_lock_byte(runtime.path(), CHECKPOINT_BYTE, "lock it for checkpoints")?;
+        Ok(locked.map(|lock| Checkpointer {
             groups: Vec::new(),
             runtime,
             data_dir: data_dir.to_owned(),
             live_dir: live_dir.to_owned(),
-            _lock: CheckpointLock { _file: file },
+            _lock: lock,
         }))
     }
 
@@ -384,17 +372,5 @@ fn give_up(group: &Group, file: u32, end: FilePassEnd) -> Result<Outcome, Error>
             Err(Error::Held { group: group.header().name.clone(), file, key_node, slot })
         }
         FilePassEnd::BrokenOff | FilePassEnd::Written { .. } => Ok(Outcome::BrokenOff),
-    }
-}
-
-/// A pacer for passes that go as fast as the disk.
-#[cfg(any(test, feature = "testing"))]
-#[derive(Debug, Clone, Copy)]
-pub struct Unpaced;
-
-#[cfg(any(test, feature = "testing"))]
-impl Pacer for Unpaced {
-    fn rest(&self, _: std::time::Duration) -> Pace {
-        Pace::Hurried
     }
 }

@@ -211,8 +211,7 @@ impl Group {
     /// Whether a key-node matches its checksum.
     pub(crate) fn holds(&self, at: KeyNodeId, check: Check) -> bool {
         let KeyNodeId { file, key_node } = at;
-        let mut tags = [0; TAG_WORDS];
-        self.file(file).read(self.head(key_node) + 1, &mut tags);
+        let tags = self.tags(at);
         let first_word = |place| self.file(file).load(self.node(key_node, place) + node::CHECK);
         match check {
             Check(0) => tags == [0; TAG_WORDS],

@@ -28,7 +28,7 @@ use crate::error::{Error, expect, io_error};
 use crate::file::layout::{PAGE_BYTES, PAGE_WORDS};
 use crate::file::region::Region;
 use crate::file::words::{
-    FilePlace, bytes_of, create_draft, header_crc, remove_if_there, sync_directory, words_of,
+    FilePlace, bytes_of, create_whole, header_crc, remove_if_there, sync_directory, words_of,
 };
 use crate::watch::runtime::FileEntry;
 
@@ -101,27 +101,19 @@ pub(crate) fn create(
 ) -> Result<FilePlace, Error> {
     let path = path_of(group_file);
     let draft = path.with_extension("dirty.new");
-    let made = (|| {
-        let file = create_draft(&draft)?;
+    let (_, place) = create_whole(&path, &draft, |file| {
         let bytes = bytes_for(file_bytes);
-        sys::allocate(&file, 0, bytes).map_err(io_error(&draft, "allocate its blocks"))?;
+        sys::allocate(file, 0, bytes).map_err(io_error(&draft, "allocate its blocks"))?;
         let mut words = header_of(file_bytes, entry).to_vec();
         words.push(header_crc(&words));
         words.resize(AWAITS, 0);
         words.push(awaits.into());
         file.write_all_at(&bytes_of(&words), 0).map_err(io_error(&draft, "write its header"))?;
-        let place = FilePlace::of(&file).map_err(io_error(&draft, "read its inode"))?;
         // After a crash of the machine this file tells whether checkpoints were on.
         file.sync_all().map_err(io_error(&draft, "sync it"))?;
-        std::fs::rename(&draft, &path).map_err(io_error(&path, "rename it into place"))?;
-        sync_directory(&path)?;
-        Ok(place)
-    })();
-    if made.is_err() {
-        // Free the blocks.
-        let _ = std::fs::remove_file(&draft);
-    }
-    made
+        FilePlace::of(file).map_err(io_error(&draft, "read its inode"))
+    })?;
+    Ok(place)
 }
 
 /// Maps the file beside the group file of `entry`. The file must be the one at `place`.

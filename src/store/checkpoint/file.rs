@@ -33,7 +33,7 @@ use crate::error::{Error, expect, io_error};
 use crate::file::group::{FileSet, Header, header_words, open_regular, parse_header};
 use crate::file::layout::{self, group as at};
 use crate::file::words::{
-    bytes_of, create_draft, header_crc, remove_if_there, sync_directory, words_of,
+    bytes_of, create_whole, header_crc, remove_if_there, sync_directory, words_of,
 };
 use crate::grow::staging::remove_numbered;
 
@@ -162,32 +162,6 @@ pub(super) fn sync(path: &Path, file: &File) -> Result<(), Error> {
     file.sync_data().map_err(io_error(path, "sync it"))
 }
 
-/// The content of a checkpoint file's header.
-#[derive(Debug)]
-pub(crate) struct CheckpointHeader {
-    pub header: Header,
-    pub facts: CheckpointFacts,
-    /// None for format 1, which has no tail.
-    pub tail: Option<Tail>,
-}
-
-/// Reads and checks the header of a checkpoint file, and the file's length.
-pub(crate) fn read_header(path: &Path, file: &File) -> Result<CheckpointHeader, Error> {
-    let words = read_words(path, file)?;
-    let header = parse_header(path, &words)?;
-    let tail = tail_of(&words);
-    let len = file.metadata().map_err(io_error(path, "read its length"))?.len();
-    let least = match tail {
-        Some(tail) => tail::file_bytes(&header, tail.epochs),
-        None => header.geometry.file_bytes(),
-    };
-    // A pass that is broken off may leave the file longer.
-    if len < least {
-        expect(path, "length", len, least)?;
-    }
-    Ok(CheckpointHeader { header, facts: facts_of(&words), tail })
-}
-
 /// The description of the pass in a file's header, even if the rest of the file is damaged.
 pub(super) fn read_facts(path: &Path) -> Result<CheckpointFacts, Error> {
     let file = open_file(OpenOptions::new().read(true), path)?;
@@ -240,19 +214,30 @@ fn open_file(options: &OpenOptions, path: &Path) -> Result<File, Error> {
     open_regular(options, path)
 }
 
-/// Opens a checkpoint file. `options` is at least for reading.
+/// Opens a checkpoint file, and checks its header and length. `options` is at least for reading.
 pub(super) fn open(
     data_dir: &Path,
     name: &str,
-    (file, part): (u32, Part),
+    (index, part): (u32, Part),
     options: &OpenOptions,
 ) -> Result<OpenCheckpoint, Error> {
-    let path = path_of(data_dir, name, file, part);
-    let opened = open_file(options, &path)?;
-    let CheckpointHeader { header, facts, tail } = read_header(&path, &opened)?;
+    let path = path_of(data_dir, name, index, part);
+    let file = open_file(options, &path)?;
+    let words = read_words(&path, &file)?;
+    let header = parse_header(&path, &words)?;
+    let tail = tail_of(&words);
+    let len = file.metadata().map_err(io_error(&path, "read its length"))?.len();
+    let least = match tail {
+        Some(tail) => tail::file_bytes(&header, tail.epochs),
+        None => header.geometry.file_bytes(),
+    };
+    // A pass that is broken off may leave the file longer.
+    if len < least {
+        expect(&path, "length", len, least)?;
+    }
     expect(&path, "group name", header.name.as_str(), name)?;
-    expect(&path, "file index", header.file, file)?;
-    Ok(OpenCheckpoint { path, file: opened, header, facts, tail })
+    expect(&path, "file index", header.file, index)?;
+    Ok(OpenCheckpoint { facts: facts_of(&words), path, file, header, tail })
 }
 
 /// Creates a checkpoint file whose data is that of an empty group: zeros.
@@ -266,25 +251,17 @@ pub(super) fn create(
     let end = if part.side == Side::A { "a.new" } else { "b.new" };
     let draft = path.with_extension(end);
     let tail = tail::empty_tail(header);
-    let made = (|| {
-        super::fault::point(&draft)?;
-        let file = create_draft(&draft)?;
+    super::fault::point(&draft)?;
+    let (file, ()) = create_whole(&path, &draft, |file| {
         // Allocate all blocks now, so that a full disk breaks off no pass later.
-        sys::allocate(&file, 0, tail::file_bytes(header, 0))
+        sys::allocate(file, 0, tail::file_bytes(header, 0))
             .map_err(io_error(&draft, "allocate its blocks"))?;
-        write_header(&draft, &file, header, (facts, tail))?;
+        write_header(&draft, file, header, (facts, tail))?;
         super::fault::point(&draft)?;
         file.sync_all().map_err(io_error(&draft, "sync it"))?;
-        super::fault::point(&path)?;
-        std::fs::rename(&draft, &path).map_err(io_error(&path, "rename it into place"))?;
-        sync_directory(&path)?;
-        Ok(file)
-    })();
-    if made.is_err() {
-        // Free the blocks: the disk is full, or a later try will need them.
-        let _ = std::fs::remove_file(&draft);
-    }
-    Ok(OpenCheckpoint { path, file: made?, header: header.clone(), facts, tail: Some(tail) })
+        super::fault::point(&path)
+    })?;
+    Ok(OpenCheckpoint { path, file, header: header.clone(), facts, tail: Some(tail) })
 }
 
 /// Creates both checkpoints of a new group, complete and empty. Returns the id of their pass.
@@ -311,9 +288,8 @@ pub(crate) fn create_empty(data_dir: &Path, header: &Header) -> Result<u64, Erro
 
 /// An id for a pass, never 0.
 pub(super) fn random_id(data_dir: &Path) -> Result<u64, Error> {
-    let mut bytes = [0; 8];
-    sys::random(&mut bytes).map_err(io_error(data_dir, "draw the id of a pass"))?;
-    Ok(u64::from_le_bytes(bytes).max(1))
+    let [id] = sys::random().map_err(io_error(data_dir, "draw the id of a pass"))?;
+    Ok(id.max(1))
 }
 
 /// Prepares the checkpoint that the next pass writes, for the files with these ids. After a move,

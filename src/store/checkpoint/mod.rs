@@ -43,8 +43,6 @@ mod restore;
 mod tail;
 
 #[cfg(all(any(test, feature = "testing"), not(loom)))]
-pub use checkpointer::Unpaced;
-#[cfg(all(any(test, feature = "testing"), not(loom)))]
 pub(crate) use file::{
     CRC as CHECKPOINT_CRC, FORMAT_AT as CHECKPOINT_FORMAT, UNCHECKED_CRC as CHECKPOINT_FORMER_CRC,
 };

@@ -204,8 +204,13 @@ fn unreadable(from: &OpenCheckpoint, source: io::Error) -> Error {
     Error::UnreadableCheckpoint { group, path, source }
 }
 
-fn threads() -> u64 {
-    std::thread::available_parallelism().map_or(1, |count| count.get() as u64)
+/// Runs `work` on all processors at the same time. Returns each result.
+fn on_all_processors<T: Send>(work: impl Fn() -> T + Sync) -> Vec<T> {
+    let count = std::thread::available_parallelism().map_or(1, |count| count.get());
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..count).map(|_| scope.spawn(&work)).collect();
+        all.into_iter().map(|one| one.join().expect("the work does not panic")).collect()
+    })
 }
 
 /// Copies all key-nodes, without the header.
@@ -242,11 +247,7 @@ fn copy(
             }
         }
     };
-    std::thread::scope(|scope| {
-        let all: Vec<_> = (0..threads()).map(|_| scope.spawn(work)).collect();
-        let results = all.into_iter().map(|one| one.join().expect("a copy does not panic"));
-        results.collect()
-    })
+    on_all_processors(work).into_iter().collect()
 }
 
 /// Checks every node, and drops those that are not sound.
@@ -276,12 +277,7 @@ fn check(group: &Group, (proof, moved): (&Proof, Moved), progress: Progress<'_>)
         }
     };
     let mut whole = Report::default();
-    std::thread::scope(|scope| {
-        let all: Vec<_> = (0..threads()).map(|_| scope.spawn(work)).collect();
-        for one in all {
-            whole.add(one.join().expect("a check does not panic"));
-        }
-    });
+    on_all_processors(work).into_iter().for_each(|report| whole.add(report));
     whole.unproven.sort_by_key(|found| (found.at.file, found.at.key_node));
     whole.findings.sort_by_key(|found| (found.file, found.key_node, found.place));
     whole

@@ -10,7 +10,7 @@ mod moving;
 pub use moving::{FormerPlace, Sought};
 
 use frs_base::sync::Ordering;
-use frs_conf::key::{KeyRef, Location};
+use frs_conf::key::{KeyNodeId, KeyRef, Location};
 
 use super::protocol::{Announced, Change, Changes, KeyNodes};
 use super::undo_log::{LogFull, UndoLog};
@@ -33,6 +33,13 @@ pub struct Wanted {
     pub group: usize,
     /// File, key-node and tag.
     pub at: Location,
+}
+
+impl Wanted {
+    /// A key-node, for work on no particular key.
+    pub fn of_key_node(group: usize, KeyNodeId { file, key_node }: KeyNodeId) -> Wanted {
+        Wanted { group, at: Location { file, key_node, tag: 1 } }
+    }
 }
 
 /// Why a transaction did not begin. It holds no semaphore.

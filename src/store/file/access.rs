@@ -4,7 +4,7 @@
 //! target of a link. All changes are made as the server's user, so nothing changes that this user
 //! could not change.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
@@ -55,16 +55,12 @@ struct Wanted {
 /// A failure is logged, and the server goes on: it does not need these rights itself.
 pub fn give_access(conf: &Conf) {
     let (data, live) = (&conf.srv.data.dir, live_dir(conf));
-    log_refusal(wanted(&conf.srv.data.access).and_then(|wanted| {
-        let mut all: Vec<io::Result<()>> = Vec::new();
-        let mut paths = vec![data.clone()];
-        all.push(open_directory(data, wanted));
+    give_all(conf, |wanted| {
+        let mut given = vec![(data.clone(), open_directory(data, wanted))];
         if live != data {
-            paths.push(live.to_owned());
-            all.push(open_directory(live, wanted));
+            given.push((live.to_owned(), open_directory(live, wanted)));
         }
-        let groups = conf.map.groups.iter();
-        let files = groups.flat_map(|group| {
+        let files = conf.map.groups.iter().flat_map(|group| {
             let name = &group.name;
             let named = (0..group.geometry.files).map(|file| group::path_of(live, name, file));
             let next = (0..group.geometry.files).map(|file| group::next_path_of(live, name, file));
@@ -72,17 +68,11 @@ pub fn give_access(conf: &Conf) {
             let dirty = all.clone().map(|path| dirty_file::path_of(&path));
             all.chain(dirty)
         });
-        for path in files {
-            all.push(give(&path, wanted));
-            paths.push(path);
-        }
+        given.extend(files.map(|path| give(path, wanted)));
         let locked = Wanted { mode: writers_of(wanted.mode), ..wanted };
-        for path in [Runtime::path_in(data), data.join(HISTORY)] {
-            all.push(give(&path, locked));
-            paths.push(path);
-        }
-        all_given(paths, all, &conf.srv.data.access)
-    }));
+        given.extend([Runtime::path_in(data), data.join(HISTORY)].map(|path| give(path, locked)));
+        given
+    });
 }
 
 /// Gives a published configuration the mode and group of `conf`, without the rights to write: only
@@ -90,20 +80,16 @@ pub fn give_access(conf: &Conf) {
 /// comes before that.
 pub fn give_access_to_generation(conf: &Conf, generation: u64) {
     let path = active::path(&conf.srv.data.dir, generation);
-    log_refusal(wanted(&conf.srv.data.access).and_then(|Wanted { mode, gid }| {
-        let given = give(&path, Wanted { mode: mode & !FOREIGN_WRITES, gid });
-        all_given(vec![path.clone()], vec![given], &conf.srv.data.access)
-    }));
+    give_all(conf, |Wanted { mode, gid }| {
+        vec![give(path, Wanted { mode: mode & !FOREIGN_WRITES, gid })]
+    });
 }
 
 /// Gives the history file, if it exists, the mode and group of `conf`. Users who may not write it
 /// may not read it either, because its writer locks it.
 pub fn give_access_to_history(conf: &Conf) {
     let path = conf.srv.data.dir.join(HISTORY);
-    log_refusal(wanted(&conf.srv.data.access).and_then(|Wanted { mode, gid }| {
-        let given = give(&path, Wanted { mode: writers_of(mode), gid });
-        all_given(vec![path.clone()], vec![given], &conf.srv.data.access)
-    }));
+    give_all(conf, |Wanted { mode, gid }| vec![give(path, Wanted { mode: writers_of(mode), gid })]);
 }
 
 fn wanted(access: &FileAccess) -> Result<Wanted, Refusal> {
@@ -120,24 +106,23 @@ fn wanted(access: &FileAccess) -> Result<Wanted, Refusal> {
     Ok(Wanted { mode: access.mode, gid: known.transpose()?.map(|group| group.gid.as_raw()) })
 }
 
-fn all_given(
-    paths: Vec<PathBuf>,
-    results: Vec<io::Result<()>>,
-    access: &FileAccess,
-) -> Result<(), Refusal> {
-    let failures = results.iter().filter(|result| result.is_err()).count();
-    let failed = paths.into_iter().zip(results).find_map(|(path, result)| {
-        let source = result.err()?;
-        let group = access.group.as_ref().map(|name| format!(" and to the group {name}"));
-        let action =
-            format!("cannot open it to the mode {:04o}{}", access.mode, group.unwrap_or_default());
-        Some(Refusal { path, action, source, failures })
-    });
-    failed.map_or(Ok(()), Err)
-}
+/// A path, and the result of giving it its mode and group.
+type Given = (PathBuf, io::Result<()>);
 
-fn log_refusal(result: Result<(), Refusal>) {
-    if let Err(error) = result {
+/// Gives files the mode and group of `conf`, and logs a failure.
+fn give_all(conf: &Conf, give: impl FnOnce(Wanted) -> Vec<Given>) {
+    let access = &conf.srv.data.access;
+    let refusal = |given: Vec<Given>| {
+        let failures = given.iter().filter(|(_, result)| result.is_err()).count();
+        given.into_iter().find_map(|(path, result)| {
+            let (mode, source) = (access.mode, result.err()?);
+            let group = access.group.as_ref().map(|name| format!(" and to the group {name}"));
+            let group = group.unwrap_or_default();
+            let action = format!("cannot open it to the mode {mode:04o}{group}");
+            Some(Refusal { path, action, source, failures })
+        })
+    };
+    if let Some(error) = wanted(access).map_or_else(Some, |wanted| refusal(give(wanted))) {
         tracing::warn!(
             %error,
             "mode or group of <data> is not in force: programs of other users may not attach (the \
@@ -146,9 +131,15 @@ fn log_refusal(result: Result<(), Refusal>) {
     }
 }
 
+fn give(path: PathBuf, wanted: Wanted) -> Given {
+    let result = give_file(&path, wanted);
+    (path, result)
+}
+
 /// Gives a file its mode and group. Does nothing if there is no such file.
-fn give(path: &Path, Wanted { mode, gid }: Wanted) -> io::Result<()> {
-    let file = match open_itself(path) {
+fn give_file(path: &Path, Wanted { mode, gid }: Wanted) -> io::Result<()> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = match OpenOptions::new().read(true).custom_flags(flags.bits()).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         file => file?,
     };
@@ -195,11 +186,6 @@ fn open_directory(path: &Path, Wanted { mode, gid }: Wanted) -> io::Result<()> {
     Ok(())
 }
 
-fn open_itself(path: &Path) -> io::Result<File> {
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-    OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)
-}
-
 #[cfg(all(test, not(miri)))]
 mod tests {
     use std::fs;
@@ -217,19 +203,19 @@ mod tests {
     fn a_plain_file_gets_its_mode_and_no_link_is_followed() {
         let dir = tempfile::tempdir().unwrap();
         let [file, link, hard] = ["file", "link", "hard"].map(|name| dir.path().join(name));
-        assert!(give(&file, OPEN).is_ok(), "there is none");
+        assert!(give_file(&file, OPEN).is_ok(), "there is none");
         fs::write(&file, "").unwrap();
         fs::set_permissions(&file, Permissions::from_mode(0o4600)).unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        assert!(give(&link, OPEN).is_err());
+        assert!(give_file(&link, OPEN).is_err());
         assert_eq!(mode(&file), 0o4600);
-        give(&file, OPEN).unwrap();
+        give_file(&file, OPEN).unwrap();
         assert_eq!(mode(&file), 0o660);
-        give(&file, Wanted { mode: 0o600, gid: None }).unwrap();
+        give_file(&file, Wanted { mode: 0o600, gid: None }).unwrap();
         assert_eq!(mode(&file), 0o600);
         fs::hard_link(&file, &hard).unwrap();
-        assert!(give(&file, OPEN).is_err());
-        assert!(give(dir.path(), OPEN).is_err());
+        assert!(give_file(&file, OPEN).is_err());
+        assert!(give_file(dir.path(), OPEN).is_err());
         assert_eq!(mode(&file), 0o600);
     }
 

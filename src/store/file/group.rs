@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 
 use frs_base::sync::Ordering;
 use frs_base::sys;
+use frs_conf::key::KeyNodeId;
 use frs_conf::{self as conf, Geometry, HashKind};
 
-use super::layout::{self, HEAD_WORDS, PAGE_WORDS, group as at, runtime};
+use super::layout::{self, HEAD_WORDS, PAGE_WORDS, TAG_WORDS, group as at, runtime, tag};
 use super::map::PageAccess;
 use super::region::Region;
 pub(crate) use super::set::committed_path;
@@ -21,7 +22,6 @@ pub use super::set::{is_next_there, is_there, is_unfinished};
 use super::words::{
     FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of, write_zeros,
 };
-use crate::chain::kept_filter::KeptFilter;
 pub use crate::chain::node_check::{is_whole, seal};
 use crate::chain::tags::moved_tag;
 use crate::checkpoint::dirty::DirtyPages;
@@ -93,15 +93,13 @@ pub fn create(live_dir: &Path, group: &conf::Group) -> Result<bool, Error> {
     if is_there(live_dir, &group.name) {
         return Ok(false);
     }
-    let mut seeds = [0u8; 24];
     let first = path_of(live_dir, &group.name, 0);
-    sys::random(&mut seeds).map_err(io_error(&first, "draw its seeds"))?;
-    let drawn = words_of(&seeds);
+    let [id, seeds @ ..]: [u64; 3] = sys::random().map_err(io_error(&first, "draw its seeds"))?;
     let header = Header {
-        id: drawn[0],
+        id,
         name: group.name.clone(),
         geometry: group.geometry,
-        seeds: [drawn[1], drawn[2]],
+        seeds,
         created_ms: frs_base::clock::now(),
         file: 0,
     };
@@ -499,6 +497,11 @@ impl Group {
         })
     }
 
+    /// The entries of its files in the register when they were opened.
+    pub(crate) fn entries(&self) -> &[FileEntry] {
+        &self.entries
+    }
+
     /// The group's header.
     #[inline]
     pub fn header(&self) -> &Header {
@@ -589,41 +592,42 @@ impl Group {
         usize::from(tag.saturating_sub(1)) * self.header.geometry.chain as usize / 255
     }
 
+    /// Its key-nodes, file by file.
+    pub fn key_nodes(&self) -> impl Iterator<Item = KeyNodeId> + use<> {
+        let geometry = *self.geometry();
+        (0..geometry.all_key_nodes()).map(move |number| geometry.key_node_at(number))
+    }
+
+    /// The tags of a key-node; 0 for a free place.
+    pub fn tags(&self, at: KeyNodeId) -> [u64; TAG_WORDS] {
+        let mut tags = [0; TAG_WORDS];
+        self.file(at.file).read(self.head(at.key_node) + 1, &mut tags);
+        tags
+    }
+
+    /// The places of a key-node's chain that are in use now.
+    pub fn taken_places(&self, at: KeyNodeId) -> impl Iterator<Item = usize> + use<> {
+        let tags = self.tags(at);
+        let chain = self.geometry().chain as usize;
+        (0..chain).filter(move |&place| tag::of(tags[place / 8], place) != 0)
+    }
+
+    /// Reads the words of a node as they are stored.
+    pub fn read_node(&self, at: KeyNodeId, place: usize, words: &mut [u64]) {
+        self.file(at.file).read(self.node(at.key_node, place), words);
+    }
+
+    /// The words of a node as they are stored.
+    pub fn node_at(&self, at: KeyNodeId, place: usize) -> Vec<u64> {
+        let mut words = vec![0; self.node_words];
+        self.read_node(at, place, &mut words);
+        words
+    }
+
     /// The semaphore of a key-node.
     #[inline]
     pub fn semaphore(&self, file: u32, key_node: u32) -> Semaphore<'_> {
         Semaphore::of_head(self.file(file), self.head(key_node))
-    }
-
-    /// The filter of a key-node. It tells which keys that have no node here may have a kept
-    /// record.
-    pub fn filter(&self, file: u32, key_node: u32) -> KeptFilter<'_> {
-        KeptFilter::of_head(self.file(file), self.head(key_node))
-    }
-
-    /// Ends a period of the filters of the key-nodes `from..to`, which are numbered over all files.
-    pub fn turn_filters(&self, from: usize, to: usize) {
-        for number in from..to {
-            let at = self.geometry().key_node_at(number);
-            self.filter(at.file, at.key_node).turn();
-        }
-    }
-
-    /// Whether any key may have a kept record.
-    pub fn has_kept(&self) -> bool {
-        let mut filters = self.filters();
-        filters.any(KeptFilter::is_any)
-    }
-
-    /// Fills all filters: any key may have a kept record.
-    pub fn fill_filters(&self) {
-        self.filters().for_each(KeptFilter::fill);
-    }
-
-    fn filters(&self) -> impl Iterator<Item = KeptFilter<'_>> {
-        let Geometry { files, key_nodes, .. } = *self.geometry();
-        let all = (0..files).flat_map(move |file| (0..key_nodes).map(move |at| (file, at)));
-        all.map(|(file, key_node)| self.filter(file, key_node))
     }
 
     /// Whether there is such a key-node.

@@ -34,8 +34,8 @@
 //!                          392 programs' doorbell to the reader of the mailboxes (u32), spare
 //!                          (u32) | 400 workers' doorbell to it (u32), spare (u32)
 //!                          408..412 slots with new letters, a bit each
-//!                          416..420 the cluster's keys: check of the secret | 2 words that key
-//!                          the digests of long keys | CRC over the three
+//!                          416..420 words of an extension that outlive a boot: three, and a CRC
+//!                          over them
 //!                          424 checkpoints requested | 425 requests answered
 //!                          426 of them, the last by a complete pass | 427 since when passes
 //!                          fail (ms), 0: they do not | 428 sum of their times (us)
@@ -81,7 +81,7 @@
 //!                          (0..8), reply (8..16), sequence (16..64); then their records of 40
 //!                          words: 0 CRC-32C (0..32), kind (32..40) | 1..6 head, of whose first
 //!                          word 32..48 are the bytes of the tail | 6.. tail; sparse, blocks are
-//!                          allocated where a cluster is configured
+//!                          allocated where an extension is configured
 //!                          then the panes of the 64 sketches of refused keys, 7 of 10 s and 7
 //!                          of 10 min each; the last sketch is that of all other businesses; a
 //!                          pane has 64 entries of 12 words: 0 check of the key, 0: free | 1 key,
@@ -172,7 +172,8 @@ pub mod node {
     pub const FIELD: usize = 3;
     /// Flag: a word with a ban follows the states.
     pub const FLAG_BAN: u16 = 1 << 8;
-    /// Flag of a record in the cluster, never of a node: the record tells when its ban began.
+    /// Flag of a record that is kept outside these files, never of a node: the record tells when
+    /// its ban began.
     pub const FLAG_BEGUN: u16 = 1 << 9;
 
     /// The low 8 bits of the reset epoch of the node's business: the low bits of the flags.
@@ -250,10 +251,11 @@ pub mod runtime {
     pub(crate) const ASKING: usize = WORKERS_BELL + 8;
     pub(crate) const ASKING_WORDS: usize = SLOTS / 64;
     /// On a line of its own: only the master writes it.
-    pub(crate) const CLUSTER_KEYS: usize = ASKING + 8;
-    pub(crate) const CLUSTER_KEYS_WORDS: usize = 4;
+    pub(crate) const KEPT: usize = ASKING + 8;
+    /// Without the CRC behind them.
+    pub(crate) const KEPT_WORDS: usize = 3;
     /// Older binaries leave these 0.
-    pub(crate) const CHECKPOINTS_ASKED: usize = CLUSTER_KEYS + 8;
+    pub(crate) const CHECKPOINTS_ASKED: usize = KEPT + 8;
     pub(crate) const CHECKPOINTS_ENDED: usize = CHECKPOINTS_ASKED + 1;
     pub(crate) const CHECKPOINTS_MADE: usize = CHECKPOINTS_ENDED + 1;
     pub(crate) const CHECKPOINTS_FAILING: usize = CHECKPOINTS_MADE + 1;
@@ -401,17 +403,12 @@ pub mod slot {
 }
 
 #[cfg(not(any(loom, miri)))]
-const _: () = assert!(runtime::SLOTS_START.is_multiple_of(PAGE_WORDS));
-#[cfg(not(any(loom, miri)))]
-const _: () = assert!(runtime::CLUSTER_KEYS + runtime::CLUSTER_KEYS_WORDS <= PAGE_WORDS);
-#[cfg(not(any(loom, miri)))]
-const _: () = assert!(slot::WORDS.is_multiple_of(PAGE_WORDS));
-#[cfg(not(any(loom, miri)))]
-const _: () = assert!(slot::WORDS * 8 == 2866 * PAGE_BYTES);
-#[cfg(not(any(loom, miri)))]
-const _: () = assert!(runtime::WORDS * 8 == (129 + 256 * 2866) * PAGE_BYTES);
-#[cfg(not(any(loom, miri)))]
 const _: () = {
+    assert!(runtime::SLOTS_START.is_multiple_of(PAGE_WORDS));
+    assert!(runtime::KEPT + runtime::KEPT_WORDS < PAGE_WORDS);
+    assert!(slot::WORDS.is_multiple_of(PAGE_WORDS));
+    assert!(slot::WORDS * 8 == 2866 * PAGE_BYTES);
+    assert!(runtime::WORDS * 8 == (129 + 256 * 2866) * PAGE_BYTES);
     assert!(slot::EXTENSION + slot::EXTENSION_WORDS == PAGE_WORDS);
     assert!(slot::HISTOGRAMS + 3 * slot::HISTOGRAM_WORDS == PAGE_WORDS);
     assert!(slot::GROUP_SWEPT < slot::GROUP_ROW_WORDS);
@@ -461,8 +458,8 @@ const fn runtime_digest() -> u32 {
         runtime::CRC,
         runtime::EXTENSION,
         runtime::ASKING,
-        runtime::CLUSTER_KEYS,
-        runtime::CLUSTER_KEYS_WORDS,
+        runtime::KEPT,
+        runtime::KEPT_WORDS + 1,
         slot::RING_TAIL,
         slot::EXTENSION,
         slot::EXTENSION_TABLE,

@@ -75,6 +75,25 @@ pub(crate) fn create_draft(path: &Path) -> Result<File, Error> {
         .map_err(io_error(path, "create it"))
 }
 
+/// Creates a file that has its name only once it is whole: `write` fills a draft, which is renamed
+/// then. A draft that fails is removed.
+pub(crate) fn create_whole<T>(
+    path: &Path,
+    draft: &Path,
+    write: impl FnOnce(&File) -> Result<T, Error>,
+) -> Result<(File, T), Error> {
+    let made = create_draft(draft).and_then(|file| {
+        let result = write(&file)?;
+        std::fs::rename(draft, path).map_err(io_error(path, "rename it into place"))?;
+        sync_directory(path)?;
+        Ok((file, result))
+    });
+    made.inspect_err(|_| {
+        // Free the blocks: the disk is full, or a later try will need them.
+        let _ = std::fs::remove_file(draft);
+    })
+}
+
 /// CRC-32 of header words.
 pub fn header_crc(words: &[u64]) -> u64 {
     u64::from(crc32fast::hash(&bytes_of(words)))

@@ -40,15 +40,10 @@ pub(crate) fn create(
     has_kept: bool,
 ) -> Result<(), Error> {
     remove(live_dir, &old.name)?;
-    let mut id = [0; 8];
     let first = next_path_of(live_dir, &old.name, 0);
-    sys::random(&mut id).map_err(io_error(&first, "draw an id"))?;
-    let header = Header {
-        id: u64::from_le_bytes(id),
-        geometry: configured.geometry,
-        created_ms: clock::now(),
-        ..old.clone()
-    };
+    let [id] = sys::random().map_err(io_error(&first, "draw an id"))?;
+    let (geometry, created_ms) = (configured.geometry, clock::now());
+    let header = Header { id, geometry, created_ms, ..old.clone() };
     let files = 0..header.geometry.files;
     let paths: Vec<PathBuf> = files.map(|file| draft_path(live_dir, &old.name, file)).collect();
     let made = Draft::create_at(live_dir, &header, paths).and_then(|draft| {

@@ -99,13 +99,9 @@ impl Draft {
 
     /// The nodes of a chain.
     pub fn chain(&self, at: &Location) -> Vec<PlacedNode> {
-        let taken = (0..self.group.geometry().chain as usize).filter(|&p| self.tag(at, p) != 0);
-        let copy = |place| {
-            let mut words = vec![0; self.group.node_words()];
-            self.group.file(at.file).read(self.group.node(at.key_node, place), &mut words);
-            PlacedNode { place, words }
-        };
-        taken.map(copy).collect()
+        let at = at.key_node_id();
+        let copy = |place| PlacedNode { place, words: self.group.node_at(at, place) };
+        self.group.taken_places(at).map(copy).collect()
     }
 
     fn tag(&self, at: &Location, place: usize) -> u8 {

@@ -7,6 +7,7 @@
 use super::orphan;
 use super::semaphore::{Semaphore, Token};
 use crate::handle::Handle;
+use crate::watch::backing::SlotLock;
 use crate::watch::counter::Counter;
 use crate::watch::slot::Intent;
 
@@ -43,7 +44,8 @@ impl Handle {
         is_orphan: impl FnOnce() -> bool,
     ) -> bool {
         let free = || is_orphan() && semaphore.release_for(holder);
-        let freed = self.runtime.with_freeing(holder.slot(), free).unwrap_or(false);
+        let lock = SlotLock::Freeing(holder.slot());
+        let freed = self.runtime.with_lock(lock, free).unwrap_or(false);
         if freed {
             self.slot().count(Counter::SemaphoreOrphans);
         }

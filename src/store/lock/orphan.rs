@@ -3,7 +3,7 @@
 //!
 //! Invariant: a semaphore that its slot's owner holds is never taken for an orphan. Only one
 //! process at a time, the owner included, frees orphans in the name of one slot
-//! ([`Runtime::with_freeing`]).
+//! ([`SlotLock::Freeing`]).
 //!
 //! Why that holds. An owner announces a key-node in its slot before it takes the semaphore, and
 //! withdraws after it has released it. A check reads, in this order: the slot's sequence, the
@@ -25,7 +25,7 @@
 //! compare-exchange frees it. The owner takes a semaphore only where it is 0, and only a process
 //! that frees orphans in the owner's name could have made it 0.
 //!
-//! [`Runtime::with_freeing`]: crate::Runtime
+//! [`SlotLock::Freeing`]: crate::watch::backing::SlotLock::Freeing
 
 use super::semaphore::{Semaphore, Token};
 use crate::watch::slot::{Intent, SlotWords};

@@ -13,6 +13,7 @@ use crate::commit::undo_log::{Files, PlaceOf, Recovered, Undo};
 use crate::file::group::Group;
 use crate::file::layout::runtime as layout;
 use crate::lock::semaphore::Token;
+use crate::watch::backing::SlotLock;
 use crate::watch::runtime::{Registered, Runtime};
 use crate::watch::slot::{Intent, SlotWords};
 
@@ -25,7 +26,7 @@ pub(crate) fn recover_slot(
     live_dir: &Path,
     notices: &mut Vec<Notice>,
 ) -> bool {
-    let done = runtime.with_dead_slot(slot, || {
+    let done = runtime.with_lock(SlotLock::Owner(slot), || {
         let words = runtime.slot(slot);
         if !words.state().used {
             return false;

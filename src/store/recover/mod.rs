@@ -16,11 +16,11 @@ pub(crate) mod notice;
 pub(crate) mod prepare;
 pub(crate) mod verify;
 
+#[cfg(any(test, feature = "testing"))]
+pub use prepare::prepare_with;
 pub use prepare::{
     Closed, FilesBefore, Moves, Prepared, Preparing, Unserved, check_files, close_clean,
     left_bytes, live_dir, prepare_after_fault, prepare_at_start, prepare_beside, recover_alone,
     scan_group,
 };
-#[cfg(any(test, feature = "testing"))]
-pub use prepare::{prepare, prepare_with};
 pub use verify::{Fault, Finding, Report, Unproven};

@@ -82,14 +82,6 @@ pub struct Preparing<'a> {
     pub progress: Progress<'a>,
 }
 
-#[cfg(any(test, feature = "testing"))]
-impl Preparing<'_> {
-    /// Accepts no loss of counts, and reports no progress.
-    pub fn careful(moves: &Moves) -> Preparing<'_> {
-        Preparing { moves, accepts_loss: false, progress: &|_: &str| {} }
-    }
-}
-
 /// A group that cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unserved {
@@ -107,13 +99,7 @@ pub fn live_dir(conf: &Conf) -> &Path {
     conf.srv.data.live.as_deref().unwrap_or(&conf.srv.data.dir)
 }
 
-/// Prepares without accepting a loss. If new files cannot be made, only their group is not served.
-#[cfg(any(test, feature = "testing"))]
-pub fn prepare(conf: &Conf, moves: &Moves) -> Result<Prepared, Error> {
-    prepare_with(conf, Preparing::careful(moves))
-}
-
-/// Like [`prepare`], with all options.
+/// Prepares. If new files cannot be made, only their group is not served.
 #[cfg(any(test, feature = "testing"))]
 pub fn prepare_with(conf: &Conf, how: Preparing<'_>) -> Result<Prepared, Error> {
     prepare_groups(conf, how, Unmade::CostsGroup, admit)

@@ -142,7 +142,7 @@ impl Group {
     /// writes.
     pub fn verify(&self) -> Report {
         let mut report = Report::default();
-        self.for_each_key_node(|at| self.examine(at, &mut report));
+        self.key_nodes().for_each(|at| self.examine(at, &mut report));
         report
     }
 
@@ -150,7 +150,7 @@ impl Group {
     /// trusted, and writes the tags of sound nodes again. No other process may be attached.
     pub fn scan(&self) -> Report {
         let mut report = Report::default();
-        self.for_each_key_node(|at| self.scan_one(at, Moved::ComesBack, &mut report));
+        self.key_nodes().for_each(|at| self.scan_one(at, Moved::ComesBack, &mut report));
         report
     }
 
@@ -196,14 +196,6 @@ impl Group {
         dropped
     }
 
-    fn for_each_key_node(&self, mut look: impl FnMut(KeyNodeId)) {
-        for file in 0..self.geometry().files {
-            for key_node in 0..self.geometry().key_nodes {
-                look(KeyNodeId { file, key_node });
-            }
-        }
-    }
-
     /// Checks one key-node and adds its findings to the report.
     pub(crate) fn examine(&self, at: KeyNodeId, report: &mut Report) {
         let before = report.findings.len();
@@ -216,8 +208,7 @@ impl Group {
     fn examine_all(&self, at: KeyNodeId, report: &mut Report) {
         let KeyNodeId { file, key_node } = at;
         report.taken += u64::from(self.semaphore(file, key_node).word() != 0);
-        let mut tags = [0u64; TAG_WORDS];
-        self.file(file).read(self.head(key_node) + 1, &mut tags);
+        let tags = self.tags(at);
         if tags == [0; TAG_WORDS] {
             return;
         }
@@ -228,21 +219,20 @@ impl Group {
             if tag == 0 {
                 continue;
             }
-            let at = |fault| Finding { file, key_node, place, fault };
+            let found = |fault| Finding { file, key_node, place, fault };
             if place >= chain {
-                report.findings.push(at(Fault::Beyond));
+                report.findings.push(found(Fault::Beyond));
                 continue;
             }
-            let mut words = vec![0u64; self.node_words()];
-            self.file(file).read(self.node(key_node, place), &mut words);
-            match self.judge_node(&words, file, key_node) {
-                Err(fault) => report.findings.push(at(fault)),
+            let words = self.node_at(at, place);
+            match self.judge_node(&words, at) {
+                Err(fault) => report.findings.push(found(fault)),
                 Ok(expected) if self.is_moved(tag, expected) => {
-                    report.findings.push(at(Fault::Moved { expected }));
+                    report.findings.push(found(Fault::Moved { expected }));
                 }
                 Ok(expected) => {
                     if expected != tag {
-                        report.findings.push(at(Fault::Tag { expected }));
+                        report.findings.push(found(Fault::Tag { expected }));
                     }
                     sound.push(PlacedNode { place, words });
                 }
@@ -256,12 +246,12 @@ impl Group {
     }
 
     /// The tag of a node, if the node is sound.
-    pub(crate) fn judge_node(&self, words: &[u64], file: u32, key_node: u32) -> Result<u8, Fault> {
+    pub(crate) fn judge_node(&self, words: &[u64], id: KeyNodeId) -> Result<u8, Fault> {
         if !is_whole(words) {
             return Err(Fault::Crc);
         }
         match self.locate(words) {
-            Some(at) if at.key_node_id() == (KeyNodeId { file, key_node }) => Ok(at.tag),
+            Some(at) if at.key_node_id() == id => Ok(at.tag),
             _ => Err(Fault::Misplaced),
         }
     }

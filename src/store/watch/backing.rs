@@ -19,6 +19,34 @@ pub(crate) enum Backing {
     Played(Played),
 }
 
+/// A lock of a slot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum SlotLock {
+    /// The owner of the slot holds it. Whoever else takes it recovers the slot of a dead owner.
+    Owner(u32),
+    /// Held while semaphores are freed in the name of the slot.
+    Freeing(u32),
+}
+
+impl SlotLock {
+    /// Its byte. The bytes for freeing follow the end of the file.
+    fn byte(self) -> u64 {
+        match self {
+            SlotLock::Owner(slot) => slot_byte(slot),
+            SlotLock::Freeing(slot) => WORDS as u64 * 8 + u64::from(slot),
+        }
+    }
+
+    /// Its number in the simulation.
+    #[cfg(any(test, feature = "crash-points"))]
+    fn number(self) -> u32 {
+        match self {
+            SlotLock::Owner(slot) => slot,
+            SlotLock::Freeing(slot) => SLOTS as u32 + slot,
+        }
+    }
+}
+
 impl Backing {
     /// The file.
     pub fn file(&self) -> &File {
@@ -52,45 +80,22 @@ impl Backing {
         }
     }
 
-    /// Takes the slot's lock if it is free now.
-    pub fn try_lock(&self, slot: u32) -> bool {
+    /// Takes a lock of a slot if it is free now.
+    pub fn try_lock(&self, lock: SlotLock) -> bool {
         match self {
-            Backing::File(file) => sys::try_lock_range(file, slot_byte(slot), 1).unwrap_or(false),
+            Backing::File(file) => sys::try_lock_range(file, lock.byte(), 1).unwrap_or(false),
             #[cfg(any(test, feature = "crash-points"))]
-            Backing::Played(Played { locks, .. }) => locks.try_lock(slot),
+            Backing::Played(Played { locks, .. }) => locks.try_lock(lock.number()),
         }
     }
 
-    /// Releases the slot's lock.
-    pub(crate) fn unlock(&self, slot: u32) -> io::Result<()> {
+    /// Releases a lock of a slot.
+    pub fn unlock(&self, lock: SlotLock) -> io::Result<()> {
         match self {
-            Backing::File(file) => sys::unlock_range(file, slot_byte(slot), 1),
+            Backing::File(file) => sys::unlock_range(file, lock.byte(), 1),
             #[cfg(any(test, feature = "crash-points"))]
             Backing::Played(Played { locks, .. }) => {
-                locks.unlock(slot);
-                Ok(())
-            }
-        }
-    }
-
-    /// Takes the lock for freeing semaphores in the name of a slot, if it is free now.
-    pub(crate) fn try_lock_freeing(&self, slot: u32) -> bool {
-        match self {
-            Backing::File(file) => {
-                sys::try_lock_range(file, freeing_byte(slot), 1).unwrap_or(false)
-            }
-            #[cfg(any(test, feature = "crash-points"))]
-            Backing::Played(Played { locks, .. }) => locks.try_lock(SLOTS as u32 + slot),
-        }
-    }
-
-    /// Releases the lock for freeing.
-    pub(crate) fn unlock_freeing(&self, slot: u32) -> io::Result<()> {
-        match self {
-            Backing::File(file) => sys::unlock_range(file, freeing_byte(slot), 1),
-            #[cfg(any(test, feature = "crash-points"))]
-            Backing::Played(Played { locks, .. }) => {
-                locks.unlock(SLOTS as u32 + slot);
+                locks.unlock(lock.number());
                 Ok(())
             }
         }
@@ -114,9 +119,3 @@ pub(crate) const CHECKPOINT_BYTE: u64 = MAILBOXES_BYTE + 1;
 
 /// Lock byte of the master. It follows that of checkpoints.
 pub(crate) const MASTER_BYTE: u64 = CHECKPOINT_BYTE + 1;
-
-/// Lock byte for freeing semaphores in the name of a slot: one for each slot, after the end of the
-/// file.
-fn freeing_byte(slot: u32) -> u64 {
-    WORDS as u64 * 8 + u64::from(slot)
-}

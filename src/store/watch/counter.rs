@@ -48,7 +48,7 @@ pub enum Counter {
     WaitsAnswered = 10,
     /// A waiting item reached its deadline before an answer.
     WaitsMissed = 11,
-    /// A waiting item got no answer, because the cluster was not reached.
+    /// A waiting item got no answer, because the extension could not be asked.
     WaitsUnreachable = 12,
 }
 

@@ -15,7 +15,7 @@ use frs_base::clock::Millis;
 use frs_base::sync::{Ordering, fence};
 use frs_base::sys;
 
-use super::backing::Backing;
+use super::backing::{Backing, SlotLock};
 use super::counter::{Counters, ExtensionWords, SlotCounts, Sums};
 use super::refused::{RefusedKeys, RefusedSums, Window};
 use super::slot::{SlotOwner, SlotWords};
@@ -24,16 +24,14 @@ use crate::file::layout::runtime::{SLOTS_START_BYTES, slot_base, slot_byte};
 use crate::file::layout::{self, runtime as at};
 use crate::file::owner;
 use crate::file::region::Region;
-use crate::file::words::{
-    FileFacts, FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of,
-};
+use crate::file::words::{FileFacts, FilePlace, bytes_of, create_whole, header_crc, words_of};
 
 mod attach;
 mod checkpoints;
-mod cluster_keys;
 mod doubts;
 mod extension;
 mod files;
+mod kept_words;
 mod lineage;
 mod mailboxes;
 mod master;
@@ -97,7 +95,7 @@ impl Runtime {
 
     /// Creates the file, or opens and checks it. The master calls it once it holds the directory's
     /// lock. A file of another boot is replaced: its undo logs are not valid for files that were
-    /// read back from the disk. Its cluster keys are kept, because tools need them before the next
+    /// read back from the disk. Its kept words stay, because tools need them before the next
     /// configuration is published.
     pub fn create_or_open(data_dir: &Path) -> Result<Runtime, Error> {
         let path = Self::path_in(data_dir);
@@ -124,7 +122,7 @@ impl Runtime {
             }
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        let keys = Self::open_for_reading(data_dir).ok().and_then(|old| old.cluster_keys());
+        let kept = Self::open_for_reading(data_dir).ok().and_then(|old| old.kept_words());
         tracing::warn!(path = %path.display(), reason, "created runtime.mmap again");
         let mut created = Self::create(&path);
         if created.as_ref().is_err_and(Error::is_no_room) {
@@ -134,30 +132,19 @@ impl Runtime {
             created = Self::create(&path);
         }
         let created = created?;
-        if let Some(keys) = keys {
-            created.set_cluster_keys(keys);
+        if let Some(kept) = kept {
+            created.keep_words(kept);
         }
         Ok(created)
     }
 
     fn create(path: &Path) -> Result<Runtime, Error> {
         let draft = path.with_extension("mmap.new");
-        let file = Self::write_draft(&draft).inspect_err(|_| {
-            // Free the blocks: the disk is full, or a later try will need them.
-            let _ = std::fs::remove_file(&draft);
-        })?;
-        // Parsing this header gives the same values.
-        debug_assert!(
-            check_header(&draft, &file)
-                .is_ok_and(|boot| boot_id(path).is_ok_and(|now| boot == now))
-        );
-        std::fs::rename(&draft, path).map_err(io_error(path, "rename it into place"))?;
-        sync_directory(path)?;
+        let (file, ()) = create_whole(path, &draft, |file| Self::write_draft(&draft, file))?;
         Self::map(path.to_path_buf(), file)
     }
 
-    fn write_draft(draft: &Path) -> Result<File, Error> {
-        let file = create_draft(draft)?;
+    fn write_draft(draft: &Path, file: &File) -> Result<(), Error> {
         // A slot's blocks are allocated when a handle attaches, because most slots are never used.
         // But all processes read the first page of each slot, and in memory even a read takes a
         // block.
@@ -166,7 +153,7 @@ impl Runtime {
         let first_pages = (0..at::SLOTS as u32).map(first_page);
         let header = ByteSpan { start: 0, len: SLOTS_START_BYTES };
         for ByteSpan { start, len } in std::iter::once(header).chain(first_pages) {
-            sys::allocate(&file, start, len).map_err(io_error(draft, "allocate it"))?;
+            sys::allocate(file, start, len).map_err(io_error(draft, "allocate it"))?;
         }
         let boot = boot_id(draft)?;
         let mut words = [0u64; at::CRC + 1];
@@ -175,13 +162,14 @@ impl Runtime {
         words[at::BOOT] = boot[0];
         words[at::BOOT + 1] = boot[1];
         words[at::CREATED] = frs_base::clock::now();
-        let mut id = [0; 16];
-        sys::random(&mut id).map_err(io_error(draft, "draw its id"))?;
-        words[at::ID..at::CRC].copy_from_slice(&words_of(&id));
+        let id: [u64; 2] = sys::random().map_err(io_error(draft, "draw its id"))?;
+        words[at::ID..at::CRC].copy_from_slice(&id);
         words[at::CRC] = header_crc(&words[..at::CRC]);
         file.write_all_at(&bytes_of(&words), 0).map_err(io_error(draft, "write its header"))?;
         file.sync_all().map_err(io_error(draft, "sync it"))?;
-        Ok(file)
+        // Parsing this header gives the same values.
+        debug_assert!(check_header(draft, file).is_ok_and(|read| read == boot));
+        Ok(())
     }
 
     /// Opens and checks it, for a handle.
@@ -310,29 +298,15 @@ impl Runtime {
         self.backing.is_any_locked()
     }
 
-    /// Runs `work` under the slot's lock, if the lock is free now. The owner is dead then, and no
-    /// other process recovers the slot. The lock belongs to this handle's file description, so only
-    /// one thread may use it at a time.
-    pub(crate) fn with_dead_slot<T>(&self, slot: u32, work: impl FnOnce() -> T) -> Option<T> {
-        if !self.backing.try_lock(slot) {
+    /// Runs `work` under a lock of a slot. Returns None if another process has the lock. The lock
+    /// belongs to this handle's file description, so only one thread may use it at a time.
+    pub(crate) fn with_lock<T>(&self, lock: SlotLock, work: impl FnOnce() -> T) -> Option<T> {
+        if !self.backing.try_lock(lock) {
             return None;
         }
         let result = work();
-        if let Err(error) = self.backing.unlock(slot) {
-            tracing::error!(slot, %error, "cannot unlock a recovered slot");
-        }
-        Some(result)
-    }
-
-    /// Runs `work` while no other process frees semaphores in the name of the slot. Returns None if
-    /// another process is doing so.
-    pub(crate) fn with_freeing<T>(&self, slot: u32, work: impl FnOnce() -> T) -> Option<T> {
-        if !self.backing.try_lock_freeing(slot) {
-            return None;
-        }
-        let result = work();
-        if let Err(error) = self.backing.unlock_freeing(slot) {
-            tracing::error!(slot, %error, "cannot unlock a slot after its semaphores were freed");
+        if let Err(error) = self.backing.unlock(lock) {
+            tracing::error!(?lock, %error, "cannot unlock a slot");
         }
         Some(result)
     }
@@ -423,11 +397,19 @@ fn open_file(path: &Path) -> Result<File, Error> {
 }
 
 fn open_file_for_reading(path: &Path) -> Result<File, Error> {
-    open_with(OpenOptions::new().read(true), path)
+    sys::open_regular(OpenOptions::new().read(true), path).map_err(io_error(path, "open it"))
 }
 
-fn open_with(options: &OpenOptions, path: &Path) -> Result<File, Error> {
-    sys::open_regular(options, path).map_err(io_error(path, "open it"))
+/// Locks a byte of the file, if no process has it locked. The lock lives as long as the returned
+/// file is open.
+pub(crate) fn try_lock_byte(
+    path: &Path,
+    byte: u64,
+    action: &'static str,
+) -> Result<Option<File>, Error> {
+    let file = open_file(path)?;
+    let is_taken = sys::try_lock_range(&file, byte, 1).map_err(io_error(path, action))?;
+    Ok(is_taken.then_some(file))
 }
 
 fn boot_id(path: &Path) -> Result<[u64; 2], Error> {

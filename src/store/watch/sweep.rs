@@ -7,7 +7,7 @@
 use super::counter::Nodes;
 use crate::chain::evict::{Judge, Rank};
 use crate::file::group::{Group, is_whole};
-use crate::file::layout::{TAG_WORDS, node, tag};
+use crate::file::layout::{node, tag};
 use crate::handle::Handle;
 
 /// Most copies made of a node that is being written, until one is whole.
@@ -19,8 +19,8 @@ pub struct Sweep {
     group: usize,
     /// The sweep is in the group that its group grows out of.
     in_former: bool,
-    file: u32,
-    key_node: u32,
+    /// The next key-node, by its number over all files.
+    at: usize,
     nodes: Nodes,
     copy: Vec<u64>,
 }
@@ -28,7 +28,7 @@ pub struct Sweep {
 impl Sweep {
     /// Starts again, because the groups may have changed.
     pub fn restart(&mut self) {
-        (self.group, self.in_former, self.file, self.key_node) = (0, false, 0, 0);
+        (self.group, self.in_former, self.at) = (0, false, 0);
         self.nodes = Nodes::default();
     }
 
@@ -58,12 +58,13 @@ impl Sweep {
                 continue;
             }
             looked += 1 + self.look(index, group, judge, live, now);
-            if self.advance(group) {
+            self.at += 1;
+            if self.at < group.geometry().all_key_nodes() {
                 continue;
             }
             if !self.in_former && handle.former_of(self.group).is_some() {
                 // Nodes that have not moved yet count for the same group.
-                (self.in_former, self.file, self.key_node) = (true, 0, 0);
+                (self.in_former, self.at) = (true, 0);
                 continue;
             }
             self.nodes.swept_ms = now;
@@ -71,15 +72,6 @@ impl Sweep {
             self.next_group();
         }
         false
-    }
-
-    /// Goes to the next key-node. False after the last one.
-    fn advance(&mut self, group: &Group) -> bool {
-        self.key_node += 1;
-        if self.key_node == group.geometry().key_nodes {
-            (self.file, self.key_node) = (self.file + 1, 0);
-        }
-        self.file < group.geometry().files
     }
 
     fn next_group(&mut self) {
@@ -97,8 +89,7 @@ impl Sweep {
         each: &mut dyn FnMut(usize, &[u64]),
         now: u64,
     ) -> usize {
-        let mut tags = [0u64; TAG_WORDS];
-        group.file(self.file).read(group.head(self.key_node) + 1, &mut tags);
+        let tags = group.tags(group.geometry().key_node_at(self.at));
         let chain = group.geometry().chain as usize;
         let is_taken = |&place: &usize| tag::of(tags[place / 8], place) != 0;
         let (mut live, mut taken) = (0, 0);
@@ -132,11 +123,11 @@ impl Sweep {
         judge: &dyn Judge,
         now: u64,
     ) -> Copied {
-        let at = group.node(self.key_node, place);
+        let at = group.geometry().key_node_at(self.at);
         let copy = &mut self.copy;
         copy.resize(group.node_words(), 0);
         let mut copies = (0..COPIES_MAX).map(|_| {
-            group.file(self.file).read(at, copy);
+            group.read_node(at, place, copy);
             is_whole(copy)
         });
         if !copies.any(|whole| whole) {

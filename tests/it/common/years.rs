@@ -18,7 +18,7 @@ pub struct Before<'a> {
 
 /// Charges uses in the files of a running server. The oldest must be first.
 pub fn charge(data_dir: &Path, uses: &[Before<'_>]) {
-    let mut service = Service::attach(data_dir, Role::Program).expect("attached");
+    let mut service = Service::attach(data_dir, Role::Program, None).expect("attached");
     for &Before { biz, key, years_ago, count } in uses {
         let year = Timestamp::now().to_zoned(TimeZone::UTC).year() - years_ago;
         let then = date(year, 7, 1).to_zoned(TimeZone::UTC).expect("a date").timestamp();

@@ -119,7 +119,7 @@ impl Stage {
 
     /// Charges uses by a clock that is this many milliseconds behind.
     fn earlier(&self, before_ms: u64, biz: &str, key: &str, count: i32) {
-        let mut service = Service::attach(&self.data, Role::Program).expect("attached");
+        let mut service = Service::attach(&self.data, Role::Program, None).expect("attached");
         let (mut request, mut answers) = (Request::default(), Answers::default());
         request.begin(Command::Update);
         request.push(biz, key, ItemOptions::of(count));
@@ -130,7 +130,7 @@ impl Stage {
 
     /// Notes a member by a clock that is this many milliseconds behind.
     fn visited(&self, before_ms: u64, biz: &str, key: &str, member: u32) {
-        let mut service = Service::attach(&self.data, Role::Program).expect("attached");
+        let mut service = Service::attach(&self.data, Role::Program, None).expect("attached");
         let (mut request, mut answers) = (Request::default(), Answers::default());
         request.begin(Command::Update);
         request.push(biz, key, ItemOptions::ONE);
@@ -142,7 +142,7 @@ impl Stage {
 
     /// The answer to a Query this many milliseconds from now, without further uses.
     fn later(&self, after_ms: u64, biz: &str, key: &str) -> Verdict {
-        let mut service = Service::attach(&self.data, Role::Program).expect("attached");
+        let mut service = Service::attach(&self.data, Role::Program, None).expect("attached");
         let (mut request, mut answers) = (Request::default(), Answers::default());
         request.begin(Command::Query);
         request.push(biz, key, ItemOptions::ONE);

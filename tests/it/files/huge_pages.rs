@@ -174,7 +174,7 @@ fn prepared(dir: &Path, more: &str) -> std::path::PathBuf {
 }
 
 fn attached(dir: &Path) -> Service {
-    Service::attach(dir, Role::Program).expect("attached")
+    Service::attach(dir, Role::Program, None).expect("attached")
 }
 
 /// Sends a command for one key. Returns the key's use.

@@ -148,7 +148,7 @@ fn ends_and_starts_anew(how: &str) {
     let workers = server.wait_for_workers(1);
     // A cut file ends a process that has it mapped.
     let program = (!how.starts_with("cut"))
-        .then(|| Service::attach(&setup.path("data"), Role::Program).expect("attached"));
+        .then(|| Service::attach(&setup.path("data"), Role::Program, None).expect("attached"));
     damage(&setup, how);
     let status = server.wait();
     assert_eq!(status.code(), Some(1), "{how}: {status:?}");

@@ -329,7 +329,8 @@ fn a_dump_under_load_shows_every_node_whole_and_every_count_right() {
         }
     };
     let attach = |seed: usize| {
-        let mut service = Service::attach(&setup.path("data"), Role::Program).expect("attached");
+        let mut service =
+            Service::attach(&setup.path("data"), Role::Program, None).expect("attached");
         let (mut request, mut answers) = (Request::default(), Answers::default());
         let mut at = seed;
         while !over.load(Ordering::Relaxed) {

@@ -287,7 +287,7 @@ fn an_upgrade_without_slots_for_its_workers_is_refused() {
     let setup = Setup::new(&Settings::default());
     let life = Life::start(&setup);
     let programs: Vec<Service> = (0..60)
-        .map(|_| Service::attach(&setup.path("data"), Role::Program).expect("attached"))
+        .map(|_| Service::attach(&setup.path("data"), Role::Program, None).expect("attached"))
         .collect();
     setup.write_srv(&Settings { workers: 200, ..Settings::default() });
     kill(life.first(), Signal::SIGUSR2).expect("signalled");

@@ -57,7 +57,7 @@ fn health_is_bad_from_a_failed_flush_to_the_next_good_one() {
 #[ignore = "a program that another test starts"]
 fn attaches_and_waits() {
     let data = std::env::var(DATA).expect("the test that starts it names the data directory");
-    let _service = Service::attach(data.as_ref(), Role::Program).expect("attached");
+    let _service = Service::attach(data.as_ref(), Role::Program, None).expect("attached");
     println!("\nattached");
     std::thread::sleep(BOUND * 2);
 }

@@ -130,7 +130,7 @@ fn nor_does_one_that_was_stopped_in_the_middle_of_a_transaction() {
 #[ignore = "started by another test"]
 fn program() {
     let Ok(data) = std::env::var("FRS_PROGRAM_DATA") else { return };
-    let _service = Service::attach(data.as_ref(), Role::Program).expect("attached");
+    let _service = Service::attach(data.as_ref(), Role::Program, None).expect("attached");
     loop {
         std::thread::park();
     }

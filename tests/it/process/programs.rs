@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 fn attach_all(data: &Path) -> (Vec<Service>, String) {
     let mut attached = Vec::new();
     loop {
-        match Service::attach(data, Role::Program) {
+        match Service::attach(data, Role::Program, None) {
             Ok(service) => attached.push(service),
             Err(error) => return (attached, error.to_string()),
         }

@@ -226,7 +226,7 @@ fn victim() {
     let (dir, seat) = (Path::new(&dir), seat.parse::<usize>().expect("a seat"));
     let page = Page::open(&dir.join("page"));
     let mut random = Random::new(seed.parse().expect("a seed"));
-    let mut service = Service::attach(&dir.join("data"), Role::Program).expect("attached");
+    let mut service = Service::attach(&dir.join("data"), Role::Program, None).expect("attached");
     let mut answers = Answers::default();
     while !page.is_over() {
         if seat >= CHARGERS {
@@ -319,7 +319,7 @@ impl Round {
     }
 
     fn attach(&self) -> Service {
-        Service::attach(&self.dir.path().join("data"), Role::Program).expect("attached")
+        Service::attach(&self.dir.path().join("data"), Role::Program, None).expect("attached")
     }
 
     fn spawn(&mut self, seat: usize) {
@@ -447,7 +447,8 @@ impl Round {
         assert!(others.iter().all(|&other| other == first), "in part: {stored:?}");
         assert!(stored[SUBJECT_FEW] <= FEW, "more than {FEW} were admitted");
         drop(service);
-        let reader = Reader::open(&self.dir.path().join("data")).expect("it can be looked at");
+        let reader =
+            Reader::open(&self.dir.path().join("data"), None).expect("it can be looked at");
         for (name, group) in reader.groups() {
             let live = group.expect("it can be looked at").verify(&reader.pass());
             assert!(live.report.is_clean() && live.in_transaction.is_empty(), "{name}: {live:?}");

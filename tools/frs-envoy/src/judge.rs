@@ -79,7 +79,7 @@ impl Judge {
     /// # Errors
     /// There is no store to attach to.
     pub fn tick(&self) -> Result<u64, AttachError> {
-        self.noted(self.client.tick())
+        self.noted(self.client.in_force()).map(|(generation, _)| generation)
     }
 
     /// Whether calls can be judged.

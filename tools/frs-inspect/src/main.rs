@@ -61,7 +61,7 @@ impl RecordSource {
     fn open(&self) -> Result<frs_engine::inspect::Reader, frs_engine::inspect::Error> {
         match self.checkpoint {
             true => frs_engine::inspect::Reader::open_checkpoints(&self.data.dir, PLUG),
-            false => frs_engine::inspect::Reader::open_with(&self.data.dir, PLUG),
+            false => frs_engine::inspect::Reader::open(&self.data.dir, PLUG),
         }
     }
 }

@@ -80,7 +80,7 @@ struct ChangedConf {
 /// replaces them here.
 fn conf_for(data_dir: &Path, conf_dir: &Path) -> Result<ChangedConf, Failure> {
     // Read first: a directory that is not a data directory gets no lock file.
-    let old = Reader::open_with(data_dir, PLUG)?;
+    let old = Reader::open(data_dir, PLUG)?;
     let last = active::read_texts(data_dir, old.generation()).map_err(Failure::of)?;
     let loaded = Conf::load_texts(conf_dir, &last.settings).map_err(Failure::of)?;
     let LoadedConf { mut conf, .. } = settled(loaded, &old).map_err(Failure::of)?;

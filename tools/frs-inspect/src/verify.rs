@@ -78,7 +78,7 @@ pub fn run(reader: &Reader) -> Result<Completed, Failure> {
 
 pub fn repair(data_dir: &Path) -> Result<Completed, Failure> {
     // Read first: a directory that is not a data directory gets no lock file.
-    let reader = match Reader::open_with(data_dir, PLUG) {
+    let reader = match Reader::open(data_dir, PLUG) {
         // The unreadable file is among the obstacles.
         Err(Error::Active(error)) if !obstacles(data_dir).is_empty() => {
             print_obstacles(data_dir);

@@ -41,7 +41,7 @@ const LEAVE: &[u8] = b"\x1b[?1049l\x1b[?25h";
 const LISTEN: Duration = Duration::from_millis(100);
 
 pub fn run(data_dir: &Path) -> Result<Completed, Failure> {
-    let reader = Reader::open_with(data_dir, PLUG)?;
+    let reader = Reader::open(data_dir, PLUG)?;
     if !std::io::stdout().is_terminal() {
         return Err(Failure::Message(
             "watch draws on a terminal: for files and pipes use stat".into(),

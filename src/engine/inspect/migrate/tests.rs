@@ -92,7 +92,7 @@ fn expect_uses(world: &World, group: &str) {
         service.one(Command::Query, biz, &key, 1, T).unwrap();
     }
     let whole = (0..10).map(|n| 1 + n).sum::<u64>();
-    let mut reader = Reader::open(&world.dir).unwrap();
+    let mut reader = Reader::open(&world.dir, None).unwrap();
     let crate::inspect::Look::At(node) = reader.whole("whole", T).unwrap() else {
         panic!("not there")
     };
@@ -100,7 +100,7 @@ fn expect_uses(world: &World, group: &str) {
 }
 
 fn used(world: &World, biz: &str, key: &str, limit: u16) -> u64 {
-    let mut reader = Reader::open(&world.dir).unwrap();
+    let mut reader = Reader::open(&world.dir, None).unwrap();
     match reader.node(biz, key, T).unwrap() {
         crate::inspect::Look::At(node) => {
             node.limits.iter().find(|one| one.index == limit).unwrap().figures.used
@@ -215,7 +215,7 @@ fn what_cannot_fit_is_said_beforehand_and_the_least_is_left_out() {
     assert!(!plans[0].counts.is_lossless());
     migration.run(&plans, &mut |_| true).unwrap();
     drop(migration);
-    let mut reader = Reader::open(&world.dir).unwrap();
+    let mut reader = Reader::open(&world.dir, None).unwrap();
     let mut kept = 0;
     let walked = reader.for_each_node(T, |node| {
         kept += u64::from(node.biz_id == 2 || node.key == "*");
@@ -247,7 +247,7 @@ fn nobody_may_be_attached() {
 fn a_damaged_node_is_left_behind_and_counted() {
     let world = world();
     let at = {
-        let mut reader = Reader::open(&world.dir).unwrap();
+        let mut reader = Reader::open(&world.dir, None).unwrap();
         let crate::inspect::Look::At(node) = reader.node("login", "user-1", T).unwrap() else {
             panic!()
         };

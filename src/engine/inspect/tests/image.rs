@@ -45,7 +45,7 @@ fn world() -> World {
 
 /// Does everything that tools and pages do.
 fn look(world: &World, now: u64) {
-    let Ok(mut reader) = Reader::open(&world.dir) else { return };
+    let Ok(mut reader) = Reader::open(&world.dir, None) else { return };
     let walked = reader.for_each_node(now, |record| {
         let _ = (reader_words(&record), record.is_limiting(), format!("{record:?}"));
         ControlFlow::Continue(())
@@ -168,7 +168,7 @@ proptest! {
         WORLD.with(|world| {
             let kept = Kept::of(world, "g.0.mmap");
             let (head, mut words) = (4096 + key_node * KEY_NODE, words);
-            let sample = Reader::open(&world.dir).unwrap().node("login", "alice", T).unwrap();
+            let sample = Reader::open(&world.dir, None).unwrap().node("login", "alice", T).unwrap();
             if let crate::inspect::Look::At(record) = sample {
                 words[..kept_words].copy_from_slice(&record.words[..kept_words]);
                 words[node::LAST_USE] = now / 2;

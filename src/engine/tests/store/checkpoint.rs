@@ -96,7 +96,7 @@ impl Machine {
     }
 
     fn attach(&self) -> Service {
-        Service::attach(&self.data(), Role::Program).unwrap()
+        Service::attach(&self.data(), Role::Program, None).unwrap()
     }
 
     /// Tries again, because a process that another test has just forked shares the lock of a former

@@ -21,7 +21,7 @@ const NODE_BYTES: [u32; 6] = [64, 128, 192, 256, 512, 1024];
 type Stored = BTreeMap<String, (u64, Vec<u64>)>;
 
 fn stored(world: &World, biz: &str, now: u64) -> Stored {
-    let mut reader = crate::inspect::Reader::open(&world.dir).unwrap();
+    let mut reader = crate::inspect::Reader::open(&world.dir, None).unwrap();
     let mut stored = Stored::new();
     reader.for_each_node(now, |record| {
         if record.biz.as_deref() == Some(biz) {

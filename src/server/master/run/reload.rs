@@ -120,7 +120,7 @@ impl Master {
         let is_added = change == Some(ClusterChange::Added);
         let bells = is_added.then(Bells::new).transpose()?;
         if let Some(secrets) = secrets.as_ref().filter(|_| is_added) {
-            self.in_force.runtime().set_cluster_keys(secrets.secret.keys());
+            self.in_force.runtime().keep_words(secrets.secret.keys().words());
         }
         let mut overlay = self.in_force.overlay().clone();
         overlay.set_moving(prepared.moving.clone());

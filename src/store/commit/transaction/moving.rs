@@ -133,12 +133,10 @@ impl Transaction<'_> {
         let (key_node, id) = (self.key_node_of(wanted), wanted.at.key_node_id());
         let group = &self.groups()[wanted.group];
         let tags = &self.copies.key_nodes[key_node].tags;
-        let mut words = vec![0; group.node_words()];
-        let mut is_moved = |place: usize| {
+        let is_moved = |place: usize| {
             let tag = tag::of(tags[place / 8], place);
             tag != 0 && {
-                group.file(id.file).read(group.node(id.key_node, place), &mut words);
-                let expected = group.judge_node(&words, id.file, id.key_node);
+                let expected = group.judge_node(&group.node_at(id, place), id);
                 expected.is_ok_and(|expected| group.is_moved(tag, expected))
             }
         };
@@ -169,7 +167,7 @@ impl Transaction<'_> {
     ) -> u64 {
         let (groups, key_node) = (self.groups(), self.key_node_of(wanted));
         let group = &groups[wanted.group];
-        let (file, id) = (wanted.at.file, wanted.at.key_node_id());
+        let id = wanted.at.key_node_id();
         let mut words = vec![0; group.node_words()];
         let mut moved = 0;
         for place in 0..CHAIN_MAX {
@@ -180,7 +178,7 @@ impl Transaction<'_> {
             }
             let at = (place < group.geometry().chain as usize)
                 .then(|| {
-                    group.file(file).read(group.node(id.key_node, place), &mut words);
+                    group.read_node(id, place, &mut words);
                     self.judge_stored(wanted.group, &words, id)
                 })
                 .flatten();

@@ -5,7 +5,6 @@
 //! written to the disk without an error: during a move some nodes are only in the next files. A
 //! file in doubt is first written again as a whole.
 
-use std::fs::OpenOptions;
 use std::path::Path;
 
 use frs_base::sys;
@@ -15,7 +14,7 @@ use super::live_dir;
 use crate::error::{Error, io_error};
 use crate::file::group::{self, FileSet, Marks, OpenFile, OpenGroup};
 use crate::file::write_back::write_again;
-use crate::watch::runtime::{ByteSpan, Runtime};
+use crate::watch::runtime::Runtime;
 
 /// How a data directory was left.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,19 +34,11 @@ pub enum Closed {
 /// # Errors
 /// runtime.mmap cannot be used. Nothing is marked clean.
 pub fn close_clean(conf: &Conf) -> Result<Closed, Error> {
-    let path = Runtime::path_in(&conf.srv.data.dir);
     let runtime = Runtime::open(&conf.srv.data.dir)?;
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(&path)
-        .map_err(io_error(&path, "open it"))?;
-    let ByteSpan { start, len } = Runtime::slots_span();
-    // Held until `file` is dropped, so that no process attaches meanwhile.
-    let locked =
-        sys::try_lock_range(&file, start, len).map_err(io_error(&path, "lock its slots"))?;
-    let boot = sys::boot_id().map_err(io_error(&path, "read this boot's id"))?;
-    let is_alone = locked && runtime.slots().is_empty();
+    let boot = sys::boot_id().map_err(io_error(runtime.path(), "read this boot's id"))?;
+    // Held to the end, so that no process attaches meanwhile.
+    let alone = runtime.keep_alone()?;
+    let is_alone = alone.is_some();
     let closing = Closing { runtime: &runtime, is_alone, boot };
     let mut not_on_disk = Vec::new();
     for configured in &conf.map.groups {

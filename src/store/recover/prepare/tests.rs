@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::file::group::next_path_of;
+use crate::testing::prepare;
 use crate::{Handle, path_of};
 
 /// Groups of this many key-nodes, one business each.

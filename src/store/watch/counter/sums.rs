@@ -119,22 +119,12 @@ impl Sums {
 
     /// Adds the counts of a slot.
     pub(crate) fn add(&mut self, slot: Counters<'_>) {
-        for (at, sum) in self.counts.iter_mut().enumerate() {
-            *sum += slot.load(at::COUNTERS + at);
-        }
+        slot.add_words(at::COUNTERS, &mut self.counts);
+        slot.add_words(at::COUNTERS + at::REQUESTS, self.requests.as_flattened_mut());
+        slot.add_words(at::COUNTERS + at::ITEM_ERRORS, &mut self.item_errors);
+        slot.add_times(Timed::Request, &mut self.request_times);
+        slot.add_times(Timed::Flush, &mut self.flush_times);
         self.extension.add(slot);
-        let requests = self.requests.as_flattened_mut();
-        for (at, sum) in requests.iter_mut().enumerate() {
-            *sum += slot.load(at::COUNTERS + at::REQUESTS + at);
-        }
-        for (at, sum) in self.item_errors.iter_mut().enumerate() {
-            *sum += slot.load(at::COUNTERS + at::ITEM_ERRORS + at);
-        }
-        for (timed, sum) in
-            [(Timed::Request, &mut self.request_times), (Timed::Flush, &mut self.flush_times)]
-        {
-            slot.add_times(timed, sum);
-        }
         for row in 0..slot.group_rows() {
             slot.add_group(GroupRow::of(row), &mut self.groups);
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use frs_base::sync::Ordering;
 use frs_base::sys;
 
-use super::{Runtime, open_file};
+use super::{Runtime, open_file, try_lock_byte};
 use crate::error::{Error, io_error};
 use crate::file::layout::runtime::{SLOTS, slot_byte};
 use crate::file::layout::{self, slot};
@@ -80,18 +80,6 @@ impl Runtime {
         let bytes = slot::SKETCH_WORDS as u64 * 8;
         let start = slot_byte(slot) + slot::SKETCHES_START as u64 * 8 + sketch as u64 * bytes;
         self.backing.allocate(start, bytes)
-    }
-
-    /// Keeps a slot locked after the descriptor of its map was closed. Returns a descriptor to keep
-    /// open if the map does not keep the lock. None if another process took the lock first.
-    fn keep_locked(&self, slot: u32) -> Result<Option<Option<File>>, Error> {
-        if self.is_locked(slot) {
-            return Ok(Some(None));
-        }
-        let file = open_file(&self.path)?;
-        let locked = sys::try_lock_range(&file, slot_byte(slot), 1);
-        let locked = locked.map_err(io_error(&self.path, "lock a slot"))?;
-        Ok(locked.then_some(Some(file)))
     }
 }
 
@@ -173,7 +161,11 @@ impl Slot {
         }
         runtime.allocate_slot(number, 0)?;
         drop(file);
-        Ok(runtime.keep_locked(number)?.map(|lock| (region, lock)))
+        if runtime.is_locked(number) {
+            return Ok(Some((region, None)));
+        }
+        let lock = try_lock_byte(path, byte, "lock a slot")?;
+        Ok(lock.map(|lock| (region, Some(lock))))
     }
 
     pub(crate) fn of_parts(region: Region, number: u32, epoch: u32, lock: Option<File>) -> Slot {

@@ -67,28 +67,31 @@ impl Runtime {
 
     /// The register's entry of a group file, if it has one.
     pub fn find_file(&self, group: u64, file: u32) -> Option<Registered> {
-        (0..at::FILES_MAX).find_map(|index| {
+        self.registered(|its_group, its_file| (its_group, its_file) == (group, file)).next()
+    }
+
+    /// The registered files for whose group and index `is_meant` is true.
+    pub(super) fn registered(
+        &self,
+        is_meant: impl Fn(u64, u32) -> bool,
+    ) -> impl Iterator<Item = Registered> {
+        (0..at::FILES_MAX).filter_map(move |index| {
             let words = self.used_entry(index)?;
-            let matches = words[0] == group && words[1] as u32 == file;
-            matches.then(|| Registered { index, entry: entry_of(words) })
+            let is_meant = is_meant(words[0], words[1] as u32);
+            is_meant.then(|| Registered { index, entry: entry_of(words) })
         })
     }
 
     /// The words of an entry, if it is in use. Most entries are not, and one word tells that.
     /// Acquire: pairs with `register_file`.
-    pub(super) fn used_entry(&self, index: usize) -> Option<[u64; at::FILE_WORDS]> {
+    fn used_entry(&self, index: usize) -> Option<[u64; at::FILE_WORDS]> {
         let is_used = |flags: u64| flags & at::FILE_USED != 0;
         if !is_used(self.mark_of(index).load(Ordering::Acquire)) {
             return None;
         }
-        let words = self.entry_words(index);
-        is_used(words[1]).then_some(words)
-    }
-
-    fn entry_words(&self, index: usize) -> [u64; at::FILE_WORDS] {
         let mut words = [0; at::FILE_WORDS];
         self.region.read(Self::entry(index), &mut words);
-        words
+        is_used(words[1]).then_some(words)
     }
 
     /// The registered groups of a name, at most two. The group that grows out of the other comes
@@ -134,10 +137,7 @@ impl Runtime {
 
     /// The first file of each registered group.
     pub(crate) fn first_files(&self) -> impl Iterator<Item = Registered> {
-        (0..at::FILES_MAX).filter_map(|index| {
-            let words = self.used_entry(index)?;
-            (words[1] as u32 == 0).then(|| Registered { index, entry: entry_of(words) })
-        })
+        self.registered(|_, file| file == 0)
     }
 
     /// Registers a group file as quarantined. Returns the index of its entry.
@@ -215,10 +215,8 @@ impl Runtime {
     }
 
     fn forget(&self, is_meant: impl Fn(&FileEntry) -> bool) {
-        for index in 0..at::FILES_MAX {
-            if self.used_entry(index).map(entry_of).is_some_and(|entry| is_meant(&entry)) {
-                self.region.store(Self::entry(index) + 1, 0);
-            }
+        for file in self.registered(|_, _| true).filter(|file| is_meant(&file.entry)) {
+            self.region.store(Self::entry(file.index) + 1, 0);
         }
     }
 
@@ -254,7 +252,7 @@ impl Runtime {
     }
 }
 
-pub(super) fn entry_of(words: [u64; at::FILE_WORDS]) -> FileEntry {
+fn entry_of(words: [u64; at::FILE_WORDS]) -> FileEntry {
     FileEntry {
         group: words[0],
         file: words[1] as u32,

@@ -12,23 +12,17 @@ use frs_base::hash::siphash_digest;
 use frs_base::sys;
 
 use super::Runtime;
-use super::files::{FileEntry, Pairing, entry_of};
+use super::files::{FileEntry, Pairing, Registered};
 use crate::error::{Error, io_error};
 use crate::file::layout::runtime as at;
 
 /// The key of the digest of facts: any fixed one mixes well.
 const FACTS_KEY: [u64; 2] = [u64::from_le_bytes(*b"frs file"), u64::from_le_bytes(*b"lineage\0")];
 
-/// An entry of a selected group.
-struct Relative {
-    index: usize,
-    entry: FileEntry,
-}
-
 impl Runtime {
     /// The lineages of the groups for which `is_meant` is true, in order, each once.
     pub fn lineages(&self, is_meant: impl Fn(u64) -> bool) -> Vec<u64> {
-        let meant = self.relatives(is_meant).map(|relative| self.lineage_of(&relative));
+        let meant = self.registered(|group, _| is_meant(group)).map(|file| self.lineage_of(&file));
         let mut lineages: Vec<u64> = meant.collect();
         lineages.sort_unstable();
         lineages.dedup();
@@ -41,7 +35,7 @@ impl Runtime {
     /// # Errors
     /// No number can be drawn.
     pub(super) fn lineage_for(&self, entry: &FileEntry, pairing: Pairing) -> Result<u64, Error> {
-        let is_known = |group: u64| self.relatives(|id| id == group).next().is_some();
+        let is_known = |group: u64| self.registered(|id, _| id == group).next().is_some();
         let is_replaced = match (self.find_file(entry.group, entry.file), pairing) {
             (Some(known), _) => known.entry != *entry,
             // The former group was registered before the new one, and its entry is gone. It may be
@@ -72,10 +66,9 @@ impl Runtime {
     /// # Errors
     /// No number can be drawn.
     pub(crate) fn renew_lineage(&self, group: u64, pairing: Pairing) -> Result<u64, Error> {
-        let mut bytes = [0; 8];
-        sys::random(&mut bytes).map_err(io_error(&self.path, "draw a lineage"))?;
-        let lineage = u64::from_le_bytes(bytes);
-        for Relative { index, entry } in self.relatives(pair_of(group, pairing)) {
+        let [lineage] = sys::random().map_err(io_error(&self.path, "draw a lineage"))?;
+        let is_of_pair = pair_of(group, pairing);
+        for Registered { index, entry } in self.registered(|id, _| is_of_pair(id)) {
             self.set_lineage(index, &entry, lineage);
         }
         Ok(lineage)
@@ -86,15 +79,8 @@ impl Runtime {
         self.region.store(Self::entry(index) + at::FILE_LINEAGE, lineage ^ facts_digest(entry));
     }
 
-    fn lineage_of(&self, Relative { index, entry }: &Relative) -> u64 {
+    fn lineage_of(&self, Registered { index, entry }: &Registered) -> u64 {
         self.region.load(Self::entry(*index) + at::FILE_LINEAGE) ^ facts_digest(entry)
-    }
-
-    fn relatives(&self, is_meant: impl Fn(u64) -> bool) -> impl Iterator<Item = Relative> {
-        (0..at::FILES_MAX).filter_map(move |index| {
-            let words = self.used_entry(index).filter(|words| is_meant(words[0]))?;
-            Some(Relative { index, entry: entry_of(words) })
-        })
     }
 }
 

@@ -8,7 +8,7 @@ use std::fs::File;
 
 use frs_base::sys;
 
-use super::{Runtime, open_file};
+use super::{Runtime, open_file, try_lock_byte};
 use crate::error::{Error, expect, io_error};
 use crate::file::layout::runtime::{slot_base, slot_byte};
 use crate::file::layout::{PAGE_WORDS, runtime as at, slot as in_slot};
@@ -41,20 +41,16 @@ impl Runtime {
         expect(path, "device and inode", place(&file)?, place(self.backing.file())?)?;
         let map = Region::map(&file, 0, PAGE_WORDS).map_err(io_error(path, "map its header"))?;
         map.dont_fork().map_err(io_error(path, "keep its header from forked children"))?;
-        let try_lock = |file: &File| {
-            sys::try_lock_range(file, MAILBOXES_BYTE, 1)
-                .map_err(io_error(path, "lock its mailboxes"))
-        };
-        if !try_lock(&file)? {
+        const ACTION: &str = "lock its mailboxes";
+        if !sys::try_lock_range(&file, MAILBOXES_BYTE, 1).map_err(io_error(path, ACTION))? {
             return Ok(None);
         }
         drop(file);
         if self.are_mailboxes_locked()? {
             return Ok(Some(MailboxLock { _map: map, _file: None }));
         }
-        let file = open_file(path)?;
-        let is_taken = try_lock(&file)?;
-        Ok(is_taken.then_some(MailboxLock { _map: map, _file: Some(file) }))
+        let locked = try_lock_byte(path, MAILBOXES_BYTE, ACTION)?;
+        Ok(locked.map(|file| MailboxLock { _map: map, _file: Some(file) }))
     }
 
     /// Whether a living process holds the lock of the reader.

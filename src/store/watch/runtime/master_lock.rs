@@ -9,8 +9,8 @@ use std::path::Path;
 
 use frs_base::sys;
 
-use super::{Runtime, open_file, open_file_for_reading};
-use crate::error::{Error, io_error};
+use super::{Runtime, open_file_for_reading, try_lock_byte};
+use crate::error::Error;
 use crate::watch::backing::MASTER_BYTE;
 
 /// The held lock. It ends when all copies of its description are closed.
@@ -29,10 +29,8 @@ impl MasterLock {
     /// The file cannot be opened or locked.
     pub fn try_take(data_dir: &Path) -> Result<Option<MasterLock>, Error> {
         let path = Runtime::path_in(data_dir);
-        let file = open_file(&path)?;
-        let is_taken = sys::try_lock_range(&file, MASTER_BYTE, 1)
-            .map_err(io_error(&path, "lock it for the master"))?;
-        Ok(is_taken.then_some(MasterLock { _file: file }))
+        let locked = try_lock_byte(&path, MASTER_BYTE, "lock it for the master")?;
+        Ok(locked.map(|file| MasterLock { _file: file }))
     }
 
     /// Whether a master has the lock. False if the file does not exist.

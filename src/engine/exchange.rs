@@ -1,0 +1,39 @@
+//! A request with its answers, and how far it has come.
+//!
+//! Invariant: an exchange keeps its buffers, so the steady state allocates nothing.
+
+use crate::execute::ItemWait;
+use crate::{Answers, Request};
+
+/// A request and room for its answers.
+#[derive(Debug, Clone, Default)]
+pub struct Exchange {
+    /// The request.
+    pub request: Request,
+    /// The answers.
+    pub answers: Answers,
+    /// The client. Exchanges of one lane that run together run in order: an exchange does not begin
+    /// while an earlier one of its lane waits.
+    pub lane: usize,
+    /// The progress of the exchange.
+    pub stage: Stage,
+    /// Milliseconds from now on after which a waiting exchange is late.
+    pub wait_ms: u64,
+    /// Its items that wait.
+    pub(super) waits: Vec<ItemWait>,
+    /// It has waited: its answers may hold indices of several configurations.
+    pub(super) has_waited: bool,
+}
+
+/// The progress of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stage {
+    /// Not run, or run and answered.
+    #[default]
+    Answered,
+    /// Some of its items wait for shared uses or for a record. Run it again when these have come,
+    /// or when the exchange is late. The answers of its other items stay.
+    Waiting,
+    /// Not begun: an earlier exchange of its lane waits.
+    Behind,
+}
