@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::process::change_log::Author;
 use crate::protocol::element_tree::{Element, Layout};
 use crate::protocol::response_head::reason;
 use crate::protocol::{self, Code, Format};
@@ -42,6 +43,38 @@ pub struct Addressed<W, T> {
     pub content: T,
 }
 
+/// The receiver of an answer, and its request for the log.
+#[derive(Debug, Clone)]
+pub struct Requester {
+    /// The number of the connection.
+    pub client: usize,
+    /// The format of the answer.
+    pub format: Format,
+    /// The peer, as text for the log.
+    pub peer: Arc<str>,
+    /// The name of the client's token, or its user. `None` if it has neither, so that it changes
+    /// nothing.
+    pub name: Option<Arc<str>>,
+    /// The method, path and parameters without the key.
+    pub line: String,
+    /// Whether the request is a change.
+    pub changes: bool,
+}
+
+impl Requester {
+    /// The author of a change, for the log of changes.
+    pub fn author(&self) -> Author {
+        let who = self.name.clone().unwrap_or_else(|| "unknown".into());
+        Author { who, peer: Some(Arc::clone(&self.peer)) }
+    }
+
+    /// An answer for this client.
+    pub fn answered(self, answer: Result<Response, Refusal>) -> Addressed<Requester, Response> {
+        let content = answer.unwrap_or_else(|refusal| Response::refusal(self.format, &refusal));
+        Addressed { requester: self, content }
+    }
+}
+
 /// An answer without its head.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response {
@@ -66,17 +99,13 @@ const fn media_type(format: Format) -> &'static str {
 impl Response {
     /// A document.
     pub fn document(status: u16, format: Format, root: &Element) -> Response {
-        Response {
-            status,
-            kind: media_type(format),
-            body: root.document(format, Layout::Lines).into_bytes().into(),
-            field: None,
-        }
+        let text = root.document(format, Layout::Lines);
+        Response { status, ..Response::text(format, text.into_bytes()) }
     }
 
     /// A text of this format, sent unchanged.
-    pub fn text(format: Format, text: Arc<[u8]>) -> Response {
-        Response { status: 200, kind: media_type(format), body: text, field: None }
+    pub fn text(format: Format, text: impl Into<Arc<[u8]>>) -> Response {
+        Response::page(media_type(format), text)
     }
 
     /// A page of another media type.

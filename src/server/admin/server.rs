@@ -20,10 +20,10 @@ use super::client_eviction::{
     Candidate, ClientState, MAX_CLIENTS, MAX_HOLDING, MAX_SCRAPERS, client_to_evict,
 };
 use super::connection::{ConnectionStep, MAX_BODY_BYTES, MAX_HEAD_BYTES};
-use super::handler::{Handler, Requester, SCRAPE_AGE};
+use super::handler::{Handler, SCRAPE_AGE};
 use super::log_ration::Ration;
 use super::map_file;
-use super::response::{Addressed, Refusal, Response};
+use super::response::{Addressed, Refusal, Requester, Response};
 use super::token_brake::Brake;
 use super::{inspections, map_json};
 use crate::process::change_log;
@@ -151,10 +151,10 @@ impl Server {
         clients.into_iter().for_each(|client| self.serve(client, now));
         let mut told = Vec::new();
         self.handler.go_on(&mut told)?;
-        for Addressed { requester, content: response } in told {
-            self.note(&requester, &response, now);
-            self.answer(requester.client, &response, now);
-            self.serve(requester.client, now);
+        for answer in told {
+            let client = answer.requester.client;
+            self.tell(answer, now);
+            self.serve(client, now);
         }
         self.expire(now);
         self.accept(now);
@@ -267,23 +267,25 @@ impl Server {
                 client.enter(ClientStage::Waiting, BUSY, now);
                 let is_waiting = |client: &&AdminClient| client.kind == kind && client.is_waiting();
                 let waiting = self.clients.values().filter(is_waiting);
-                let response = match waiting.count() > MAX_HOLDING {
-                    true => Some(Response::refusal(format, &Refusal::overloaded())),
+                let answer = match waiting.count() > MAX_HOLDING {
+                    true => Err(Refusal::overloaded()),
                     false => self.handler.take(requester.clone(), *asked),
                 };
-                if let Some(response) = response {
-                    self.note(&requester, &response, now);
-                    self.answer(id, &response, now);
+                if let Some(answer) = answer.transpose() {
+                    self.tell(requester.answered(answer), now);
                 }
             }
         }
         true
     }
 
-    fn answer(&mut self, id: usize, response: &Response, now: Instant) {
+    /// Logs and sends an answer.
+    fn tell(&mut self, answer: Addressed<Requester, Response>, now: Instant) {
+        let Addressed { requester, content: response } = answer;
+        self.note(&requester, &response, now);
         // A client that has disconnected gets no answer. Its request is carried out in any case.
-        let Some(client) = self.clients.get_mut(&id) else { return };
-        client.connection.answer(response, clock::now());
+        let Some(client) = self.clients.get_mut(&requester.client) else { return };
+        client.connection.answer(&response, clock::now());
         client.enter(ClientStage::Writing, BUSY, now);
     }
 

@@ -98,6 +98,14 @@ impl Element {
         self
     }
 
+    /// Adds attributes.
+    pub fn with_each<V: Into<Value>>(
+        self,
+        attributes: impl IntoIterator<Item = (&'static str, V)>,
+    ) -> Element {
+        attributes.into_iter().fold(self, |element, (name, value)| element.with(name, value))
+    }
+
     /// Adds an attribute, if there is a value.
     pub fn with_some(self, name: &'static str, value: Option<impl Into<Value>>) -> Element {
         match value {
