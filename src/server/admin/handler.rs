@@ -5,7 +5,9 @@
 //! while a change is in progress. A second thread inspects the files and writes long histories.
 //! Void records are cleared in portions.
 
+use std::io;
 use std::net::IpAddr;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,13 +18,12 @@ use super::accept::PlaneListeners;
 use super::change_entry;
 use super::change_queue::{Done, MapChanges, UNKNOWN, WantedChange, unlogged};
 use super::connection::AdminRequest;
-use super::health::{ClusterHealth, HealthReport, MasterHealth, WorkerCounts};
+use super::health::{ClusterHealth, HealthReport};
 use super::inspections::{InspectQueue, Inspection};
 use super::keeper_pulse::Pulse;
 use super::map_edit::{self, BizName};
 use super::map_json;
 use super::page;
-use super::plane_thread::{AdminArgs, AdminError};
 use super::recording::Recording;
 use super::response::{Addressed, Refusal, Requester, Response, StatusDocument};
 use super::route::{Change, Route};
@@ -57,6 +58,31 @@ const CELLS_AT_ONCE: usize = 10_000;
 /// The age at which the text of the metrics is made anew for scrapers. So many scrapers cost no
 /// more than one.
 pub const SCRAPE_AGE: Duration = Duration::from_secs(1);
+
+/// The arguments of the plane.
+pub struct AdminArgs {
+    /// The connection for requests to the master.
+    pub control: UnixStream,
+    /// The master's process id.
+    pub master: Pid,
+    /// The directory of the configuration.
+    pub conf_dir: PathBuf,
+    /// The directory of the store.
+    pub data_dir: PathBuf,
+    /// The hottest keys of the keeper's last complete sweep.
+    pub hottest: Arc<Mutex<Hottest>>,
+}
+
+/// The reason why the admin plane does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminError {
+    /// The admin plane cannot attach to the store.
+    #[error("cannot attach to the store: {0}")]
+    Attach(#[from] frs_store::Error),
+    /// A system call that the admin plane needs failed.
+    #[error("cannot start the admin plane: {0}")]
+    Start(#[from] io::Error),
+}
 
 /// The handler.
 pub struct Handler {
@@ -348,7 +374,7 @@ impl Handler {
     }
 
     /// Advances the work in progress, and appends every answer that is ready.
-    pub fn go_on(&mut self, tell: &mut Vec<Addressed<Requester, Response>>) -> std::io::Result<()> {
+    pub fn go_on(&mut self, tell: &mut Vec<Addressed<Requester, Response>>) -> io::Result<()> {
         while let Some(found) = self.inspections.found()? {
             tell.push(found);
         }
@@ -453,9 +479,8 @@ impl Handler {
 
     fn elements(&self, name: Option<BizName<'_>>) -> Result<Option<String>, Refusal> {
         let texts = active::read_texts(&self.data_dir, self.service.generation());
-        let texts = texts.map_err(|error| Refusal::io(error.to_string()))?;
-        map_edit::elements(&texts.map, name, &texts.map_name)
-            .map_err(|error| Refusal::io(error.to_string()))
+        let texts = texts.map_err(Refusal::io)?;
+        map_edit::elements(&texts.map, name, &texts.map_name).map_err(Refusal::io)
     }
 
     fn health_report(&self) -> HealthReport {
@@ -463,27 +488,21 @@ impl Handler {
         let (conf, generation) = (self.service.conf(), runtime.generation());
         let slots = runtime.slots();
         let workers = || slots.iter().filter(|s| s.alive && s.role == Role::Worker as u32);
-        let behind = workers().filter(|slot| slot.generation < generation).count() as u64;
         let parent = std::os::unix::process::parent_id();
+        let cluster = || ClusterHealth::of(snapshot::cluster(runtime).as_ref());
+        let failing_since = self.service.checkpoints_failing_since();
         HealthReport {
-            master: MasterHealth { pid: parent, is_there: parent == self.master.as_raw() as u32 },
-            workers: WorkerCounts {
-                expected: conf.srv.workers.into(),
-                alive: workers().count() as u64,
-            },
-            behind,
+            master_pid: parent,
+            has_master: parent == self.master.as_raw() as u32,
+            workers: conf.srv.workers.into(),
+            alive: workers().count() as u64,
+            behind: workers().filter(|slot| slot.generation < generation).count() as u64,
             flushing_ms: self.pulse.flushing_ms(),
             flush_failed: self.service.flush_failed(),
-            checkpoints_failing_s: self
-                .service
-                .checkpoints_failing_since()
+            checkpoints_failing_s: failing_since
                 .map(|since_ms| clock::now().saturating_sub(since_ms) / 1000),
             quarantined: self.service.unserved_groups(),
-            cluster: conf
-                .srv
-                .cluster
-                .as_ref()
-                .map(|_| ClusterHealth::of(snapshot::cluster(runtime).as_ref())),
+            cluster: conf.srv.cluster.as_ref().map(|_| cluster()),
             reload_refused: runtime.is_reload_refused(),
             generation,
             degraded: conf.srv.degrade,
@@ -494,8 +513,7 @@ impl Handler {
 /// Elements of the map in force, as JSON.
 fn as_json(text: &[u8], shape: &'static map_json::JsonShape) -> Result<Arc<[u8]>, Refusal> {
     let text = String::from_utf8_lossy(text);
-    let tree = element_positions::tree("map.xml", &text, shape.element)
-        .map_err(|faults| Refusal::io(faults.to_string()))?;
+    let tree = element_positions::tree("map.xml", &text, shape.element).map_err(Refusal::io)?;
     Ok(map_json::document(&tree, shape).into_bytes().into())
 }
 

@@ -56,5 +56,6 @@ pub mod server;
 pub mod token_brake;
 
 pub use accept::PlaneListeners;
+pub use handler::{AdminArgs, AdminError};
 pub use keeper_pulse::Pulse;
-pub use plane_thread::{AdminArgs, AdminError, AdminPlane};
+pub use plane_thread::AdminPlane;

@@ -4,46 +4,17 @@
 //! that ended by itself.
 
 use std::io;
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use mio::{Poll, Waker};
 
 use super::accept::PlaneListeners;
-use super::handler::Handler;
+use super::handler::{AdminArgs, AdminError, Handler};
 use super::keeper_pulse::Pulse;
 use super::server::{self, Server};
 use crate::process::log;
-use crate::stats::hottest::Hottest;
-use frs_base::sys::process::Pid;
-
-/// The arguments of the plane.
-pub struct AdminArgs {
-    /// The connection for requests to the master.
-    pub control: UnixStream,
-    /// The master's process id.
-    pub master: Pid,
-    /// The directory of the configuration.
-    pub conf_dir: PathBuf,
-    /// The directory of the store.
-    pub data_dir: PathBuf,
-    /// The hottest keys of the keeper's last complete sweep.
-    pub hottest: Arc<Mutex<Hottest>>,
-}
-
-/// The reason why the admin plane does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum AdminError {
-    /// The admin plane cannot attach to the store.
-    #[error("cannot attach to the store: {0}")]
-    Attach(#[from] frs_store::Error),
-    /// A system call that the admin plane needs failed.
-    #[error("cannot start the admin plane: {0}")]
-    Start(#[from] io::Error),
-}
 
 /// The running plane.
 pub struct AdminPlane {

@@ -179,12 +179,12 @@ impl Refusal {
     }
 
     /// A system call failed.
-    pub fn io(words: impl Into<String>) -> Refusal {
-        Refusal::new(500, Code::Io, words)
+    pub fn io(words: impl ToString) -> Refusal {
+        Refusal::new(500, Code::Io, words.to_string())
     }
 
     /// A file could not be written, perhaps because the disk is full.
-    pub fn of_io(error: &std::io::Error, words: impl Into<String>) -> Refusal {
+    pub fn of_io(error: &std::io::Error, words: String) -> Refusal {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         match error.kind() {
             StorageFull | QuotaExceeded => Refusal::new(507, Code::NoRoom, words),

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
 
-use super::accept::{ACCEPTS_PER_TICK, AdminListeners, Arrival, ClientKind, PlaneListeners};
+use super::accept::{ACCEPTS_PER_TICK, AdminListeners, PlaneListeners};
 use super::access;
-use super::client::{AdminClient, ClientStage, IDLE, READ_BYTES};
+use super::client::{AdminClient, ClientKind, ClientStage, IDLE, READ_BYTES};
 use super::client_eviction::{
     Candidate, ClientState, MAX_CLIENTS, MAX_HOLDING, MAX_SCRAPERS, client_to_evict,
 };
@@ -319,12 +319,9 @@ impl Server {
     }
 
     fn expire(&mut self, now: Instant) {
-        let late: Vec<usize> = self
-            .clients
-            .iter()
-            .filter(|(_, client)| client.stage != ClientStage::Waiting && client.deadline <= now)
-            .map(|(id, _)| *id)
-            .collect();
+        let is_late = |client: &AdminClient| !client.is_waiting() && client.deadline <= now;
+        let late = self.clients.iter().filter(|(_, client)| is_late(client));
+        let late: Vec<usize> = late.map(|(id, _)| *id).collect();
         for id in late {
             match self.clients.get_mut(&id) {
                 Some(client) if client.stage == ClientStage::Begun => {
@@ -345,9 +342,9 @@ impl Server {
         }
         self.paused_until = None;
         for _ in 0..ACCEPTS_PER_TICK {
-            match self.listeners.accept() {
+            match self.listeners.accept(now) {
                 Ok(None) => return,
-                Ok(Some(arrival)) => self.add_client(arrival, now),
+                Ok(Some(client)) => self.add_client(client, now),
                 Err(error) => match error.kind() {
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
                     _ => {
@@ -420,13 +417,12 @@ impl Server {
         }
     }
 
-    fn add_client(&mut self, mut arrival: Arrival, now: Instant) {
+    fn add_client(&mut self, mut client: AdminClient, now: Instant) {
         let id = self.next_client;
         self.next_client += 1;
-        if arrival.stream.register(self.poll.registry(), Token(id)).is_err() {
+        if client.stream.register(self.poll.registry(), Token(id)).is_err() {
             return;
         }
-        let mut client = AdminClient::new(arrival, now);
         if client.kind == ClientKind::Metrics && !self.handler.allows(client.address) {
             client.kind = ClientKind::Stranger;
             self.handler.count_refused();
