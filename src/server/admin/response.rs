@@ -9,21 +9,8 @@ use crate::protocol::response_head::reason;
 use crate::protocol::{self, Code, Format};
 use frs_base::clock::Millis;
 
-/// A header field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HeaderField {
-    /// The name of the field.
-    pub name: &'static str,
-    /// The value of the field.
-    pub value: &'static str,
-}
-
-impl HeaderField {
-    /// A field with this name and value.
-    pub const fn new(name: &'static str, value: &'static str) -> HeaderField {
-        HeaderField { name, value }
-    }
-}
+/// The name of a header field and its value.
+pub type HeaderField = (&'static str, &'static str);
 
 /// A document and the status of its answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -194,10 +181,7 @@ impl Refusal {
 
     /// The requested service is not available at the moment.
     pub fn busy(words: impl Into<String>) -> Refusal {
-        Refusal {
-            field: Some(HeaderField::new("Retry-After", "1")),
-            ..Refusal::new(503, Code::Busy, words)
-        }
+        Refusal { field: Some(("Retry-After", "1")), ..Refusal::new(503, Code::Busy, words) }
     }
 
     /// The address has sent too many wrong tokens, so this token was not examined.
@@ -207,7 +191,7 @@ impl Refusal {
         let seconds = wait.as_millis().div_ceil(1000) as u64;
         let fits = |(most, _): &&(u64, &'static str)| seconds <= *most;
         let words = WAITS.iter().find(fits).map_or("60", |(_, words)| words);
-        let field = Some(HeaderField::new("Retry-After", words));
+        let field = Some(("Retry-After", words));
         let said = format!(
             "this address has sent too many wrong tokens: the one shown was not looked at: wait \
              {seconds} s"
@@ -217,15 +201,12 @@ impl Refusal {
 
     /// Other clients need the place.
     pub fn overloaded() -> Refusal {
-        Refusal {
-            field: Some(HeaderField::new("Retry-After", "1")),
-            ..Refusal::from(protocol::Error::Overloaded)
-        }
+        Refusal { field: Some(("Retry-After", "1")), ..Refusal::from(protocol::Error::Overloaded) }
     }
 
     /// The token is missing.
     pub fn unauthorized(words: impl Into<String>) -> Refusal {
-        let field = Some(HeaderField::new("WWW-Authenticate", "Bearer realm=\"frs\""));
+        let field = Some(("WWW-Authenticate", "Bearer realm=\"frs\""));
         Refusal { field, ..Refusal::new(401, Code::Unauthorized, words) }
     }
 
@@ -238,7 +219,7 @@ impl Refusal {
     /// The path does not support this method.
     pub fn method(allow: &'static str) -> Refusal {
         let error = protocol::Error::BadMethod { allow };
-        Refusal { field: Some(HeaderField::new("Allow", allow)), ..Refusal::from(error) }
+        Refusal { field: Some(("Allow", allow)), ..Refusal::from(error) }
     }
 }
 
@@ -276,7 +257,7 @@ pub fn head(response: &Response, options: HeadOptions, now: Millis) -> Vec<u8> {
         response.kind,
         response.body.len(),
     );
-    if let Some(HeaderField { name, value }) = response.field {
+    if let Some((name, value)) = response.field {
         text += &format!("{name}: {value}\r\n");
     }
     text += match (options.closes, options.http10) {

@@ -18,8 +18,9 @@ pub enum Error {
     /// The head, or the framing of the body, is not HTTP.
     #[error("{0}")]
     BadHttp(&'static str),
-    /// The body is no request: its code is [`Code::BadXml`] or [`Code::BadJson`] if it is not of its
-    /// format, or of a part of it that frs rejects, else [`Code::BadRequest`].
+    /// The body is no request. [`Code::BadXml`] and [`Code::BadJson`] mean that it is not
+    /// well-formed, or is XML or JSON that frs rejects. [`Code::BadRequest`] means a wrong root,
+    /// element, attribute, member or value.
     #[error("{what}{found}")]
     BadBody {
         /// The code of the error.
