@@ -130,11 +130,6 @@ impl AdminClient {
         Candidate { client: id, state, since: self.since }
     }
 
-    /// Whether the client holds a body, or an answer that is not written.
-    pub fn holds(&self) -> bool {
-        self.connection.holds()
-    }
-
     /// Whether an answer to it is being prepared.
     pub fn is_waiting(&self) -> bool {
         self.stage == ClientStage::Waiting

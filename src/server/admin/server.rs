@@ -183,7 +183,7 @@ impl Server {
     fn serve(&mut self, id: usize, now: Instant) {
         let Some(kind) = self.clients.get(&id).map(|client| client.kind) else { return };
         self.go_on(id, now);
-        self.make_room(MAX_HOLDING, |client| client.kind == kind && client.holds(), now);
+        self.make_room(MAX_HOLDING, |client| client.kind == kind && client.connection.holds(), now);
     }
 
     fn go_on(&mut self, id: usize, now: Instant) {

@@ -142,15 +142,15 @@ pub struct Rates {
     pub ten_minutes: Option<[f64; OUTCOMES]>,
 }
 
-/// A key with much use.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A key with much use. Keys are ordered by their use, then by their last use, then by themselves.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HotKey {
-    /// The stored key as text.
-    pub key: String,
     /// The amount charged in the current window.
     pub used: u64,
     /// The time of its last use.
     pub last_ms: Millis,
+    /// The stored key as text.
+    pub key: String,
 }
 
 /// How the wait of an item ends, and its counter.

@@ -115,7 +115,7 @@ impl JsonReader {
         self.not_taken("null is not taken: leave the member out")
     }
 
-    fn unknown<E: serde::de::Error>(&self, found: &str, expected: &[&str]) -> E {
+    fn unknown<E: serde::de::Error>(&self, found: &str, expected: Vec<String>) -> E {
         let found = Excerpt::of(found);
         E::custom(format!("unknown member: expected {}{found}", expected.join(", ")))
     }
@@ -154,7 +154,7 @@ impl<'de> Visitor<'de> for RootVisitor<'_> {
         let mut biz = None;
         while let Some(name) = map.next_key::<String>()? {
             if name != BIZ.element {
-                return Err(self.0.unknown(&name, &[BIZ.element]));
+                return Err(self.0.unknown(&name, vec![BIZ.element.to_owned()]));
             }
             if biz.is_some() {
                 return Err(self.0.repeated(BIZ.element));
@@ -187,7 +187,7 @@ impl<'de> Visitor<'de> for ElementVisitor<'_> {
         reader.element()?;
         let mut written =
             XmlElement { name: shape.element, attributes: Vec::new(), children: Vec::new() };
-        let mut arrays: Vec<&str> = Vec::new();
+        let mut arrays = Vec::new();
         while let Some(name) = map.next_key::<String>()? {
             if let Some((name, kind)) = shape.attribute(&name) {
                 if written.attributes.iter().any(|(known, _)| *known == name) {
@@ -195,16 +195,15 @@ impl<'de> Visitor<'de> for ElementVisitor<'_> {
                 }
                 let value = map.next_value_seed(Any(AttributeVisitor { reader, name, kind }))?;
                 written.attributes.push((name, value));
-            } else if let Some(child) = shape.children.iter().find(|child| child.array == name) {
-                if arrays.contains(&child.array) {
-                    return Err(reader.repeated(child.array));
+            } else if let Some(child) = shape.children.iter().find(|child| child.array() == name) {
+                if arrays.contains(&name) {
+                    return Err(reader.repeated(&name));
                 }
-                arrays.push(child.array);
+                arrays.push(name);
                 let children = Any(ChildrenVisitor { reader, shape: child });
                 written.children.extend(map.next_value_seed(children)?);
             } else {
-                let expected: Vec<&str> = shape.members().collect();
-                return Err(reader.unknown(&name, &expected));
+                return Err(reader.unknown(&name, shape.members().collect()));
             }
         }
         Ok(written)
@@ -221,7 +220,7 @@ impl<'de> Visitor<'de> for ChildrenVisitor<'_> {
     type Value = Vec<XmlElement>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an array of objects, the {}", self.shape.array)
+        write!(f, "an array of objects, the {}", self.shape.array())
     }
 
     fn visit_unit<E: serde::de::Error>(self) -> Result<Vec<XmlElement>, E> {
