@@ -11,6 +11,7 @@ pub mod figures;
 pub mod hash;
 #[cfg(not(loom))]
 pub mod log_throttle;
+mod named;
 #[cfg(not(loom))]
 pub mod scan;
 pub mod sync;

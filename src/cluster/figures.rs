@@ -4,38 +4,8 @@
 //! them. So the sum over all slots is the total of all couriers. States come from the living
 //! courier only.
 
+use frs_base::named;
 use frs_store::counter::{Counters, ExtensionSums, ExtensionWords, Histogram};
-
-/// Makes an enum whose numbers the words of a slot keep, and whose variants have a name each in the
-/// figures of the server.
-macro_rules! named {
-    (
-        $(#[$doc:meta])*
-        $name:ident { $($(#[$of:meta])* $variant:ident = $number:literal $word:literal,)* }
-    ) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $name { $($(#[$of])* $variant = $number,)* }
-
-        impl $name {
-            /// All, in the order of their numbers.
-            pub const ALL: [$name; [$($number),*].len()] = [$($name::$variant),*];
-
-            /// Its name in the figures of the server.
-            pub fn word(self) -> &'static str {
-                [$($word),*][self as usize]
-            }
-        }
-
-        const _: () = {
-            let mut at = 0;
-            while at < $name::ALL.len() {
-                assert!($name::ALL[at] as usize == at);
-                at += 1;
-            }
-        };
-    };
-}
 
 named! {
     /// A call that a courier sends to a node: a function of the ledger's library, or a command.

@@ -6,25 +6,42 @@ use std::ffi::{CStr, c_int};
 
 use frs_core::{AttachError, Error, ItemError};
 
-pub(crate) const OK: c_int = 0;
-pub(crate) const UNKNOWN_BIZ: c_int = -1;
-pub(crate) const BAD_KEY: c_int = -2;
-pub(crate) const BAD_COUNT: c_int = -3;
-pub(crate) const BAD_RATE: c_int = -4;
-pub(crate) const STORE: c_int = -5;
-pub(crate) const BUSY: c_int = -6;
-pub(crate) const FULL: c_int = -7;
-pub(crate) const BAD_MEMBER: c_int = -8;
-pub(crate) const NO_SERVER: c_int = -20;
-pub(crate) const DENIED: c_int = -21;
-pub(crate) const NO_PLACE: c_int = -22;
-pub(crate) const FORKED: c_int = -23;
-pub(crate) const ATTACH: c_int = -24;
-pub(crate) const TOO_MANY: c_int = -40;
-pub(crate) const WOULD_WAIT: c_int = -41;
-pub(crate) const ARGUMENT: c_int = -60;
-pub(crate) const OTHER: c_int = -98;
-pub(crate) const PANIC: c_int = -99;
+/// Makes a constant of each code, and `words`.
+macro_rules! codes {
+    ($($name:ident = $code:literal $words:literal;)*) => {
+        $(pub(crate) const $name: c_int = $code;)*
+
+        /// What a code means.
+        pub(crate) fn words(code: c_int) -> &'static CStr {
+            match code {
+                $($name => $words,)*
+                _ => c"no code of this library",
+            }
+        }
+    };
+}
+
+codes! {
+    OK = 0 c"no error";
+    UNKNOWN_BIZ = -1 c"unknown-biz: map.xml names no such business";
+    BAD_KEY = -2 c"bad-key: the key is empty, too long, not UTF-8, or not of the business's type";
+    BAD_COUNT = -3 c"bad-count: the count is out of range";
+    BAD_RATE = -4 c"bad-rate: rate, period or burst are out of bounds, or no limit takes them";
+    STORE = -5 c"store: the files of the business failed";
+    BUSY = -6 c"busy: another process held the record for the whole lock-timeout";
+    FULL = -7 c"full: there is no room for another key";
+    BAD_MEMBER = -8 c"bad-member: a limit notes members, and there is none of 1 to 1024 bytes";
+    NO_SERVER = -20 c"no server runs on the data directory";
+    DENIED = -21 c"the data directory is for another user or group";
+    NO_PLACE = -22 c"all places for programs are taken";
+    FORKED = -23 c"too many forks lie between frs_open and this process";
+    ATTACH = -24 c"cannot attach to the data directory";
+    TOO_MANY = -40 c"more items than srv.xml allows";
+    WOULD_WAIT = -41 c"the lease of a shared limit has yet to come";
+    ARGUMENT = -60 c"an argument is not what frs.h says";
+    OTHER = -98 c"an error that this interface does not name";
+    PANIC = -99 c"a fault of the library, which was caught";
+}
 
 /// Why a call failed. Boxed: it is large, and hardly any call fails.
 pub(crate) type Fault = Box<Cause>;
@@ -105,31 +122,5 @@ fn code_of_attach(error: &AttachError) -> c_int {
         AttachError::Full { .. } => NO_PLACE,
         AttachError::Forked { .. } => FORKED,
         _ => ATTACH,
-    }
-}
-
-/// What a code means.
-pub(crate) fn words(code: c_int) -> &'static CStr {
-    match code {
-        OK => c"no error",
-        UNKNOWN_BIZ => c"unknown-biz: map.xml names no such business",
-        BAD_KEY => c"bad-key: the key is empty, too long, not UTF-8, or not of the business's type",
-        BAD_COUNT => c"bad-count: the count is out of range",
-        BAD_MEMBER => c"bad-member: a limit notes members, and there is none of 1 to 1024 bytes",
-        BAD_RATE => c"bad-rate: rate, period or burst are out of bounds, or no limit takes them",
-        STORE => c"store: the files of the business failed",
-        BUSY => c"busy: another process held the record for the whole lock-timeout",
-        FULL => c"full: there is no room for another key",
-        NO_SERVER => c"no server runs on the data directory",
-        DENIED => c"the data directory is for another user or group",
-        NO_PLACE => c"all places for programs are taken",
-        FORKED => c"too many forks lie between frs_open and this process",
-        ATTACH => c"cannot attach to the data directory",
-        TOO_MANY => c"more items than srv.xml allows",
-        WOULD_WAIT => c"the lease of a shared limit has yet to come",
-        ARGUMENT => c"an argument is not what frs.h says",
-        OTHER => c"an error that this interface does not name",
-        PANIC => c"a fault of the library, which was caught",
-        _ => c"no code of this library",
     }
 }

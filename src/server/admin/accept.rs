@@ -4,14 +4,14 @@
 //! get more than metrics. The transport is known, too, so that only TCP clients need a token.
 
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 
 use super::access::Transport;
-use super::client_eviction::{MAX_CLIENTS, MAX_SCRAPERS};
+use super::client::{AdminClient, ClientKind};
 use crate::net::listeners::PlainListener;
 use crate::net::stream::Stream;
 
@@ -34,34 +34,6 @@ impl PlaneListeners {
     }
 }
 
-/// The service that a client gets. Each kind has places of its own. So metrics clients take no
-/// place of the admin plane, and strangers take no place of metrics clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ClientKind {
-    Admin,
-    Metrics,
-    /// A metrics client whose address no `<allow>` has. It gets a refusal.
-    Stranger,
-}
-
-impl ClientKind {
-    /// The most connections of this kind.
-    pub const fn places(self) -> usize {
-        match self {
-            ClientKind::Admin => MAX_CLIENTS,
-            ClientKind::Metrics | ClientKind::Stranger => MAX_SCRAPERS,
-        }
-    }
-
-    /// The name of the kind in the log.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ClientKind::Admin => "admin",
-            ClientKind::Metrics | ClientKind::Stranger => "metrics",
-        }
-    }
-}
-
 enum AdminSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -80,20 +52,6 @@ pub(super) struct AdminListeners {
     first_token: usize,
     /// The listener that was tried last.
     last: usize,
-}
-
-/// A connection that was just accepted.
-pub(super) struct Arrival {
-    pub stream: Stream,
-    pub kind: ClientKind,
-    pub transport: Transport,
-    /// The peer, as text for the log.
-    pub peer: Arc<str>,
-    /// Over a unix socket, the user of the peer's process: `uid:N`.
-    pub user: Option<Arc<str>>,
-    /// The address that `<allow>` must have, and for which wrong tokens are counted. `None` over a
-    /// unix socket, whose mode decides.
-    pub address: Option<IpAddr>,
 }
 
 impl AdminListeners {
@@ -134,14 +92,14 @@ impl AdminListeners {
     }
 
     /// Accepts the next client, from the listeners in turn. Returns `None` if no client waits.
-    pub fn accept(&mut self) -> io::Result<Option<Arrival>> {
+    pub fn accept(&mut self, now: Instant) -> io::Result<Option<AdminClient>> {
         for _ in 0..self.listeners.len() {
             self.last = (self.last + 1) % self.listeners.len();
             let listener = &mut self.listeners[self.last];
             if !listener.ready {
                 continue;
             }
-            match listener.socket.accept(listener.kind) {
+            match listener.socket.accept(listener.kind, now) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => listener.ready = false,
                 result => return result.map(Some),
             }
@@ -170,21 +128,22 @@ impl AdminSocket {
         }
     }
 
-    fn accept(&self, kind: ClientKind) -> io::Result<Arrival> {
+    fn accept(&self, kind: ClientKind, now: Instant) -> io::Result<AdminClient> {
         match self {
             AdminSocket::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
                 // The call fails only on a broken connection, which the next read detects.
                 let _ = stream.set_nodelay(true);
-                let (peer, address) = (address.to_string().into(), Some(address.ip()));
-                let stream = Stream::Tcp(stream);
-                Ok(Arrival { stream, kind, transport: Transport::Tcp, peer, user: None, address })
+                let (stream, peer) = (Stream::Tcp(stream), address.to_string().into());
+                let client = AdminClient::new(stream, kind, Transport::Tcp, peer, now);
+                Ok(AdminClient { address: Some(address.ip()), ..client })
             }
             AdminSocket::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
                 let PeerProcess { words: peer, user } = peer_of(&stream);
-                let (stream, user) = (Stream::Unix(stream), Some(user));
-                Ok(Arrival { stream, kind, transport: Transport::Unix, peer, user, address: None })
+                let stream = Stream::Unix(stream);
+                let client = AdminClient::new(stream, kind, Transport::Unix, peer, now);
+                Ok(AdminClient { user: Some(user), ..client })
             }
         }
     }

@@ -94,10 +94,7 @@ struct PendingAsk<W> {
 #[derive(Debug)]
 struct MapTexts {
     path: PathBuf,
-    old: String,
-    new: String,
-    /// What the master is asked for.
-    options: ReloadOptions,
+    edit: PendingEdit,
     /// Held until the fate of the change is known.
     _guard: ConfGuard,
 }
@@ -170,50 +167,55 @@ impl<W> MapChanges<W> {
         runtime: &Runtime,
         now_ns: u64,
     ) -> Option<Addressed<W, Done>> {
-        // Not later: the master may have published the next one by then.
-        let old = (wanted.change == Change::Reload).then(|| runtime.generation());
-        let begun = self.make(&wanted, runtime).and_then(|ready| {
-            let ids = self.log.begin(&wanted.author, &ready.subjects).map_err(unlogged)?;
-            let asked = self.ask(&ready, &ids);
-            let asked = asked.inspect_err(|_| {
-                if self.pending_ids() != ids {
-                    self.conclude(&ids, &ChangeOutcome::Failed.into());
-                }
-            });
-            Ok(Begun { number: asked?, ids, ready })
-        });
-        let requester = wanted.requester;
-        match begun {
-            Ok(Begun { number, ids, ready: ReadyChange { status, files, .. } }) => {
-                let (requester, begun_ns, old_generation) = (Some(requester), now_ns, old);
-                let ask =
-                    PendingAsk { requester, number, begun_ns, status, files, ids, old_generation };
-                self.asked = Some(ask);
+        match self.try_begin(&wanted, runtime, now_ns) {
+            Ok(asked) => {
+                self.asked = Some(PendingAsk { requester: Some(wanted.requester), ..asked });
                 None
             }
-            Err(refusal) => Some(Addressed { requester, content: Err(refusal) }),
+            Err(refusal) => Some(Addressed { requester: wanted.requester, content: Err(refusal) }),
         }
     }
 
+    fn try_begin(
+        &mut self,
+        wanted: &WantedChange<W>,
+        runtime: &Runtime,
+        begun_ns: u64,
+    ) -> Result<PendingAsk<W>, Refusal> {
+        // Not later: the master may have published the next one by then.
+        let old_generation = (wanted.change == Change::Reload).then(|| runtime.generation());
+        let ReadyChange { ask, status, mut files, subjects } = self.make(wanted, runtime)?;
+        let ids = self.log.begin(&wanted.author, &subjects).map_err(unlogged)?;
+        if let Some(files) = &mut files {
+            files.edit.ids.clone_from(&ids);
+        }
+        let number = self.ask(ask, files.as_ref()).inspect_err(|_| {
+            if self.pending_ids() != ids {
+                self.conclude(&ids, &ChangeOutcome::Failed.into());
+            }
+        });
+        let (number, requester) = (number?, None);
+        Ok(PendingAsk { requester, number, begun_ns, status, files, ids, old_generation })
+    }
+
     /// Writes the changed map.xml, and asks the master under the number that it returns.
-    fn ask(&mut self, ready: &ReadyChange, ids: &[u64]) -> Result<u64, Refusal> {
-        let files = ready.files.as_ref();
-        if let Some(files @ MapTexts { path, old, new, .. }) = files {
-            files.pending(ids).write(&self.data_dir).map_err(|error| {
+    fn ask(&mut self, ask: Ask, files: Option<&MapTexts>) -> Result<u64, Refusal> {
+        if let Some(MapTexts { path, edit, .. }) = files {
+            edit.write(&self.data_dir).map_err(|error| {
                 Refusal::of_io(&error, format!("map.pending: {error}: nothing was changed"))
             })?;
-            map_file::replace(path, old, new).map_err(|error| match error {
+            map_file::replace(path, &edit.old, &edit.new).map_err(|error| match error {
                 ReplaceError::Changed => differs(path),
                 ReplaceError::Io(error) => {
                     Refusal::of_io(&error, format!("{}: {error}", path.display()))
                 }
             })?;
         }
-        self.send(ready.ask).map_err(|error| {
+        self.send(ask).map_err(|error| {
             let Undone { words, is_io } = self.undo(files);
             if let Some(files) = files.filter(|_| is_io) {
                 // It is tried again: the next reload must not take the file.
-                self.leave(files, ids, true);
+                self.leave(files.edit.clone(), true);
             }
             Refusal::io(format!("cannot ask the master: {error}{words}"))
         })
@@ -286,7 +288,7 @@ impl<W> MapChanges<W> {
             let (content, undone) = self.done(result, status, files.as_ref());
             if let Some(files) = files.filter(|_| undone.is_io) {
                 // It is tried again: map.xml must not stay what is not in force.
-                self.leave(&files, &ids, true);
+                self.leave(files.edit, true);
                 return Some(Addressed { requester, content });
             }
             let outcome = if content.is_ok() { ChangeOutcome::Done } else { ChangeOutcome::Failed };
@@ -297,7 +299,7 @@ impl<W> MapChanges<W> {
             let words = "the master has not answered for 60 s: it may still make the change";
             let PendingAsk { requester, ids, files, .. } = self.asked.take()?;
             match files {
-                Some(files) => self.leave(&files, &ids, false),
+                Some(files) => self.leave(files.edit, false),
                 None => self.log.conclude(&ids, &ChangeOutcome::Unknown.into()),
             }
             return Some(Addressed {
@@ -337,14 +339,14 @@ impl<W> MapChanges<W> {
     /// Whether a map.xml other than `new` is in force. If the generation's file is gone, the answer
     /// is no.
     fn is_another(&self, generation: u64, files: Option<&MapTexts>) -> bool {
-        let Some(MapTexts { new, .. }) = files else { return false };
-        active::read_texts(&self.data_dir, generation).is_ok_and(|texts| texts.map != *new)
+        let Some(MapTexts { edit, .. }) = files else { return false };
+        active::read_texts(&self.data_dir, generation).is_ok_and(|texts| texts.map != edit.new)
     }
 
     /// Puts map.xml back unless another process has written it since. Returns what went wrong.
     fn undo(&self, files: Option<&MapTexts>) -> Undone {
-        let Some(MapTexts { path, old, new, .. }) = files else { return Undone::default() };
-        match map_file::replace(path, new, old) {
+        let Some(MapTexts { path, edit, .. }) = files else { return Undone::default() };
+        match map_file::replace(path, &edit.new, &edit.old) {
             Ok(()) => Undone::default(),
             Err(ReplaceError::Changed) => {
                 let words = " map.xml has changed meanwhile: it stays as it is".to_owned();
@@ -374,15 +376,17 @@ impl<W> MapChanges<W> {
                 let subject = Subject { old, new, ..Subject::of(ChangeKind::Degrade, None) };
                 Ok(made(Ask::Degrade(*on), subject))
             }
-            Change::Reset(biz) => {
-                let (NamedBiz { id: biz, name }, cleared) =
-                    (self.reset(biz, runtime)?, wanted.cleared);
-                Ok(made(Ask::Reset { biz, cleared }, Subject::of(ChangeKind::Reset, Some(name))))
+            Change::Reset(name) => {
+                let conf = self.conf_in_force(runtime)?;
+                let index = conf.map.find_biz(name).ok_or_else(|| Refusal::not_found(UNKNOWN))?;
+                let biz = &conf.map.bizs[index];
+                let subject = Subject::of(ChangeKind::Reset, Some(biz.name.clone()));
+                Ok(made(Ask::Reset { biz: biz.id, cleared: wanted.cleared }, subject))
             }
             Change::PutBiz(put) => self.put(put, &wanted.body, runtime),
             Change::DeleteBiz(name) => {
                 let guard = self.guard()?;
-                let texts = self.texts_in_force(runtime)?;
+                let texts = self.texts_to_edit(runtime)?;
                 let removed = map_edit::remove(&texts.map, biz_name(name)?, &texts.map_name);
                 let edit = MapEdit::of(ChangeKind::Biz, removed.map_err(refused)?);
                 self.check(texts, edit, runtime, guard)
@@ -401,7 +405,7 @@ impl<W> MapChanges<W> {
         let change = found.ok_or_else(|| Refusal::not_found("the log has no such change"))?;
         let undone = change_entry::undone(&change)?;
         let guard = self.guard()?;
-        let texts = self.texts_in_force(runtime)?;
+        let texts = self.texts_to_edit(runtime)?;
         let edit = map_edit::revert(&texts.map, undone, &texts.map_name);
         let edit = MapEdit::of(ChangeKind::Undo, edit.map_err(refused)?);
         self.check(texts, edit, runtime, guard)
@@ -412,7 +416,7 @@ impl<W> MapChanges<W> {
         let body = std::str::from_utf8(body)
             .map_err(|_| Refusal::new(415, Code::BadContentType, "expected a document in UTF-8"))?;
         let guard = self.guard()?;
-        let texts = self.texts_in_force(runtime)?;
+        let texts = self.texts_to_edit(runtime)?;
         let names = TextNames { map: &texts.map_name, biz: "body" };
         let biz = biz_name(name)?;
         let mut edit = map_edit::put(&texts.map, body, biz, names).map_err(refused)?;
@@ -450,15 +454,12 @@ impl<W> MapChanges<W> {
     /// Checks a new value of the switch; returns the one in force. It cannot turn off what srv.xml
     /// has turned on.
     fn degrade(&self, on: bool, runtime: &Runtime) -> Result<bool, Refusal> {
-        let generation = runtime.generation();
-        let in_force = active::read(&self.data_dir, generation)
-            .map_err(|error| Refusal::io(error.to_string()))?;
+        let in_force = self.conf_in_force(runtime)?;
         if on {
             return Ok(in_force.srv.degrade);
         }
-        let texts = active::read_texts(&self.data_dir, generation)
-            .map_err(|error| Refusal::io(error.to_string()))?;
-        let conf = texts.parse().map_err(|faults| Refusal::io(faults.to_string()))?;
+        let texts = self.texts_in_force(runtime)?;
+        let conf = texts.parse().map_err(Refusal::io)?;
         if conf.srv.degrade {
             let outside = texts.settings.iter().find(|setting| setting.name() == "degrade");
             let words = match outside {
@@ -473,18 +474,17 @@ impl<W> MapChanges<W> {
         Ok(in_force.srv.degrade)
     }
 
-    fn reset(&self, biz: &str, runtime: &Runtime) -> Result<NamedBiz, Refusal> {
-        let conf = active::read(&self.data_dir, runtime.generation())
-            .map_err(|error| Refusal::io(error.to_string()))?;
-        let index = conf.map.find_biz(biz).ok_or_else(|| Refusal::not_found(UNKNOWN))?;
-        let biz = &conf.map.bizs[index];
-        Ok(NamedBiz { id: biz.id, name: biz.name.clone() })
+    fn conf_in_force(&self, runtime: &Runtime) -> Result<Conf, Refusal> {
+        active::read(&self.data_dir, runtime.generation()).map_err(Refusal::io)
+    }
+
+    fn texts_in_force(&self, runtime: &Runtime) -> Result<Texts, Refusal> {
+        active::read_texts(&self.data_dir, runtime.generation()).map_err(Refusal::io)
     }
 
     /// Both texts in force, which must equal the files.
-    fn texts_in_force(&self, runtime: &Runtime) -> Result<Texts, Refusal> {
-        let texts = active::read_texts(&self.data_dir, runtime.generation())
-            .map_err(|error| Refusal::io(error.to_string()))?;
+    fn texts_to_edit(&self, runtime: &Runtime) -> Result<Texts, Refusal> {
+        let texts = self.texts_in_force(runtime)?;
         let map = self.map_path(&texts)?;
         for (path, text) in [(self.conf_dir.join("srv.xml"), &texts.srv), (map, &texts.map)] {
             let found = map_file::read(&path)
@@ -498,7 +498,7 @@ impl<W> MapChanges<W> {
 
     /// Where the map.xml of these texts is.
     fn map_path(&self, texts: &Texts) -> Result<PathBuf, Refusal> {
-        let conf = texts.parse().map_err(|faults| Refusal::io(faults.to_string()))?;
+        let conf = texts.parse().map_err(Refusal::io)?;
         Ok(conf.srv.map_file.unwrap_or_else(|| self.conf_dir.join("map.xml")))
     }
 
@@ -519,8 +519,7 @@ impl<W> MapChanges<W> {
         if !faults.is_empty() {
             return Err(faulty(faults.join("\n")));
         }
-        let in_force = active::read(&self.data_dir, runtime.generation())
-            .map_err(|error| Refusal::io(error.to_string()))?;
+        let in_force = self.conf_in_force(runtime)?;
         let put = lifts_bans.then(|| conf.map.find_biz(&edit.name)).flatten();
         let lift_bans = put.map(|index| conf.map.bizs[index].id);
         if !begins_anew {
@@ -533,17 +532,9 @@ impl<W> MapChanges<W> {
             GrowthMode::Refused => Loss::Refused,
         };
         let options = ReloadOptions { loss, lift_bans, is_edit: true };
-        let files = MapTexts { path, old: texts.map, new: new.map, options, _guard: guard };
-        let ask = Ask::Reload(options);
-        Ok(ReadyChange { ask, status, files: Some(files), subjects })
-    }
-}
-
-impl MapTexts {
-    fn pending(&self, ids: &[u64]) -> PendingEdit {
-        let MapTexts { old, new, options, .. } = self;
-        let (options, old, new) = (*options, old.clone(), new.clone());
-        PendingEdit { options, ids: ids.to_vec(), old, new }
+        let edit = PendingEdit { options, ids: Vec::new(), old: texts.map, new: new.map };
+        let files = Some(MapTexts { path, edit, _guard: guard });
+        Ok(ReadyChange { ask: Ask::Reload(options), status, files, subjects })
     }
 }
 
@@ -581,8 +572,7 @@ impl MapEdit {
 
 /// Refuses a map by which live records would begin anew.
 fn keeps_records(conf: &Conf) -> Result<(), Refusal> {
-    let fresh = inspect::fresh_records(conf, clock::now(), PLUG)
-        .map_err(|error| Refusal::io(error.to_string()))?;
+    let fresh = inspect::fresh_records(conf, clock::now(), PLUG).map_err(Refusal::io)?;
     if fresh.is_empty() {
         return Ok(());
     }
@@ -599,18 +589,6 @@ struct ReadyChange {
     files: Option<MapTexts>,
     /// What it is in the log.
     subjects: Vec<Subject>,
-}
-
-/// A change that the master was asked for.
-struct Begun {
-    number: u64,
-    ids: Vec<u64>,
-    ready: ReadyChange,
-}
-
-struct NamedBiz {
-    id: u32,
-    name: String,
 }
 
 pub(super) const UNKNOWN: &str = "map.xml has no such biz";

@@ -7,9 +7,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::accept::{Arrival, ClientKind};
 use super::access::Transport;
-use super::client_eviction::{Candidate, ClientState};
+use super::client_eviction::{Candidate, ClientState, MAX_CLIENTS, MAX_SCRAPERS};
 use super::connection::AdminConnection;
 use crate::net::stream::Stream;
 
@@ -20,14 +19,46 @@ pub const READ_BYTES: usize = 16 << 10;
 /// The most reads from one client in a tick.
 const READS: usize = 16;
 
+/// The service that a client gets. Each kind has places of its own. So metrics clients take no
+/// place of the admin plane, and strangers take no place of metrics clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClientKind {
+    Admin,
+    Metrics,
+    /// A metrics client whose address no `<allow>` has. It gets a refusal.
+    Stranger,
+}
+
+impl ClientKind {
+    /// The most connections of this kind.
+    pub const fn places(self) -> usize {
+        match self {
+            ClientKind::Admin => MAX_CLIENTS,
+            ClientKind::Metrics | ClientKind::Stranger => MAX_SCRAPERS,
+        }
+    }
+
+    /// The name of the kind in the log.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ClientKind::Admin => "admin",
+            ClientKind::Metrics | ClientKind::Stranger => "metrics",
+        }
+    }
+}
+
 /// A client.
 pub(super) struct AdminClient {
     pub stream: Stream,
     pub connection: AdminConnection,
     pub kind: ClientKind,
     pub transport: Transport,
+    /// The peer, as text for the log.
     pub peer: Arc<str>,
+    /// Over a unix socket, the user of the peer's process: `uid:N`.
     pub user: Option<Arc<str>>,
+    /// The address that `<allow>` must have, and for which wrong tokens are counted. `None` over a
+    /// unix socket, whose mode decides.
     pub address: Option<IpAddr>,
     pub deadline: Instant,
     pub stage: ClientStage,
@@ -56,17 +87,22 @@ pub(super) enum ClientStage {
 }
 
 impl AdminClient {
-    /// A new client that has made no request.
-    pub fn new(arrival: Arrival, now: Instant) -> AdminClient {
-        let Arrival { stream, kind, transport, peer, user, address } = arrival;
+    /// A new client that has made no request, without a user and an address.
+    pub fn new(
+        stream: Stream,
+        kind: ClientKind,
+        transport: Transport,
+        peer: Arc<str>,
+        now: Instant,
+    ) -> AdminClient {
         AdminClient {
             stream,
             connection: AdminConnection::default(),
             kind,
             transport,
             peer,
-            user,
-            address,
+            user: None,
+            address: None,
             deadline: now + IDLE,
             stage: ClientStage::Idle,
             since: now,
@@ -92,11 +128,6 @@ impl AdminClient {
             ClientStage::Waiting => ClientState::Waiting,
         };
         Candidate { client: id, state, since: self.since }
-    }
-
-    /// Whether the client holds a body, or an answer that is not written.
-    pub fn holds(&self) -> bool {
-        self.connection.holds()
     }
 
     /// Whether an answer to it is being prepared.
@@ -161,8 +192,7 @@ mod tests {
         let now = clock::instant();
         let (stream, peer) = (Stream::Unix(near), "unix".into());
         let (kind, transport) = (ClientKind::Admin, Transport::Unix);
-        let arrival = Arrival { stream, kind, transport, peer, user: None, address: None };
-        let mut client = AdminClient::new(arrival, now);
+        let mut client = AdminClient::new(stream, kind, transport, peer, now);
         let request = b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n";
         let (mut sent, mut taken) = (0, 0);
         for _ in 0..200 {

@@ -142,34 +142,33 @@ impl AdminConnection {
         now: Millis,
         admit: impl Fn(&Head<'_, '_>) -> Result<Admitted, Refusal>,
     ) -> ConnectionStep {
+        match self.advance(admit) {
+            Ok(Some(asked)) => ConnectionStep::Run(asked),
+            Ok(None) => ConnectionStep::Wait,
+            Err(refused) => self.refuse(refused, now),
+        }
+    }
+
+    /// The next request, once it is complete.
+    fn advance(
+        &mut self,
+        admit: impl Fn(&Head<'_, '_>) -> Result<Admitted, Refusal>,
+    ) -> Result<Option<Box<AdminRequest>>, RefusedRequest> {
         if let RequestStage::Head(search) = &mut self.stage {
             // Empty lines before a request line are skipped (RFC 9112, section 2.2).
             if *search == Search::START {
                 let lines = self.input.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count();
                 self.input.drain(..lines * 2);
                 if self.input == b"\r" {
-                    return ConnectionStep::Wait;
+                    return Ok(None);
                 }
             }
-            match search.end(&self.input, MAX_HEAD_BYTES) {
-                Ok(None) => return ConnectionStep::Wait,
-                Ok(Some(end)) => {
-                    let bytes: Vec<u8> = self.input.drain(..end).collect();
-                    let bytes = request_head::as_http11(&bytes).unwrap_or(bytes);
-                    if let Err(refused) = self.begin(&bytes, admit) {
-                        return self.refuse(refused, now);
-                    }
-                }
-                Err(error) => {
-                    return self.refuse(RefusedRequest::unread(error), now);
-                }
-            }
+            let end = search.end(&self.input, MAX_HEAD_BYTES).map_err(RefusedRequest::unread)?;
+            let Some(end) = end else { return Ok(None) };
+            let bytes: Vec<u8> = self.input.drain(..end).collect();
+            self.begin(&request_head::as_http11(&bytes).unwrap_or(bytes), admit)?;
         }
-        match self.read_body() {
-            Ok(Some(asked)) => ConnectionStep::Run(asked),
-            Ok(None) => ConnectionStep::Wait,
-            Err(refused) => self.refuse(refused, now),
-        }
+        self.read_body()
     }
 
     fn begin(

@@ -5,24 +5,31 @@
 //! while a change is in progress. A second thread inspects the files and writes long histories.
 //! Void records are cleared in portions.
 
+use std::io;
 use std::net::IpAddr;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use mio::Waker;
+
+use super::accept::PlaneListeners;
 use super::change_entry;
 use super::change_queue::{Done, MapChanges, UNKNOWN, WantedChange, unlogged};
 use super::connection::AdminRequest;
-use super::health::{ClusterHealth, HealthReport, MasterHealth, WorkerCounts};
-use super::inspections::{InspectQueue, Inspection, InspectionOutput};
+use super::health::{ClusterHealth, HealthReport};
+use super::inspections::{InspectQueue, Inspection};
 use super::keeper_pulse::Pulse;
 use super::map_edit::{self, BizName};
 use super::map_json;
 use super::page;
 use super::recording::Recording;
-use super::response::{Addressed, Refusal, Response, StatusDocument};
+use super::response::{Addressed, Refusal, Requester, Response, StatusDocument};
 use super::route::{Change, Route};
-use crate::process::change_log::{Author, ChangeKind, ChangeOutcome, Conclusion, LoggedChange};
+use crate::process::change_log::{ChangeKind, ChangeOutcome, Conclusion, LoggedChange};
+use crate::process::control::ANSWER_BYTES_MAX;
+use crate::process::control_stream::ControlStream;
 use crate::protocol::element_tree::Element;
 use crate::protocol::{Code, Format};
 use crate::stats::history::History;
@@ -35,7 +42,7 @@ use frs_base::sys::process::Pid;
 use frs_conf::{AdminTokens, EpochStep, Http, TokenError};
 use frs_conf::{active, element_positions};
 use frs_engine::{ItemError, RecordError, RecordFigures, Role, Service, VoidRecords};
-use frs_store::Counter;
+use frs_store::{self as store, Counter};
 
 /// The key-nodes in which void records are cleared before other requests are served.
 const CLEAR_KEY_NODES: u32 = 512;
@@ -52,37 +59,36 @@ const CELLS_AT_ONCE: usize = 10_000;
 /// more than one.
 pub const SCRAPE_AGE: Duration = Duration::from_secs(1);
 
-/// The receiver of an answer, and its request for the log.
-#[derive(Debug, Clone)]
-pub struct Requester {
-    /// The number of the connection.
-    pub client: usize,
-    /// The format of the answer.
-    pub format: Format,
-    /// The peer, as text for the log.
-    pub peer: Arc<str>,
-    /// The name of the client's token, or its user. `None` if it has neither, so that it changes
-    /// nothing.
-    pub name: Option<Arc<str>>,
-    /// The method, path and parameters without the key.
-    pub line: String,
-    /// Whether the request is a change.
-    pub changes: bool,
+/// The arguments of the plane.
+pub struct AdminArgs {
+    /// The connection for requests to the master.
+    pub control: UnixStream,
+    /// The master's process id.
+    pub master: Pid,
+    /// The directory of the configuration.
+    pub conf_dir: PathBuf,
+    /// The directory of the store.
+    pub data_dir: PathBuf,
+    /// The hottest keys of the keeper's last complete sweep.
+    pub hottest: Arc<Mutex<Hottest>>,
 }
 
-impl Requester {
-    /// The author of a change, for the log of changes.
-    fn author(&self) -> Author {
-        let who = self.name.clone().unwrap_or_else(|| "unknown".into());
-        Author { who, peer: Some(Arc::clone(&self.peer)) }
-    }
+/// The reason why the admin plane does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminError {
+    /// The admin plane cannot attach to the store.
+    #[error("cannot attach to the store: {0}")]
+    Attach(#[from] frs_store::Error),
+    /// A system call that the admin plane needs failed.
+    #[error("cannot start the admin plane: {0}")]
+    Start(#[from] io::Error),
 }
 
 /// The handler.
 pub struct Handler {
     service: Service,
     changes: MapChanges<Requester>,
-    inspections: InspectQueue<Requester>,
+    inspections: InspectQueue,
     tokens: Option<AdminTokens>,
     waiting_reset: Option<WaitingReset>,
     map: Option<MapText>,
@@ -121,36 +127,29 @@ struct WaitingReset {
     void_records: VoidRecords,
 }
 
-/// The parts of a handler.
-#[expect(missing_docs)]
-pub struct HandlerParts {
-    pub service: Service,
-    pub changes: MapChanges<Requester>,
-    pub inspections: InspectQueue<Requester>,
-    pub data_dir: PathBuf,
-    pub master: Pid,
-    pub pulse: Arc<Pulse>,
-    pub hottest: Arc<Mutex<Hottest>>,
-    pub recording: Option<Recording>,
-}
-
 impl Handler {
-    /// Makes a handler, and reads the tokens.
-    pub fn new(parts: HandlerParts) -> Handler {
-        let HandlerParts {
+    /// Attaches to the store.
+    ///
+    /// # Errors
+    /// As [`AdminPlane::start`](super::AdminPlane::start).
+    pub fn attach(
+        args: AdminArgs,
+        listeners: &PlaneListeners,
+        pulse: Arc<Pulse>,
+        waker: Arc<Waker>,
+    ) -> Result<Handler, AdminError> {
+        let AdminArgs { control, master, conf_dir, data_dir, hottest } = args;
+        let service = frs_cluster::attach(&data_dir, Role::Admin)?;
+        let control = ControlStream::over(control, ANSWER_BYTES_MAX)?;
+        // The file is opened before the plane is announced as ready, so that its blocks are
+        // allocated by then. Listeners of metrics do not serve the history.
+        let recording =
+            listeners.admin.as_ref().map(|_| Recording::open(&data_dir, clock::instant()));
+        store::give_access_to_history(service.conf());
+        Ok(Handler {
             service,
-            changes,
-            inspections,
-            data_dir,
-            master,
-            pulse,
-            hottest,
-            recording,
-        } = parts;
-        let mut handler = Handler {
-            service,
-            changes,
-            inspections,
+            changes: MapChanges::new(conf_dir, data_dir.clone(), control),
+            inspections: InspectQueue::start(data_dir.clone(), waker)?,
             tokens: None,
             waiting_reset: None,
             map: None,
@@ -162,10 +161,13 @@ impl Handler {
             master,
             pulse,
             hottest,
-        };
-        handler.read_tokens();
-        handler.conclude_orphans();
-        handler
+        })
+    }
+
+    /// Begins to serve: reads the tokens, and notes what became of earlier changes.
+    pub fn begin(&mut self) {
+        self.read_tokens();
+        self.conclude_orphans();
     }
 
     /// Notes the outcome of changes that a keeper began before it died. A change of a biz is done
@@ -277,52 +279,54 @@ impl Handler {
     }
 
     /// Takes a request. Returns the answer if it is ready at once.
-    pub fn take(&mut self, requester: Requester, asked: AdminRequest) -> Option<Response> {
-        let AdminRequest { route, body, body_format, .. } = asked;
-        let format = requester.format;
-        let look = |content| (content, requester.clone());
-        let (content, requester) = match route {
+    ///
+    /// # Errors
+    /// The request is refused.
+    pub fn take(
+        &mut self,
+        requester: Requester,
+        asked: AdminRequest,
+    ) -> Result<Option<Response>, Refusal> {
+        let AdminRequest { route, body, body_format, format, .. } = asked;
+        let inspection = match route {
             Route::Health => {
                 let StatusDocument { status, root } = self.health_report().document();
-                return Some(Response::document(status, format, &root));
+                return Ok(Some(Response::document(status, format, &root)));
             }
-            Route::Page => return Some(page::response()),
+            Route::Page => return Ok(Some(page::response())),
             Route::Metrics => {
                 let text = metrics::text(&self.figures());
-                return Some(Response::page(metrics::CONTENT_TYPE, text.into_bytes()));
+                return Ok(Some(Response::page(metrics::CONTENT_TYPE, text.into_bytes())));
             }
-            Route::Scrape => return Some(Response::page(metrics::CONTENT_TYPE, self.scrape())),
+            Route::Scrape => return Ok(Some(Response::page(metrics::CONTENT_TYPE, self.scrape()))),
             Route::Stats { back_ms } => {
                 let mut figures = self.figures();
                 if let (Some(back_ms), Some(recording)) = (back_ms, &mut self.recording) {
-                    match recording.past(back_ms, figures.now_ms) {
-                        Ok(past) => figures.past = Some(past),
-                        Err(refusal) => return Some(Response::refusal(format, &refusal)),
-                    }
+                    figures.past = Some(recording.past(back_ms, figures.now_ms)?);
                 }
                 if figures.past.as_ref().is_none_or(|past| past.cells() <= CELLS_AT_ONCE) {
                     let text = stats_text(&figures, format);
-                    return Some(Response::text(format, text.into_bytes().into()));
+                    return Ok(Some(Response::text(format, text.into_bytes())));
                 }
-                look(Inspection::Figures { figures: Box::new(figures), format })
+                Inspection::Figures(Box::new(figures))
             }
-            Route::Bizs => return Some(response(format, self.map_in_force(format))),
-            Route::Biz(name) => return Some(response(format, self.biz_in_force(&name, format))),
+            Route::Bizs => return Ok(Some(Response::text(format, self.map_in_force(format)?))),
+            Route::Biz(name) => {
+                return Ok(Some(Response::text(format, self.biz_in_force(&name, format)?)));
+            }
             Route::Change(change) => {
-                let body = match as_xml(body, body_format) {
-                    Ok(body) => body,
-                    Err(refusal) => return Some(Response::refusal(format, &refusal)),
+                let body = match body_format {
+                    Format::Xml => body,
+                    Format::Json => map_json::biz_as_xml(&body)?.into_bytes(),
                 };
                 return self.take_change(requester, change, body);
             }
-            Route::Node(record) => look(Inspection::Node(record)),
-            Route::Top { most, of } => look(Inspection::Top { most, of }),
-            Route::Changes { before, most } => look(Inspection::Changes { before, most }),
+            Route::Node(record) => Inspection::Node(record),
+            Route::Top { most, of } => Inspection::Top { most, of },
+            Route::Changes { before, most } => Inspection::Changes { before, most },
         };
-        self.inspections
-            .ask(requester, content)
-            .err()
-            .map(|refusal| Response::refusal(format, &refusal))
+        self.inspections.ask(requester, inspection)?;
+        Ok(None)
     }
 
     fn take_change(
@@ -330,25 +334,21 @@ impl Handler {
         requester: Requester,
         change: Change,
         body: Vec<u8>,
-    ) -> Option<Response> {
+    ) -> Result<Option<Response>, Refusal> {
         let author = requester.author();
-        if let Change::PutNode { record, .. } | Change::DeleteNode(record) = &change {
-            let map = &self.service.conf().map;
-            let biz = map.find_biz(&record.biz).map(|index| &*map.bizs[index].name);
-            let subject = change_entry::of_record(record, biz);
-            let begun = self.changes.log().begin(&author, &[subject]).map_err(unlogged);
-            let done = begun.and_then(|ids| {
-                let changed = self.change_record(&change);
-                let failed = Conclusion::from(ChangeOutcome::Failed);
-                let conclusion = changed.as_ref().map_or(failed, Conclusion::clone);
-                self.changes.log().conclude(&ids, &conclusion);
-                changed
-            });
-            let root = Element::new("done");
-            return Some(answer(&requester, done.map(|_| StatusDocument { status: 200, root })));
-        }
-        self.changes.push(WantedChange { requester, author, change, body, cleared: None });
-        None
+        let (Change::PutNode { record, .. } | Change::DeleteNode(record)) = &change else {
+            self.changes.push(WantedChange { requester, author, change, body, cleared: None });
+            return Ok(None);
+        };
+        let map = &self.service.conf().map;
+        let biz = map.find_biz(&record.biz).map(|index| &*map.bizs[index].name);
+        let subject = change_entry::of_record(record, biz);
+        let ids = self.changes.log().begin(&author, &[subject]).map_err(unlogged)?;
+        let changed = self.change_record(&change);
+        let failed = Conclusion::from(ChangeOutcome::Failed);
+        let conclusion = changed.as_ref().map_or(failed, Conclusion::clone);
+        self.changes.log().conclude(&ids, &conclusion);
+        changed.map(|_| Some(Response::document(200, requester.format, &Element::new("done"))))
     }
 
     /// Changes a record. Returns its figures before and after.
@@ -374,27 +374,15 @@ impl Handler {
     }
 
     /// Advances the work in progress, and appends every answer that is ready.
-    pub fn go_on(&mut self, tell: &mut Vec<Addressed<Requester, Response>>) -> std::io::Result<()> {
-        while let Some(Addressed { requester, content: found }) = self.inspections.found()? {
-            let response = match found {
-                Ok(InspectionOutput::Document(root)) => {
-                    Response::document(200, requester.format, &root)
-                }
-                Ok(InspectionOutput::Text(text)) => {
-                    Response::text(requester.format, text.into_bytes().into())
-                }
-                Err(refusal) => Response::refusal(requester.format, &refusal),
-            };
-            tell.push(Addressed { requester, content: response });
+    pub fn go_on(&mut self, tell: &mut Vec<Addressed<Requester, Response>>) -> io::Result<()> {
+        while let Some(found) = self.inspections.found()? {
+            tell.push(found);
         }
         self.go_on_clearing(tell);
         let now_ns = clock::monotonic_ns();
         self.changes.retry_pending(now_ns);
         self.changes.resume(self.service.handle().runtime(), now_ns);
-        if let Some(Addressed { requester, content: done }) = self.changes.poll(now_ns) {
-            let response = answer(&requester, done);
-            tell.push(Addressed { requester, content: response });
-        }
+        tell.extend(self.changes.poll(now_ns).map(answer));
         while self.waiting_reset.is_none()
             && let Some(wanted) = self.changes.take_next()
         {
@@ -431,10 +419,7 @@ impl Handler {
     ) {
         let runtime = self.service.handle().runtime();
         let begun = self.changes.begin(wanted, runtime, clock::monotonic_ns());
-        if let Some(Addressed { requester, content: done }) = begun {
-            let response = answer(&requester, done);
-            tell.push(Addressed { requester, content: response });
-        }
+        tell.extend(begun.map(answer));
     }
 
     /// The biz whose void records must be cleared before it gets its next epoch.
@@ -458,9 +443,8 @@ impl Handler {
             Err(error) => {
                 let held = void_records.held_since().map(clock::since);
                 if held.is_some_and(|held| held > CLEAR_PATIENCE) {
-                    let requester = waiting.wanted.requester;
-                    let response = answer(&requester, Err(record_refusal(error.into())));
-                    return tell.push(Addressed { requester, content: response });
+                    let refusal = record_refusal(error.into());
+                    return tell.push(waiting.wanted.requester.answered(Err(refusal)));
                 }
             }
         }
@@ -495,9 +479,8 @@ impl Handler {
 
     fn elements(&self, name: Option<BizName<'_>>) -> Result<Option<String>, Refusal> {
         let texts = active::read_texts(&self.data_dir, self.service.generation());
-        let texts = texts.map_err(|error| Refusal::io(error.to_string()))?;
-        map_edit::elements(&texts.map, name, &texts.map_name)
-            .map_err(|error| Refusal::io(error.to_string()))
+        let texts = texts.map_err(Refusal::io)?;
+        map_edit::elements(&texts.map, name, &texts.map_name).map_err(Refusal::io)
     }
 
     fn health_report(&self) -> HealthReport {
@@ -505,27 +488,21 @@ impl Handler {
         let (conf, generation) = (self.service.conf(), runtime.generation());
         let slots = runtime.slots();
         let workers = || slots.iter().filter(|s| s.alive && s.role == Role::Worker as u32);
-        let behind = workers().filter(|slot| slot.generation < generation).count() as u64;
         let parent = std::os::unix::process::parent_id();
+        let cluster = || ClusterHealth::of(snapshot::cluster(runtime).as_ref());
+        let failing_since = self.service.checkpoints_failing_since();
         HealthReport {
-            master: MasterHealth { pid: parent, is_there: parent == self.master.as_raw() as u32 },
-            workers: WorkerCounts {
-                expected: conf.srv.workers.into(),
-                alive: workers().count() as u64,
-            },
-            behind,
+            master_pid: parent,
+            has_master: parent == self.master.as_raw() as u32,
+            workers: conf.srv.workers.into(),
+            alive: workers().count() as u64,
+            behind: workers().filter(|slot| slot.generation < generation).count() as u64,
             flushing_ms: self.pulse.flushing_ms(),
             flush_failed: self.service.flush_failed(),
-            checkpoints_failing_s: self
-                .service
-                .checkpoints_failing_since()
+            checkpoints_failing_s: failing_since
                 .map(|since_ms| clock::now().saturating_sub(since_ms) / 1000),
             quarantined: self.service.unserved_groups(),
-            cluster: conf
-                .srv
-                .cluster
-                .as_ref()
-                .map(|_| ClusterHealth::of(snapshot::cluster(runtime).as_ref())),
+            cluster: conf.srv.cluster.as_ref().map(|_| cluster()),
             reload_refused: runtime.is_reload_refused(),
             generation,
             degraded: conf.srv.degrade,
@@ -533,36 +510,20 @@ impl Handler {
     }
 }
 
-/// The text unchanged, or the refusal.
-fn response(format: Format, text: Result<Arc<[u8]>, Refusal>) -> Response {
-    match text {
-        Ok(text) => Response::text(format, text),
-        Err(refusal) => Response::refusal(format, &refusal),
-    }
-}
-
 /// Elements of the map in force, as JSON.
 fn as_json(text: &[u8], shape: &'static map_json::JsonShape) -> Result<Arc<[u8]>, Refusal> {
     let text = String::from_utf8_lossy(text);
-    let tree = element_positions::read("map.xml", &text, shape.element)
-        .map_err(|faults| Refusal::io(faults.to_string()))?;
+    let tree = element_positions::read("map.xml", &text, shape.element).map_err(Refusal::io)?;
     Ok(map_json::document(&tree, shape).into_bytes().into())
 }
 
-/// The `<biz>` of a body in the form of map.xml.
-fn as_xml(body: Vec<u8>, format: Format) -> Result<Vec<u8>, Refusal> {
-    match format {
-        Format::Xml => Ok(body),
-        Format::Json => map_json::biz_as_xml(&body).map(String::into_bytes),
-    }
-}
-
 /// The answer to a change.
-fn answer(requester: &Requester, done: Done) -> Response {
-    match done {
-        Ok(StatusDocument { status, root }) => Response::document(status, requester.format, &root),
-        Err(refusal) => Response::refusal(requester.format, &refusal),
-    }
+fn answer(done: Addressed<Requester, Done>) -> Addressed<Requester, Response> {
+    let Addressed { requester, content } = done;
+    let format = requester.format;
+    requester.answered(
+        content.map(|StatusDocument { status, root }| Response::document(status, format, &root)),
+    )
 }
 
 fn record_refusal(error: RecordError) -> Refusal {

@@ -6,24 +6,6 @@ use super::response::StatusDocument;
 use crate::protocol::element_tree::Element;
 use frs_cluster::figures::ClusterState;
 
-/// The master as the keeper sees it.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct MasterHealth {
-    /// The process id of the master.
-    pub pid: u32,
-    /// Whether the master lives.
-    pub is_there: bool,
-}
-
-/// The numbers of workers.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct WorkerCounts {
-    /// The number in the configuration.
-    pub expected: u64,
-    /// The number attached and alive.
-    pub alive: u64,
-}
-
 /// The cluster, by its courier.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ClusterHealth {
@@ -50,10 +32,14 @@ impl ClusterHealth {
 /// The facts about the server's health.
 #[derive(Debug, Clone, Default)]
 pub struct HealthReport {
-    /// The master.
-    pub master: MasterHealth,
-    /// The workers.
-    pub workers: WorkerCounts,
+    /// The process id of the master.
+    pub master_pid: u32,
+    /// Whether the master lives.
+    pub has_master: bool,
+    /// The number of workers in the configuration.
+    pub workers: u64,
+    /// The number of workers attached and alive.
+    pub alive: u64,
     /// The number of workers that have not acknowledged the generation in force.
     pub behind: u64,
     /// How long the current flush has lasted, if there is one.
@@ -81,12 +67,11 @@ impl HealthReport {
     /// The problems, in words.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
-        if !self.master.is_there {
+        if !self.has_master {
             problems.push("master: it has ended; nothing is replaced or reloaded".to_owned());
         }
-        let WorkerCounts { expected, alive } = self.workers;
-        if alive < expected {
-            problems.push(format!("workers: {alive} of {expected} are there"));
+        if self.alive < self.workers {
+            problems.push(format!("workers: {} of {} are there", self.alive, self.workers));
         }
         if let Some(ms) = self.flushing_ms.filter(|&ms| ms > FLUSH_BOUND_MS) {
             problems.push(format!("keeper: it has been writing files back for {} s", ms / 1000));
@@ -151,11 +136,11 @@ impl HealthReport {
             .with("ok", problems.is_empty())
             .with("generation", self.generation)
             .with("degraded", self.degraded)
-            .holding_one(part("master").with("pid", u64::from(self.master.pid)))
+            .holding_one(part("master").with("pid", self.master_pid))
             .holding_one(
                 part("workers")
-                    .with("expected", self.workers.expected)
-                    .with("alive", self.workers.alive)
+                    .with("expected", self.workers)
+                    .with("alive", self.alive)
                     .with("behind", self.behind),
             )
             .holding_one(part("keeper"))
@@ -180,8 +165,7 @@ mod tests {
     #[test]
     fn a_cluster_that_does_not_answer_is_a_problem_and_the_server_is_well() {
         let of = |cluster| {
-            let master = MasterHealth { pid: 7, is_there: true };
-            let report = HealthReport { master, cluster, ..HealthReport::default() };
+            let report = HealthReport { has_master: true, cluster, ..HealthReport::default() };
             let StatusDocument { status, root } = report.document();
             assert_eq!(status, 200);
             root.document(Format::Xml, Layout::Lines)
@@ -204,8 +188,7 @@ mod tests {
     // Shows: refused-reload.
     #[test]
     fn a_refused_reload_is_a_problem_and_the_server_is_well() {
-        let master = MasterHealth { pid: 7, is_there: true };
-        let well = HealthReport { master, ..HealthReport::default() };
+        let well = HealthReport { has_master: true, ..HealthReport::default() };
         let of = |report: HealthReport| {
             let StatusDocument { status, root } = report.document();
             assert_eq!(status, 200);
@@ -221,17 +204,12 @@ mod tests {
 
     #[test]
     fn each_part_is_named_when_it_is_wrong() {
-        let well = HealthReport {
-            master: MasterHealth { pid: 7, is_there: true },
-            workers: WorkerCounts { expected: 2, alive: 2 },
-            ..HealthReport::default()
-        };
-        let gone = MasterHealth { is_there: false, ..well.master };
-        let few = WorkerCounts { alive: 1, ..well.workers };
+        let well =
+            HealthReport { has_master: true, workers: 2, alive: 2, ..HealthReport::default() };
         assert_eq!(well.document().status, 200);
         for (ill, part) in [
-            (HealthReport { master: gone, ..well.clone() }, "master"),
-            (HealthReport { workers: few, ..well.clone() }, "workers"),
+            (HealthReport { has_master: false, ..well.clone() }, "master"),
+            (HealthReport { alive: 1, ..well.clone() }, "workers"),
             (HealthReport { flushing_ms: Some(30_001), ..well.clone() }, "keeper"),
             (HealthReport { flush_failed: true, ..well.clone() }, "store"),
             (HealthReport { checkpoints_failing_s: Some(70), ..well.clone() }, "store"),

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
 use mio::Waker;
 
 use super::change_entry;
-use super::response::{Addressed, Refusal};
+use super::response::{Addressed, Refusal, Requester, Response};
 use super::route::{RecordRef, TopKeys};
 use crate::process::change_log;
 use crate::protocol::element_tree::Element;
@@ -33,22 +33,11 @@ pub enum Inspection {
     Node(RecordRef),
     Top { most: usize, of: TopKeys },
     Changes { before: u64, most: usize },
-    Figures { figures: Box<Stats>, format: Format },
+    Figures(Box<Stats>),
 }
 
 /// The most bytes of texts of changes in one answer. The last change may exceed it.
 const LISTED_BYTES: usize = 512 << 10;
-
-/// A document, or the text of a document.
-#[derive(Debug)]
-#[expect(missing_docs)]
-pub enum InspectionOutput {
-    Document(Element),
-    Text(String),
-}
-
-/// The result of an inspection.
-pub type InspectionResult = Result<InspectionOutput, Refusal>;
 
 /// The most inspections that wait for an answer: half of the clients that may hold one.
 pub const MOST: usize = super::client_eviction::MAX_HOLDING / 2;
@@ -57,23 +46,23 @@ pub const MOST: usize = super::client_eviction::MAX_HOLDING / 2;
 pub const READY: usize = 2;
 
 /// The caller's end of the channels to the thread.
-pub struct InspectQueue<W> {
-    ask: Sender<Addressed<W, Inspection>>,
-    found: Receiver<Addressed<W, InspectionResult>>,
+pub struct InspectQueue {
+    ask: Sender<Addressed<Requester, Inspection>>,
+    found: Receiver<Addressed<Requester, Response>>,
     waiting: usize,
 }
 
-impl<W: Send + 'static> InspectQueue<W> {
+impl InspectQueue {
     /// Starts the thread. The thread ends when the value is dropped.
-    pub fn start(data_dir: PathBuf, waker: Arc<Waker>) -> std::io::Result<InspectQueue<W>> {
-        let (ask, asked) = channel::<Addressed<W, Inspection>>();
+    pub fn start(data_dir: PathBuf, waker: Arc<Waker>) -> std::io::Result<InspectQueue> {
+        let (ask, asked) = channel::<Addressed<Requester, Inspection>>();
         let (tell, found) = sync_channel(READY - 1);
         std::thread::Builder::new().name("frs-inspections".to_owned()).spawn(move || {
             let _name = crate::process::log::name_process("admin");
             let mut thread = InspectThread { data_dir, reader: None };
             while let Ok(Addressed { requester, content }) = asked.recv() {
-                let found = Addressed { requester, content: thread.look(&content) };
-                if tell.send(found).is_err() || waker.wake().is_err() {
+                let found = thread.look(&content, requester.format);
+                if tell.send(requester.answered(found)).is_err() || waker.wake().is_err() {
                     return;
                 }
             }
@@ -85,7 +74,7 @@ impl<W: Send + 'static> InspectQueue<W> {
     ///
     /// # Errors
     /// Too many inspections wait, or the thread has ended.
-    pub fn ask(&mut self, requester: W, content: Inspection) -> Result<(), Refusal> {
+    pub fn ask(&mut self, requester: Requester, content: Inspection) -> Result<(), Refusal> {
         if self.waiting >= MOST {
             return Err(Refusal::busy(format!(
                 "{MOST} others wait for their turn to read the files"
@@ -100,7 +89,7 @@ impl<W: Send + 'static> InspectQueue<W> {
     }
 
     /// The next result.
-    pub fn found(&mut self) -> Result<Option<Addressed<W, InspectionResult>>, std::io::Error> {
+    pub fn found(&mut self) -> std::io::Result<Option<Addressed<Requester, Response>>> {
         match self.found.try_recv() {
             Ok(found) => {
                 self.waiting = self.waiting.saturating_sub(1);
@@ -121,16 +110,16 @@ struct InspectThread {
 }
 
 impl InspectThread {
-    fn look(&mut self, content: &Inspection) -> InspectionResult {
+    fn look(&mut self, content: &Inspection, format: Format) -> Result<Response, Refusal> {
         let now = clock::now();
-        match content {
+        let root = match content {
             Inspection::Node(RecordRef { biz, key }) => {
                 let reader = self.reader().map_err(refused)?;
                 let found = match key {
                     Some(key) => reader.node(biz, key, now),
                     None => reader.whole(biz, now),
                 };
-                node(found.map_err(refused)?).map(InspectionOutput::Document)
+                node(found.map_err(refused)?)?
             }
             Inspection::Top { most, of: TopKeys::Kept { biz, by } } => {
                 let reader = self.reader().map_err(refused)?;
@@ -141,29 +130,27 @@ impl InspectThread {
                         .with("used", record.used())
                         .with("last", record.last_use_ms)
                 });
-                Ok(InspectionOutput::Document(
-                    Element::new("top").with("biz", &**biz).holding(nodes),
-                ))
+                Element::new("top").with("biz", &**biz).holding(nodes)
             }
             Inspection::Top { most, of: TopKeys::Refused { biz, window } } => {
                 let reader = self.reader().map_err(refused)?;
                 let found = reader.refused(biz.as_deref(), *window, *most, now);
                 let found = found.map_err(refused)?;
-                let top = Element::new("top")
+                Element::new("top")
                     .with_some("biz", biz.clone())
                     .with("since", found.since_ms)
-                    .holding(found.nodes.iter().map(refused_element));
-                Ok(InspectionOutput::Document(top))
+                    .holding(found.nodes.iter().map(refused_element))
             }
             Inspection::Changes { before, most } => {
                 let found = change_log::list(&self.data_dir, *before, *most, LISTED_BYTES);
                 let found = found.map_err(|error| Refusal::io(format!("changes.log: {error}")))?;
-                Ok(InspectionOutput::Document(change_entry::document(found)))
+                change_entry::document(found)
             }
-            Inspection::Figures { figures, format } => {
-                Ok(InspectionOutput::Text(stats_text(figures, *format)))
+            Inspection::Figures(figures) => {
+                return Ok(Response::text(format, stats_text(figures, format).into_bytes()));
             }
-        }
+        };
+        Ok(Response::document(200, format, &root))
     }
 
     fn reader(&mut self) -> Result<&mut Reader, Error> {

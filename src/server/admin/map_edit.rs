@@ -97,17 +97,12 @@ pub fn put(
         return Err(EditError::Another);
     }
     let new = &biz_text[biz.at..biz.end];
-    let Marked { mark, text: map_text } = split_mark(map);
-    let root = element_positions::read(names.map, map_text, "map")?;
-    let old = root.children_named("biz").find(|old| meant.names(old));
-    let text = match old {
-        Some(old) => splice(map_text, old.at..old.end, new),
-        None => append(map_text, &root, new),
-    };
+    let map = Map::read(map, names.map)?;
+    let old = map.biz(meant);
     Ok(Edit {
-        text: format!("{mark}{text}"),
+        text: map.with(old, new),
         name: name_of(&biz),
-        old: old.map(|old| map_text[old.at..old.end].to_owned()),
+        old: old.map(|old| map.written(old).to_owned()),
         new: Some(new.to_owned()),
     })
 }
@@ -117,17 +112,10 @@ pub fn put(
 /// # Errors
 /// The text is not well-formed, or has no such business.
 pub fn remove(map: &str, meant: BizName<'_>, name: &str) -> Result<Edit, EditError> {
-    let Marked { mark, text } = split_mark(map);
-    let root = element_positions::read(name, text, "map")?;
-    let old = root.children_named("biz").find(|old| meant.names(old));
-    let old = old.ok_or(EditError::Unknown)?;
-    let lines = lines_of(text, old.at..old.end).unwrap_or(old.at..old.end);
-    Ok(Edit {
-        text: format!("{mark}{}", splice(text, lines, "")),
-        name: name_of(old),
-        old: Some(text[old.at..old.end].to_owned()),
-        new: None,
-    })
+    let map = Map::read(map, name)?;
+    let old = map.biz(meant).ok_or(EditError::Unknown)?;
+    let written = map.written(old).to_owned();
+    Ok(Edit { text: map.without(old), name: name_of(old), old: Some(written), new: None })
 }
 
 /// An edit to revert, by the elements before and after it.
@@ -144,37 +132,28 @@ pub struct EditToRevert<'t> {
 /// # Errors
 /// The map is not well-formed, or the business has changed since.
 pub fn revert(map: &str, undone: EditToRevert<'_>, name: &str) -> Result<Edit, EditError> {
-    let Marked { mark, text: map_text } = split_mark(map);
-    let root = element_positions::read(name, map_text, "map")?;
-    let written = |biz: &Element| &map_text[biz.at..biz.end];
-    let mut bizs = root.children_named("biz");
-    let found = undone.new.and_then(|new| bizs.find(|biz| written(biz) == new));
+    let map = Map::read(map, name)?;
+    let bizs = || map.root.children_named("biz");
+    let found = undone.new.and_then(|new| bizs().find(|biz| map.written(biz) == new));
     if found.is_none() && undone.new.is_some() {
         return Err(EditError::Changed);
     }
-    let old = match undone.old {
-        Some(old) => Some(element_positions::read("old", old, "biz")?),
-        None => None,
-    };
-    let is_same = |biz: &&Element| {
+    let old = undone.old.map(|old| element_positions::read("old", old, "biz")).transpose()?;
+    let is_same = |biz: &Element| {
         let same = |name| old.as_ref().is_some_and(|old| same_value(old, biz, name));
         same("id") || same("name")
     };
     // If another business has its id or name, a restored element would be a fault.
-    if root.children_named("biz").filter(|biz| Some(*biz) != found).any(|biz| is_same(&biz)) {
+    if bizs().filter(|biz| Some(*biz) != found).any(is_same) {
         return Err(EditError::Changed);
     }
     let text = match (undone.old, found) {
-        (Some(old), Some(found)) => splice(map_text, found.at..found.end, old),
-        (Some(old), None) => append(map_text, &root, old),
-        (None, Some(found)) => {
-            let whole = found.at..found.end;
-            splice(map_text, lines_of(map_text, whole.clone()).unwrap_or(whole), "")
-        }
+        (Some(old), found) => map.with(found, old),
+        (None, Some(found)) => map.without(found),
         (None, None) => return Err(EditError::Unknown),
     };
     Ok(Edit {
-        text: format!("{mark}{text}"),
+        text,
         name: old.as_ref().or(found).map(name_of).unwrap_or_default(),
         old: undone.new.map(str::to_owned),
         new: undone.old.map(str::to_owned),
@@ -183,15 +162,14 @@ pub fn revert(map: &str, undone: EditToRevert<'_>, name: &str) -> Result<Edit, E
 
 /// Whether a map has a `<biz>` with exactly this text.
 pub fn holds(map: &str, biz: &str) -> bool {
-    let Marked { text, .. } = split_mark(map);
-    element_positions::read("map", text, "map").is_ok_and(|root| {
-        root.children_named("biz").any(|element| text[element.at..element.end] == *biz)
+    Map::read(map, "map").is_ok_and(|map| {
+        map.root.children_named("biz").any(|element| map.written(element) == biz)
     })
 }
 
 fn same_value(one: &Element, other: &Element, name: &str) -> bool {
-    let value = |biz: &Element| biz.attribute_value(name).map(|value| value.trim().to_owned());
-    value(one).is_some_and(|own| Some(own) == value(other))
+    let own = one.attribute_value(name).map(str::trim);
+    own.is_some() && own == other.attribute_value(name).map(str::trim)
 }
 
 fn name_of(biz: &Element) -> String {
@@ -209,24 +187,15 @@ pub fn elements(
     meant: Option<BizName<'_>>,
     name: &str,
 ) -> Result<Option<String>, EditError> {
-    let Marked { text, .. } = split_mark(map);
-    let root = element_positions::read(name, text, "map")?;
-    let written = |element: &Element| &text[element.at..element.end];
-    match meant {
-        Some(meant) => {
-            let mut bizs = root.children_named("biz");
-            Ok(bizs.find(|biz| meant.names(biz)).map(|biz| format!("{}\n", written(biz))))
-        }
-        None => {
-            let mut all = "<map>\n".to_owned();
-            for element in &root.children {
-                all += "  ";
-                all += written(element);
-                all.push('\n');
-            }
-            Ok(Some(all + "</map>\n"))
-        }
+    let map = Map::read(map, name)?;
+    if let Some(meant) = meant {
+        return Ok(map.biz(meant).map(|biz| format!("{}\n", map.written(biz))));
     }
+    let mut all = "<map>\n".to_owned();
+    for element in &map.root.children {
+        all.extend(["  ", map.written(element), "\n"]);
+    }
+    Ok(Some(all + "</map>\n"))
 }
 
 /// The `node-size` that is written for a group, with its places in the text.
@@ -250,20 +219,18 @@ pub fn node_size_of(
     meant: BizName<'_>,
     name: &str,
 ) -> Result<Option<WrittenSize>, EditError> {
-    let Marked { mark, text } = split_mark(map);
-    let root = element_positions::read(name, text, "map")?;
-    let Some(biz) = root.children_named("biz").find(|biz| meant.names(biz)) else {
-        return Ok(None);
-    };
+    let map = Map::read(map, name)?;
+    let Some(biz) = map.biz(meant) else { return Ok(None) };
     let is_its = |group: &&Element| match biz.attribute_value("group") {
         Some(named) => group.attribute_value("name").map(str::trim) == Some(named.trim()),
         // Without the attribute, the first group is that of the business.
         None => true,
     };
-    let Some(group) = root.children_named("group").find(is_its) else { return Ok(None) };
+    let Some(group) = map.root.children_named("group").find(is_its) else { return Ok(None) };
     let Some(&Attribute { at, value_at, .. }) = group.attribute("node-size") else {
         return Ok(None);
     };
+    let (mark, text) = (map.mark, map.text);
     let before = text[..at].trim_end_matches(element_positions::is_white).len();
     // No value contains its own kind of quote.
     let quote = &text[value_at - 1..value_at];
@@ -276,44 +243,71 @@ pub fn node_size_of(
     }))
 }
 
-/// A text without its byte order mark, and that mark, if there is one.
-struct Marked<'t> {
+/// A map.xml and the places of its elements.
+struct Map<'t> {
+    /// The byte order mark, if there is one.
     mark: &'static str,
+    /// What follows the mark.
     text: &'t str,
+    root: Element,
 }
 
-fn split_mark(text: &str) -> Marked<'_> {
-    match text.strip_prefix(MARK) {
-        Some(text) => Marked { mark: MARK, text },
-        None => Marked { mark: "", text },
+impl<'t> Map<'t> {
+    fn read(text: &'t str, name: &str) -> Result<Map<'t>, Faults> {
+        let (mark, text) = text.strip_prefix(MARK).map_or(("", text), |text| (MARK, text));
+        Ok(Map { mark, text, root: element_positions::read(name, text, "map")? })
     }
-}
 
-fn splice(text: &str, old: Range<usize>, new: &str) -> String {
-    [&text[..old.start], new, &text[old.end..]].concat()
-}
+    fn biz(&self, meant: BizName<'_>) -> Option<&Element> {
+        self.root.children_named("biz").find(|biz| meant.names(biz))
+    }
 
-/// Inserts before `</map>`: on a line of its own if the end tag has one, indented like the last
-/// element.
-fn append(text: &str, root: &Element, new: &str) -> String {
-    let end = root.end_tag_at;
-    if root.end == end {
-        // The root is a single tag such as `<map/>`. Without an end tag, the element would follow
-        // the root.
-        let slash = text[..end].rfind('/').unwrap_or(end);
-        return splice(text, slash..end, &[">", new, "</map>"].concat());
+    fn written(&self, element: &Element) -> &'t str {
+        &self.text[element.at..element.end]
     }
-    let line_at = text[..end].rfind('\n').map_or(0, |at| at + 1);
-    if line_at == 0 || !is_blank(&text[line_at..end]) {
-        return splice(text, end..end, new);
+
+    /// The whole text with `new` in place of a part.
+    fn spliced(&self, part: Range<usize>, new: &str) -> String {
+        [self.mark, &self.text[..part.start], new, &self.text[part.end..]].concat()
     }
-    let line_end = if text[..line_at].ends_with("\r\n") { "\r\n" } else { "\n" };
-    let indent = root.children.last().and_then(|last| {
-        let from = text[..last.at].rfind('\n')? + 1;
-        is_blank(&text[from..last.at]).then(|| &text[from..last.at])
-    });
-    let new = [indent.unwrap_or("  "), new, line_end].concat();
-    splice(text, line_at..line_at, &new)
+
+    /// The whole text with the element `new` in place of `old`, or after all others.
+    fn with(&self, old: Option<&Element>, new: &str) -> String {
+        match old {
+            Some(old) => self.spliced(old.at..old.end, new),
+            None => self.appended(new),
+        }
+    }
+
+    /// The whole text without an element, and without its line if nothing else is on it.
+    fn without(&self, old: &Element) -> String {
+        let span = old.at..old.end;
+        self.spliced(lines_of(self.text, span.clone()).unwrap_or(span), "")
+    }
+
+    /// Inserts before `</map>`: on a line of its own if the end tag has one, indented like the last
+    /// element.
+    fn appended(&self, new: &str) -> String {
+        let Map { text, root, .. } = self;
+        let end = root.end_tag_at;
+        if root.end == end {
+            // The root is a single tag such as `<map/>`. Without an end tag, the element would
+            // follow the root.
+            let slash = text[..end].rfind('/').unwrap_or(end);
+            return self.spliced(slash..end, &[">", new, "</map>"].concat());
+        }
+        let line_at = text[..end].rfind('\n').map_or(0, |at| at + 1);
+        if line_at == 0 || !is_blank(&text[line_at..end]) {
+            return self.spliced(end..end, new);
+        }
+        let line_end = if text[..line_at].ends_with("\r\n") { "\r\n" } else { "\n" };
+        let indent = root.children.last().and_then(|last| {
+            let from = text[..last.at].rfind('\n')? + 1;
+            is_blank(&text[from..last.at]).then(|| &text[from..last.at])
+        });
+        let new = [indent.unwrap_or("  "), new, line_end].concat();
+        self.spliced(line_at..line_at, &new)
+    }
 }
 
 /// The whole lines of the range, if nothing else is on them.

@@ -30,7 +30,6 @@
 //! | [`inspections`] | inspections of the files and long histories, in a thread of their own |
 //! | [`handler`] | answers to requests |
 //! | [`server`] | the loop: sockets and time |
-//! | [`error`] | the error of a failed start |
 
 mod accept;
 pub mod access;
@@ -39,7 +38,6 @@ pub mod change_queue;
 mod client;
 pub mod client_eviction;
 pub mod connection;
-pub mod error;
 mod growth;
 pub mod handler;
 pub mod health;
@@ -58,6 +56,6 @@ pub mod server;
 pub mod token_brake;
 
 pub use accept::PlaneListeners;
-pub use error::AdminError;
+pub use handler::{AdminArgs, AdminError};
 pub use keeper_pulse::Pulse;
-pub use plane_thread::{AdminArgs, AdminPlane};
+pub use plane_thread::AdminPlane;

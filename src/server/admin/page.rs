@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use ring::digest::{SHA256, digest};
 
-use super::response::{HeaderField, Response};
+use super::response::Response;
 
 /// The parts of the page, joined at compile time. All scripts are one, so a file may use the
 /// definitions of the files before it.
@@ -85,7 +85,7 @@ fn base64(bytes: &[u8]) -> String {
 
 /// The page, for clients that may see the figures.
 pub fn response() -> Response {
-    let field = Some(HeaderField::new("Content-Security-Policy", &POLICY));
+    let field = Some(("Content-Security-Policy", POLICY.as_str()));
     Response { field, ..Response::page("text/html; charset=utf-8", PAGE.as_bytes()) }
 }
 

@@ -4,46 +4,17 @@
 //! that ended by itself.
 
 use std::io;
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use mio::{Poll, Waker};
 
 use super::accept::PlaneListeners;
-use super::change_queue::MapChanges;
-use super::error::AdminError;
-use super::handler::{Handler, HandlerParts};
-use super::inspections::InspectQueue;
+use super::handler::{AdminArgs, AdminError, Handler};
 use super::keeper_pulse::Pulse;
-use super::recording::Recording;
 use super::server::{self, Server};
-use crate::process::control::ANSWER_BYTES_MAX;
-use crate::process::control_stream::ControlStream;
 use crate::process::log;
-use crate::stats::hottest::Hottest;
-use frs_base::clock;
-use frs_base::sys::process::Pid;
-use frs_engine::Role;
-use frs_store as store;
-
-/// The arguments of the plane.
-pub struct AdminArgs {
-    /// The listener of the plane, and those of metrics.
-    pub listeners: PlaneListeners,
-    /// The connection for requests to the master.
-    pub control: UnixStream,
-    /// The master's process id.
-    pub master: Pid,
-    /// The directory of the configuration.
-    pub conf_dir: PathBuf,
-    /// The directory of the store.
-    pub data_dir: PathBuf,
-    /// The hottest keys of the keeper's last complete sweep.
-    pub hottest: Arc<Mutex<Hottest>>,
-}
 
 /// The running plane.
 pub struct AdminPlane {
@@ -59,35 +30,17 @@ impl AdminPlane {
     ///
     /// # Errors
     /// The plane cannot attach to the store, or the kernel lacks resources.
-    pub fn start(args: AdminArgs) -> Result<AdminPlane, AdminError> {
-        let AdminArgs { listeners, control, master, conf_dir, data_dir, hottest } = args;
-        let service = frs_cluster::attach(&data_dir, Role::Admin)?;
+    pub fn start(listeners: PlaneListeners, args: AdminArgs) -> Result<AdminPlane, AdminError> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), server::WAKER)?);
         let (ending, pulse) = (Arc::new(AtomicBool::new(false)), Arc::new(Pulse::default()));
-        let control = ControlStream::over(control, ANSWER_BYTES_MAX)?;
-        let changes = MapChanges::new(conf_dir, data_dir.clone(), control);
-        let inspections = InspectQueue::start(data_dir.clone(), Arc::clone(&waker))?;
-        // The file is opened before the plane is announced as ready, so that its blocks are
-        // allocated by then. Listeners of metrics do not serve the history.
-        let has_plane = listeners.admin.is_some();
-        let recording = has_plane.then(|| Recording::open(&data_dir, clock::instant()));
-        store::give_access_to_history(service.conf());
-        let told = Arc::clone(&pulse);
-        let parts = HandlerParts {
-            service,
-            changes,
-            inspections,
-            data_dir,
-            master,
-            pulse: told,
-            hottest,
-            recording,
-        };
+        let (told, woken) = (Arc::clone(&pulse), Arc::clone(&waker));
+        let mut handler = Handler::attach(args, &listeners, told, woken)?;
         let is_ending = Arc::clone(&ending);
         let thread = std::thread::Builder::new().name("frs-admin".to_owned()).spawn(move || {
             let _name = log::name_process("admin");
-            Server::new(poll, listeners, Handler::new(parts), is_ending)?.run()
+            handler.begin();
+            Server::new(poll, listeners, handler, is_ending)?.run()
         })?;
         Ok(AdminPlane { thread: Some(thread), waker, ending, pulse })
     }

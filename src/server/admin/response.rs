@@ -3,26 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::process::change_log::Author;
 use crate::protocol::element_tree::{Element, Layout};
 use crate::protocol::response_head::reason;
 use crate::protocol::{self, Code, Format};
 use frs_base::clock::Millis;
 
-/// A header field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HeaderField {
-    /// The name of the field.
-    pub name: &'static str,
-    /// The value of the field.
-    pub value: &'static str,
-}
-
-impl HeaderField {
-    /// A field with this name and value.
-    pub const fn new(name: &'static str, value: &'static str) -> HeaderField {
-        HeaderField { name, value }
-    }
-}
+/// The name of a header field and its value.
+pub type HeaderField = (&'static str, &'static str);
 
 /// A document and the status of its answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +28,38 @@ pub struct Addressed<W, T> {
     pub requester: W,
     /// The value.
     pub content: T,
+}
+
+/// The receiver of an answer, and its request for the log.
+#[derive(Debug, Clone)]
+pub struct Requester {
+    /// The number of the connection.
+    pub client: usize,
+    /// The format of the answer.
+    pub format: Format,
+    /// The peer, as text for the log.
+    pub peer: Arc<str>,
+    /// The name of the client's token, or its user. `None` if it has neither, so that it changes
+    /// nothing.
+    pub name: Option<Arc<str>>,
+    /// The method, path and parameters without the key.
+    pub line: String,
+    /// Whether the request is a change.
+    pub changes: bool,
+}
+
+impl Requester {
+    /// The author of a change, for the log of changes.
+    pub fn author(&self) -> Author {
+        let who = self.name.clone().unwrap_or_else(|| "unknown".into());
+        Author { who, peer: Some(Arc::clone(&self.peer)) }
+    }
+
+    /// An answer for this client.
+    pub fn answered(self, answer: Result<Response, Refusal>) -> Addressed<Requester, Response> {
+        let content = answer.unwrap_or_else(|refusal| Response::refusal(self.format, &refusal));
+        Addressed { requester: self, content }
+    }
 }
 
 /// An answer without its head.
@@ -66,17 +86,13 @@ const fn media_type(format: Format) -> &'static str {
 impl Response {
     /// A document.
     pub fn document(status: u16, format: Format, root: &Element) -> Response {
-        Response {
-            status,
-            kind: media_type(format),
-            body: root.document(format, Layout::Lines).into_bytes().into(),
-            field: None,
-        }
+        let text = root.document(format, Layout::Lines);
+        Response { status, ..Response::text(format, text.into_bytes()) }
     }
 
     /// A text of this format, sent unchanged.
-    pub fn text(format: Format, text: Arc<[u8]>) -> Response {
-        Response { status: 200, kind: media_type(format), body: text, field: None }
+    pub fn text(format: Format, text: impl Into<Arc<[u8]>>) -> Response {
+        Response::page(media_type(format), text)
     }
 
     /// A page of another media type.
@@ -150,12 +166,12 @@ impl Refusal {
     }
 
     /// A system call failed.
-    pub fn io(words: impl Into<String>) -> Refusal {
-        Refusal::new(500, Code::Io, words)
+    pub fn io(words: impl ToString) -> Refusal {
+        Refusal::new(500, Code::Io, words.to_string())
     }
 
     /// A file could not be written, perhaps because the disk is full.
-    pub fn of_io(error: &std::io::Error, words: impl Into<String>) -> Refusal {
+    pub fn of_io(error: &std::io::Error, words: String) -> Refusal {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         match error.kind() {
             StorageFull | QuotaExceeded => Refusal::new(507, Code::NoRoom, words),
@@ -165,10 +181,7 @@ impl Refusal {
 
     /// The requested service is not available at the moment.
     pub fn busy(words: impl Into<String>) -> Refusal {
-        Refusal {
-            field: Some(HeaderField::new("Retry-After", "1")),
-            ..Refusal::new(503, Code::Busy, words)
-        }
+        Refusal { field: Some(("Retry-After", "1")), ..Refusal::new(503, Code::Busy, words) }
     }
 
     /// The address has sent too many wrong tokens, so this token was not examined.
@@ -178,7 +191,7 @@ impl Refusal {
         let seconds = wait.as_millis().div_ceil(1000) as u64;
         let fits = |(most, _): &&(u64, &'static str)| seconds <= *most;
         let words = WAITS.iter().find(fits).map_or("60", |(_, words)| words);
-        let field = Some(HeaderField::new("Retry-After", words));
+        let field = Some(("Retry-After", words));
         let said = format!(
             "this address has sent too many wrong tokens: the one shown was not looked at: wait \
              {seconds} s"
@@ -188,15 +201,12 @@ impl Refusal {
 
     /// Other clients need the place.
     pub fn overloaded() -> Refusal {
-        Refusal {
-            field: Some(HeaderField::new("Retry-After", "1")),
-            ..Refusal::from(protocol::Error::Overloaded)
-        }
+        Refusal { field: Some(("Retry-After", "1")), ..Refusal::from(protocol::Error::Overloaded) }
     }
 
     /// The token is missing.
     pub fn unauthorized(words: impl Into<String>) -> Refusal {
-        let field = Some(HeaderField::new("WWW-Authenticate", "Bearer realm=\"frs\""));
+        let field = Some(("WWW-Authenticate", "Bearer realm=\"frs\""));
         Refusal { field, ..Refusal::new(401, Code::Unauthorized, words) }
     }
 
@@ -209,7 +219,7 @@ impl Refusal {
     /// The path does not support this method.
     pub fn method(allow: &'static str) -> Refusal {
         let error = protocol::Error::BadMethod { allow };
-        Refusal { field: Some(HeaderField::new("Allow", allow)), ..Refusal::from(error) }
+        Refusal { field: Some(("Allow", allow)), ..Refusal::from(error) }
     }
 }
 
@@ -247,7 +257,7 @@ pub fn head(response: &Response, options: HeadOptions, now: Millis) -> Vec<u8> {
         response.kind,
         response.body.len(),
     );
-    if let Some(HeaderField { name, value }) = response.field {
+    if let Some((name, value)) = response.field {
         text += &format!("{name}: {value}\r\n");
     }
     text += match (options.closes, options.http10) {

@@ -13,17 +13,17 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
 
-use super::accept::{ACCEPTS_PER_TICK, AdminListeners, Arrival, ClientKind, PlaneListeners};
+use super::accept::{ACCEPTS_PER_TICK, AdminListeners, PlaneListeners};
 use super::access;
-use super::client::{AdminClient, ClientStage, IDLE, READ_BYTES};
+use super::client::{AdminClient, ClientKind, ClientStage, IDLE, READ_BYTES};
 use super::client_eviction::{
     Candidate, ClientState, MAX_CLIENTS, MAX_HOLDING, MAX_SCRAPERS, client_to_evict,
 };
 use super::connection::{ConnectionStep, MAX_BODY_BYTES, MAX_HEAD_BYTES};
-use super::handler::{Handler, Requester, SCRAPE_AGE};
+use super::handler::{Handler, SCRAPE_AGE};
 use super::log_ration::Ration;
 use super::map_file;
-use super::response::{Addressed, Refusal, Response};
+use super::response::{Addressed, Refusal, Requester, Response};
 use super::token_brake::Brake;
 use super::{inspections, map_json};
 use crate::process::change_log;
@@ -151,10 +151,10 @@ impl Server {
         clients.into_iter().for_each(|client| self.serve(client, now));
         let mut told = Vec::new();
         self.handler.go_on(&mut told)?;
-        for Addressed { requester, content: response } in told {
-            self.note(&requester, &response, now);
-            self.answer(requester.client, &response, now);
-            self.serve(requester.client, now);
+        for answer in told {
+            let client = answer.requester.client;
+            self.tell(answer, now);
+            self.serve(client, now);
         }
         self.expire(now);
         self.accept(now);
@@ -183,7 +183,7 @@ impl Server {
     fn serve(&mut self, id: usize, now: Instant) {
         let Some(kind) = self.clients.get(&id).map(|client| client.kind) else { return };
         self.go_on(id, now);
-        self.make_room(MAX_HOLDING, |client| client.kind == kind && client.holds(), now);
+        self.make_room(MAX_HOLDING, |client| client.kind == kind && client.connection.holds(), now);
     }
 
     fn go_on(&mut self, id: usize, now: Instant) {
@@ -267,23 +267,25 @@ impl Server {
                 client.enter(ClientStage::Waiting, BUSY, now);
                 let is_waiting = |client: &&AdminClient| client.kind == kind && client.is_waiting();
                 let waiting = self.clients.values().filter(is_waiting);
-                let response = match waiting.count() > MAX_HOLDING {
-                    true => Some(Response::refusal(format, &Refusal::overloaded())),
+                let answer = match waiting.count() > MAX_HOLDING {
+                    true => Err(Refusal::overloaded()),
                     false => self.handler.take(requester.clone(), *asked),
                 };
-                if let Some(response) = response {
-                    self.note(&requester, &response, now);
-                    self.answer(id, &response, now);
+                if let Some(answer) = answer.transpose() {
+                    self.tell(requester.answered(answer), now);
                 }
             }
         }
         true
     }
 
-    fn answer(&mut self, id: usize, response: &Response, now: Instant) {
+    /// Logs and sends an answer.
+    fn tell(&mut self, answer: Addressed<Requester, Response>, now: Instant) {
+        let Addressed { requester, content: response } = answer;
+        self.note(&requester, &response, now);
         // A client that has disconnected gets no answer. Its request is carried out in any case.
-        let Some(client) = self.clients.get_mut(&id) else { return };
-        client.connection.answer(response, clock::now());
+        let Some(client) = self.clients.get_mut(&requester.client) else { return };
+        client.connection.answer(&response, clock::now());
         client.enter(ClientStage::Writing, BUSY, now);
     }
 
@@ -317,12 +319,9 @@ impl Server {
     }
 
     fn expire(&mut self, now: Instant) {
-        let late: Vec<usize> = self
-            .clients
-            .iter()
-            .filter(|(_, client)| client.stage != ClientStage::Waiting && client.deadline <= now)
-            .map(|(id, _)| *id)
-            .collect();
+        let is_late = |client: &AdminClient| !client.is_waiting() && client.deadline <= now;
+        let late = self.clients.iter().filter(|(_, client)| is_late(client));
+        let late: Vec<usize> = late.map(|(id, _)| *id).collect();
         for id in late {
             match self.clients.get_mut(&id) {
                 Some(client) if client.stage == ClientStage::Begun => {
@@ -343,9 +342,9 @@ impl Server {
         }
         self.paused_until = None;
         for _ in 0..ACCEPTS_PER_TICK {
-            match self.listeners.accept() {
+            match self.listeners.accept(now) {
                 Ok(None) => return,
-                Ok(Some(arrival)) => self.add_client(arrival, now),
+                Ok(Some(client)) => self.add_client(client, now),
                 Err(error) => match error.kind() {
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
                     _ => {
@@ -418,13 +417,12 @@ impl Server {
         }
     }
 
-    fn add_client(&mut self, mut arrival: Arrival, now: Instant) {
+    fn add_client(&mut self, mut client: AdminClient, now: Instant) {
         let id = self.next_client;
         self.next_client += 1;
-        if arrival.stream.register(self.poll.registry(), Token(id)).is_err() {
+        if client.stream.register(self.poll.registry(), Token(id)).is_err() {
             return;
         }
-        let mut client = AdminClient::new(arrival, now);
         if client.kind == ClientKind::Metrics && !self.handler.allows(client.address) {
             client.kind = ClientKind::Stranger;
             self.handler.count_refused();

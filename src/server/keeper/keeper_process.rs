@@ -60,14 +60,13 @@ pub fn run(mut child: ChildContext) -> Result<(), KeeperError> {
     };
     let admin = match inherited.control.take().filter(|_| !listeners.is_empty()) {
         None => None,
-        Some(control) => Some(AdminPlane::start(AdminArgs {
-            listeners,
-            control,
-            master: inherited.master,
-            conf_dir: inherited.conf_dir.clone(),
-            data_dir: inherited.data_dir.clone(),
-            hottest: sweeper.hottest(),
-        })?),
+        Some(control) => {
+            let (master, hottest) = (inherited.master, sweeper.hottest());
+            let conf_dir = inherited.conf_dir.clone();
+            let data_dir = inherited.data_dir.clone();
+            let args = AdminArgs { control, master, conf_dir, data_dir, hottest };
+            Some(AdminPlane::start(listeners, args)?)
+        }
     };
     message::send_ready(&inherited.channel)?;
     Keeper::new(child, service, admin, sweeper).run()?;

@@ -7,7 +7,7 @@
 //! as a port below 1024. The mode of a socket is set before its file exists, never through its
 //! path.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -109,9 +109,9 @@ impl<'c> OtherAddresses<'c> {
 
 /// A listening socket that this process inherited at its start.
 #[derive(Debug)]
-pub struct InheritedSocket<S = OwnedFd> {
+pub struct InheritedSocket {
     /// The socket.
-    pub socket: S,
+    pub socket: OwnedFd,
     /// Whether the socket belongs to systemd. If not, it is frs's own, from an older master.
     pub lent: bool,
 }
@@ -211,10 +211,10 @@ impl ListeningSockets {
     /// `given` sockets of an address go into its first sets. An address without given sockets is
     /// opened. A given socket whose address is not configured is an error, because its clients
     /// would never be served. The caller acts as the user of `account`, if there is one.
-    pub fn open(
+    pub fn open<'c>(
         account: Option<&Account>,
-        served: &[ServedAddress<'_>],
-        others: OtherAddresses<'_>,
+        served: &[ServedAddress<'c>],
+        others: OtherAddresses<'c>,
         sets: u16,
         given: &[InheritedSocket],
     ) -> Result<ListeningSockets, ListenError> {
@@ -224,12 +224,13 @@ impl ListeningSockets {
             let found = format!("found {tcp} TCP addresses, expected at most {DESCRIPTORS_MAX}");
             return Err(at(&"all addresses")(invalid(found)));
         }
-        let mut sorted = SocketsByAddress::new(given, served, others)?;
+        let mut given = GivenSocket::all(given, served, others)?;
         let mut columns = Vec::new();
         for &ServedAddress { listen, face } in served {
             match listen {
                 Listen::Tcp(address) => {
-                    let mut column = std::mem::take(sorted.tcp.entry(*address).or_default());
+                    let own = given.extract_if(.., |given| given.listen == listen);
+                    let mut column: Vec<TcpListener> = own.map(|own| own.socket.into()).collect();
                     if column.is_empty() {
                         column.push(
                             as_needed(account, || open_first(*address)).map_err(at(address))?,
@@ -241,8 +242,8 @@ impl ListeningSockets {
                     columns.push(column);
                 }
                 Listen::Unix(path) => {
-                    let (listener, lent) = match sorted.unix.remove(path) {
-                        Some(InheritedSocket { socket, lent }) => (socket, lent),
+                    let (listener, lent) = match GivenSocket::take(&mut given, listen) {
+                        Some(own) => (OwnedFd::from(own.socket).into(), own.lent),
                         None => (open_file(account, path, OPEN_MODE)?, false),
                     };
                     let shared = SharedListener { listener, face };
@@ -251,7 +252,8 @@ impl ListeningSockets {
             }
         }
         listeners.make_sets(account, columns, sets)?;
-        let mut open = |listen, mode| open_plain(account, listen, sorted.take_plain(listen), mode);
+        let mut open =
+            |listen, mode| open_plain(account, listen, GivenSocket::take(&mut given, listen), mode);
         let OtherAddresses { admin, metrics, envoy } = others;
         listeners.admin = admin.map(|listen| open(listen, ADMIN_MODE)).transpose()?;
         for listen in metrics {
@@ -379,40 +381,35 @@ impl ListeningSockets {
     }
 }
 
-/// Given sockets by the address that they listen on.
-#[derive(Default)]
-struct SocketsByAddress {
-    tcp: BTreeMap<SocketAddr, Vec<TcpListener>>,
-    unix: BTreeMap<PathBuf, InheritedSocket<UnixListener>>,
-    /// The sockets of single processes.
-    plain: Vec<(Listen, InheritedSocket<Socket>)>,
+/// A copy of a given socket, and the address of the configuration that it listens on.
+struct GivenSocket<'c> {
+    listen: &'c Listen,
+    socket: Socket,
+    lent: bool,
 }
 
-impl SocketsByAddress {
-    fn new(
+impl<'c> GivenSocket<'c> {
+    fn all(
         given: &[InheritedSocket],
-        served: &[ServedAddress<'_>],
-        others: OtherAddresses<'_>,
-    ) -> Result<SocketsByAddress, ListenError> {
-        let mut sorted = SocketsByAddress::default();
+        served: &[ServedAddress<'c>],
+        others: OtherAddresses<'c>,
+    ) -> Result<Vec<GivenSocket<'c>>, ListenError> {
+        let mut all = Vec::new();
         for given in given {
-            // A copy, because the caller may have to try again.
-            let socket = given.socket.try_clone().map(Socket::from);
-            socket
-                .and_then(|socket| {
-                    sorted.add(InheritedSocket { socket, lent: given.lent }, served, others)
-                })
-                .map_err(at(&"a socket this process was started with"))?;
+            let found = GivenSocket::of(given, served, others, &all);
+            all.push(found.map_err(at(&"a socket this process was started with"))?);
         }
-        Ok(sorted)
+        Ok(all)
     }
 
-    fn add(
-        &mut self,
-        InheritedSocket { socket, lent }: InheritedSocket<Socket>,
-        served: &[ServedAddress<'_>],
-        others: OtherAddresses<'_>,
-    ) -> io::Result<()> {
+    fn of(
+        given: &InheritedSocket,
+        served: &[ServedAddress<'c>],
+        others: OtherAddresses<'c>,
+        earlier: &[GivenSocket<'c>],
+    ) -> io::Result<GivenSocket<'c>> {
+        // A copy, because the caller may have to try again.
+        let socket = Socket::from(given.socket.try_clone()?);
         let local = socket.local_addr()?;
         let address = local.as_socket();
         let path = local.as_pathname();
@@ -429,36 +426,23 @@ impl SocketsByAddress {
             Listen::Tcp(named) => address.is_some_and(|address| is_same(address, *named)),
             Listen::Unix(named) => path.is_some_and(|path| is_same_path(path, named)),
         };
-        match served.iter().map(|served| served.listen).find(is_its) {
-            Some(Listen::Tcp(named)) => {
-                self.tcp.entry(*named).or_default().push(socket.into());
-                Ok(())
-            }
-            Some(Listen::Unix(named)) => {
-                let socket = OwnedFd::from(socket).into();
-                match self.unix.insert(named.clone(), InheritedSocket { socket, lent }) {
-                    Some(_) => Err(invalid(format!("{shown}: given twice"))),
-                    None => Ok(()),
-                }
-            }
-            None => {
-                let Some(named) = others.all().find(is_its) else {
-                    return Err(invalid(format!(
-                        "no <listen> names {shown}, nor does a <resp>, <rls>, <admin> or <metrics>"
-                    )));
-                };
-                if self.plain.iter().any(|(taken, _)| taken == named) {
-                    return Err(invalid(format!("{shown}: given twice")));
-                }
-                self.plain.push((named.clone(), InheritedSocket { socket, lent }));
-                Ok(())
-            }
+        let of_workers = served.iter().map(|served| served.listen).find(is_its);
+        let listen = of_workers.or_else(|| others.all().find(is_its)).ok_or_else(|| {
+            invalid(format!(
+                "no <listen> names {shown}, nor does a <resp>, <rls>, <admin> or <metrics>"
+            ))
+        })?;
+        // Each listener set has a socket of a worker's TCP address.
+        let may_repeat = matches!(of_workers, Some(Listen::Tcp(_)));
+        if !may_repeat && earlier.iter().any(|other| other.listen == listen) {
+            return Err(invalid(format!("{shown}: given twice")));
         }
+        Ok(GivenSocket { listen, socket, lent: given.lent })
     }
 
-    fn take_plain(&mut self, listen: &Listen) -> Option<InheritedSocket<Socket>> {
-        let at = self.plain.iter().position(|(named, _)| named == listen)?;
-        Some(self.plain.swap_remove(at).1)
+    fn take(all: &mut Vec<GivenSocket<'c>>, listen: &Listen) -> Option<GivenSocket<'c>> {
+        let at = all.iter().position(|given| given.listen == listen)?;
+        Some(all.swap_remove(at))
     }
 }
 
@@ -484,7 +468,7 @@ fn at<A: std::fmt::Display>(address: &A) -> impl FnOnce(io::Error) -> ListenErro
 fn open_plain(
     account: Option<&Account>,
     listen: &Listen,
-    given: Option<InheritedSocket<Socket>>,
+    given: Option<GivenSocket<'_>>,
     mode: u32,
 ) -> Result<PlainSocket, ListenError> {
     let lent = given.as_ref().is_some_and(|given| given.lent);

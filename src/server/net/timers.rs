@@ -69,14 +69,6 @@ pub struct Expired {
     pub kind: TimerKind,
 }
 
-/// A client with an armed timeout.
-#[derive(Debug, Clone, Copy)]
-struct DueTimer {
-    at_ms: u64,
-    client: u32,
-    kind: TimerKind,
-}
-
 /// The timeouts of all clients, by the index of each client.
 #[derive(Debug)]
 pub struct Timers {
@@ -139,26 +131,27 @@ impl Timers {
 
     /// Removes and returns a client whose time has expired.
     pub fn expire(&mut self, lengths: &TimeoutLengths, now_ms: u64) -> Option<Expired> {
-        let DueTimer { at_ms, client, kind } = self.earliest(lengths)?;
-        if at_ms > now_ms {
+        let (due_ms, expired) = self.earliest(lengths)?;
+        if due_ms > now_ms {
             return None;
         }
-        self.disarm(client);
-        Some(Expired { client, kind })
+        self.disarm(expired.client);
+        Some(expired)
     }
 
     /// When the next timeout expires.
     pub fn due_ms(&self, lengths: &TimeoutLengths) -> Option<u64> {
-        self.earliest(lengths).map(|due| due.at_ms)
+        self.earliest(lengths).map(|(due_ms, _)| due_ms)
     }
 
-    fn earliest(&self, lengths: &TimeoutLengths) -> Option<DueTimer> {
+    /// When the next timeout expires, and which.
+    fn earliest(&self, lengths: &TimeoutLengths) -> Option<(u64, Expired)> {
         let heads = KINDS.iter().filter_map(|&kind| {
             let client = self.lists[kind as usize].first;
             let link = self.links.get(client as usize)?;
-            Some(DueTimer { at_ms: link.armed_ms.saturating_add(lengths.of(kind)), client, kind })
+            Some((link.armed_ms.saturating_add(lengths.of(kind)), Expired { client, kind }))
         });
-        heads.min_by_key(|due| due.at_ms)
+        heads.min_by_key(|(due_ms, _)| *due_ms)
     }
 }
 

@@ -76,7 +76,7 @@ fn forwarded(fields: &[Header<'_>], trusted: &[Cidr]) -> Option<IpAddr> {
         }
         let address = address(entry)?;
         first = Some(address);
-        if !trusted.iter().any(|block| holds(block, address)) {
+        if !trusted.iter().any(|block| block.contains(address)) {
             break;
         }
     }
@@ -89,20 +89,6 @@ fn address(entry: &[u8]) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
     let address = bare.parse().ok().or_else(|| text.parse().ok().map(|a: SocketAddr| a.ip()))?;
     Some(address.to_canonical())
-}
-
-fn holds(block: &Cidr, address: IpAddr) -> bool {
-    match (block.base, address) {
-        (IpAddr::V4(base), IpAddr::V4(address)) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(block.prefix.min(32))).unwrap_or(0);
-            base.to_bits() & mask == address.to_bits() & mask
-        }
-        (IpAddr::V6(base), IpAddr::V6(address)) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(block.prefix.min(128))).unwrap_or(0);
-            base.to_bits() & mask == address.to_bits() & mask
-        }
-        _ => false,
-    }
 }
 
 #[cfg(test)]
@@ -175,19 +161,6 @@ mod tests {
         assert_eq!(read(&[("A", b"b")]), "");
         assert_eq!(read(&[("X-User", b"alice"), ("x-user", b"mallory")]), "");
         assert_eq!(read(&[("X-User", b"\xff")]), "");
-    }
-
-    #[test]
-    fn blocks() {
-        let inside = |block: Cidr, address: &str| holds(&block, address.parse().unwrap());
-        assert!(inside(block("10.0.0.0", 8), "10.255.0.1"));
-        assert!(!inside(block("10.0.0.0", 8), "11.0.0.1"));
-        assert!(inside(block("0.0.0.0", 0), "192.0.2.1"));
-        assert!(!inside(block("0.0.0.0", 0), "::1"));
-        assert!(inside(block("::", 0), "::1"));
-        assert!(inside(block("192.0.2.1", 32), "192.0.2.1"));
-        assert!(!inside(block("192.0.2.1", 32), "192.0.2.0"));
-        assert!(!inside(block("::2", 128), "::1"));
     }
 
     #[test]

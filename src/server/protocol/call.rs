@@ -4,40 +4,27 @@
 //! Invariant: the name of a number never changes, because counts survive a new binary.
 
 use super::route::Route;
+use frs_base::named;
 use frs_engine::Command;
 use frs_store::counter::{REQUEST_KINDS, RESPONSE_KINDS};
 
-/// The kind of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
-    /// Query, in any form.
-    Query = 0,
-    /// Update, in any form.
-    Update = 1,
-    /// Update for a gateway.
-    Authz = 2,
-    /// A check whether this worker serves.
-    Health = 3,
-    /// A request that could not be classified.
-    Other = 4,
-}
-
-impl Call {
-    /// All kinds, in the order of their numbers.
-    pub const ALL: [Call; REQUEST_KINDS] =
-        [Call::Query, Call::Update, Call::Authz, Call::Health, Call::Other];
-
-    /// The name of the kind.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Call::Query => "query",
-            Call::Update => "update",
-            Call::Authz => "authz",
-            Call::Health => "health",
-            Call::Other => "other",
-        }
+named! {
+    /// The kind of a request.
+    Call {
+        /// Query, in any form.
+        Query = 0 "query",
+        /// Update, in any form.
+        Update = 1 "update",
+        /// Update for a gateway.
+        Authz = 2 "authz",
+        /// A check whether this worker serves.
+        Health = 3 "health",
+        /// A request that could not be classified.
+        Other = 4 "other",
     }
 }
+
+const _: () = assert!(Call::ALL.len() == REQUEST_KINDS);
 
 impl From<Command> for Call {
     fn from(command: Command) -> Call {
@@ -104,8 +91,5 @@ mod tests {
             assert_eq!(word, if STATUSES.contains(&&*own) { &own } else { class }, "{status}");
         }
         assert_eq!(status_word(RESPONSE_KINDS), "5xx");
-        for (number, call) in Call::ALL.into_iter().enumerate() {
-            assert_eq!(call as usize, number);
-        }
     }
 }

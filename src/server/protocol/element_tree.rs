@@ -24,11 +24,10 @@ pub struct Element {
 pub enum Value {
     Text(String),
     Number(u64),
-    Signed(i64),
     /// A number with at most three decimals.
     Decimal(f64),
     /// Numbers, separated by spaces in XML and in an array in JSON.
-    Numbers(Vec<u32>),
+    Numbers(Vec<u64>),
     Flag(bool),
 }
 
@@ -40,7 +39,8 @@ enum Part {
     Child(Element),
     /// A list with a name of its own, present even if it is empty.
     List(&'static str, Vec<Element>),
-    Numbers(&'static str, Vec<u64>),
+    /// A list of numbers.
+    Numbers(&'static str, Value),
     /// Children with a name each. JSON has an object with these names.
     Named(&'static str, Vec<(String, Element)>),
     /// A child that contains an element as text, which XML takes unchanged.
@@ -58,64 +58,27 @@ pub enum Layout {
     Dense,
 }
 
-impl From<&str> for Value {
-    fn from(text: &str) -> Value {
-        Value::Text(text.to_owned())
-    }
+/// The kinds of values that an attribute takes.
+macro_rules! values {
+    ($($from:ty => |$value:ident| $made:expr;)*) => {$(
+        impl From<$from> for Value {
+            fn from($value: $from) -> Value {
+                $made
+            }
+        }
+    )*};
 }
 
-impl From<String> for Value {
-    fn from(text: String) -> Value {
-        Value::Text(text)
-    }
-}
-
-impl From<Cow<'_, str>> for Value {
-    fn from(text: Cow<'_, str>) -> Value {
-        Value::Text(text.into_owned())
-    }
-}
-
-impl From<u64> for Value {
-    fn from(number: u64) -> Value {
-        Value::Number(number)
-    }
-}
-
-impl From<i64> for Value {
-    fn from(number: i64) -> Value {
-        Value::Signed(number)
-    }
-}
-
-impl From<u32> for Value {
-    fn from(number: u32) -> Value {
-        Value::Number(number.into())
-    }
-}
-
-impl From<u16> for Value {
-    fn from(number: u16) -> Value {
-        Value::Number(number.into())
-    }
-}
-
-impl From<f64> for Value {
-    fn from(number: f64) -> Value {
-        Value::Decimal(number)
-    }
-}
-
-impl From<&[u32]> for Value {
-    fn from(numbers: &[u32]) -> Value {
-        Value::Numbers(numbers.to_vec())
-    }
-}
-
-impl From<bool> for Value {
-    fn from(flag: bool) -> Value {
-        Value::Flag(flag)
-    }
+values! {
+    &str => |text| Value::Text(text.to_owned());
+    String => |text| Value::Text(text);
+    Cow<'_, str> => |text| Value::Text(text.into_owned());
+    u16 => |number| Value::Number(number.into());
+    u32 => |number| Value::Number(number.into());
+    u64 => |number| Value::Number(number);
+    f64 => |number| Value::Decimal(number);
+    &[u32] => |numbers| Value::Numbers(numbers.iter().map(|&number| number.into()).collect());
+    bool => |flag| Value::Flag(flag);
 }
 
 impl Element {
@@ -133,6 +96,14 @@ impl Element {
     pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Element {
         self.attributes.push((name, value.into()));
         self
+    }
+
+    /// Adds attributes.
+    pub fn with_each<V: Into<Value>>(
+        self,
+        attributes: impl IntoIterator<Item = (&'static str, V)>,
+    ) -> Element {
+        attributes.into_iter().fold(self, |element, (name, value)| element.with(name, value))
     }
 
     /// Adds an attribute, if there is a value.
@@ -173,7 +144,7 @@ impl Element {
 
     /// Adds a list of numbers.
     pub fn numbers(mut self, name: &'static str, numbers: &[u64]) -> Element {
-        self.parts.push(Part::Numbers(name, numbers.to_vec()));
+        self.parts.push(Part::Numbers(name, Value::Numbers(numbers.to_vec())));
         self
     }
 
@@ -191,9 +162,13 @@ impl Element {
     /// The document with this root.
     pub fn document(&self, format: Format, layout: Layout) -> String {
         let mut out = Vec::new();
-        match format {
-            Format::Xml => self.write_xml(&mut out, layout),
-            Format::Json => self.write_json_root(&mut out, layout),
+        match (format, layout) {
+            (Format::Xml, _) => self.write_xml(&mut out, layout, None),
+            (Format::Json, Layout::Dense) => self.write_json(&mut out, layout),
+            (Format::Json, Layout::Lines) => write_list(&mut out, b"{}", [self], |out, root| {
+                write_name(out, root.name);
+                root.write_json(out, layout);
+            }),
         }
         out.push(b'\n');
         let text = String::from_utf8_lossy(&out);
@@ -203,32 +178,18 @@ impl Element {
         }
     }
 
-    fn write_xml(&self, out: &mut Vec<u8>, layout: Layout) {
-        self.write_named(out, layout, None);
-    }
-
     /// Writes the element, with the attribute `name` if it has a name of its own.
-    fn write_named(&self, out: &mut Vec<u8>, layout: Layout, name: Option<&str>) {
-        out.push(b'<');
-        out.extend_from_slice(self.name.as_bytes());
-        if let Some(name) = name {
-            out.extend_from_slice(b" name=\"");
-            write_escaped(out, name);
-            out.push(b'"');
-        }
-        for (name, value) in &self.attributes {
-            out.push(b' ');
-            out.extend_from_slice(name.as_bytes());
-            out.extend_from_slice(b"=\"");
-            match value {
-                Value::Text(text) => write_escaped(out, text),
-                value => value.write_bare(out),
-            }
+    fn write_xml(&self, out: &mut Vec<u8>, layout: Layout, name: Option<&str>) {
+        push(out, ["<", self.name]);
+        let name = name.map(|name| ("name", Cow::Borrowed(name)));
+        let attributes = self.attributes.iter().map(|(name, value)| (*name, value.bare()));
+        for (name, value) in name.into_iter().chain(attributes) {
+            push(out, [" ", name, "=\""]);
+            write_escaped(out, &value);
             out.push(b'"');
         }
         if self.parts.is_empty() && self.text.is_none() {
-            out.extend_from_slice(b"/>");
-            return;
+            return push(out, ["/>"]);
         }
         out.push(b'>');
         for (nth, line) in self.text.iter().flat_map(|text| text.split('\n')).enumerate() {
@@ -239,22 +200,11 @@ impl Element {
         }
         for part in &self.parts {
             if layout == Layout::Lines {
-                out.extend_from_slice(b"\n  ");
+                push(out, ["\n  "]);
             }
             part.write_xml(out, layout);
         }
-        end_tag(out, self.name);
-    }
-
-    fn write_json_root(&self, out: &mut Vec<u8>, layout: Layout) {
-        match layout {
-            Layout::Lines => {
-                write_name(out, b'{', self.name);
-                self.write_json(out, layout);
-                out.push(b'}');
-            }
-            Layout::Dense => self.write_json(out, layout),
-        }
+        push(out, ["</", self.name, ">"]);
     }
 
     fn write_json(&self, out: &mut Vec<u8>, layout: Layout) {
@@ -265,15 +215,10 @@ impl Element {
         if layout == Layout::Lines {
             members.sort_by(|(one, _), (other, _)| one.cmp(other));
         }
-        let mut before = b'{';
-        for (name, member) in &members {
-            write_name(out, std::mem::replace(&mut before, b','), name);
+        write_list(out, b"{}", members, |out, (name, member)| {
+            write_name(out, &name);
             member.write(out, layout);
-        }
-        if members.is_empty() {
-            out.push(b'{');
-        }
-        out.push(b'}');
+        });
     }
 
     fn members(&self) -> Vec<(Cow<'static, str>, Member<'_>)> {
@@ -282,26 +227,22 @@ impl Element {
             attributes.map(|(name, value)| ((*name).into(), Member::Value(value))).collect();
         members.extend(self.text.iter().map(|text| ("message".into(), Member::Text(text))));
         for part in &self.parts {
-            match part {
-                Part::One(child) => members.push((child.name.into(), Member::One(child))),
-                Part::List(name, children) => {
-                    members.push(((*name).into(), Member::Many(children.iter().collect())));
-                }
-                Part::Numbers(name, numbers) => {
-                    members.push(((*name).into(), Member::Numbers(numbers)));
-                }
-                Part::Named(part, children) => {
-                    members.push(((*part).into(), Member::Named(children)));
-                }
-                Part::Markup(name, text) => members.push(((*name).into(), Member::Text(text))),
+            let (name, member) = match part {
+                Part::One(child) => (child.name, Member::One(child)),
+                Part::List(name, children) => (*name, Member::Many(children.iter().collect())),
+                Part::Numbers(name, numbers) => (*name, Member::Value(numbers)),
+                Part::Named(name, children) => (*name, Member::Named(children)),
+                Part::Markup(name, text) => (*name, Member::Text(text)),
                 Part::Child(child) => {
                     let name = format!("{}s", child.name);
                     match members.iter_mut().find(|(known, _)| *known == name) {
                         Some((_, Member::Many(children))) => children.push(child),
                         _ => members.push((name.into(), Member::Many(vec![child]))),
                     }
+                    continue;
                 }
-            }
+            };
+            members.push((name.into(), member));
         }
         members
     }
@@ -310,48 +251,36 @@ impl Element {
 impl Part {
     fn write_xml(&self, out: &mut Vec<u8>, layout: Layout) {
         match self {
-            Part::One(child) | Part::Child(child) => child.write_xml(out, layout),
-            Part::List(name, children) => {
-                begin_tag(out, name);
-                children.iter().for_each(|child| child.write_xml(out, layout));
-                end_tag(out, name);
-            }
-            Part::Markup(name, text) => {
-                begin_tag(out, name);
-                out.extend_from_slice(text.as_bytes());
-                end_tag(out, name);
-            }
+            Part::One(child) | Part::Child(child) => child.write_xml(out, layout, None),
+            Part::List(name, children) => write_between_tags(out, name, |out| {
+                children.iter().for_each(|child| child.write_xml(out, layout, None));
+            }),
+            Part::Markup(name, text) => write_between_tags(out, name, |out| push(out, [text])),
             Part::Numbers(name, numbers) => {
-                begin_tag(out, name);
-                let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
-                out.extend_from_slice(numbers.join(" ").as_bytes());
-                end_tag(out, name);
+                write_between_tags(out, name, |out| push(out, [&numbers.bare()]));
             }
             Part::Named(_, children) => {
-                children
-                    .iter()
-                    .for_each(|(name, child)| child.write_named(out, layout, Some(name)));
+                for (name, child) in children {
+                    child.write_xml(out, layout, Some(name));
+                }
             }
         }
     }
 }
 
 impl Value {
-    /// Appends the value without escapes, in the form that both formats share.
-    fn write_bare(&self, out: &mut Vec<u8>) {
+    /// The value without escapes, as XML has it.
+    fn bare(&self) -> Cow<'_, str> {
         match self {
-            Value::Text(text) => out.extend_from_slice(text.as_bytes()),
-            Value::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
-            Value::Signed(number) => out.extend_from_slice(number.to_string().as_bytes()),
-            Value::Flag(flag) => out.extend_from_slice(flag.to_string().as_bytes()),
+            Value::Text(text) => text.into(),
+            Value::Number(number) => number.to_string().into(),
+            Value::Flag(flag) => flag.to_string().into(),
             Value::Numbers(numbers) => {
-                let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
-                out.extend_from_slice(numbers.join(" ").as_bytes());
+                numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" ").into()
             }
             Value::Decimal(number) => {
                 let text = format!("{number:.3}");
-                let text = text.trim_end_matches('0').trim_end_matches('.');
-                out.extend_from_slice(text.as_bytes());
+                text.trim_end_matches('0').trim_end_matches('.').to_owned().into()
             }
         }
     }
@@ -363,7 +292,6 @@ enum Member<'e> {
     Text(&'e str),
     One(&'e Element),
     Many(Vec<&'e Element>),
-    Numbers(&'e [u64]),
     Named(&'e [(String, Element)]),
 }
 
@@ -371,35 +299,36 @@ impl Member<'_> {
     fn write(&self, out: &mut Vec<u8>, layout: Layout) {
         match self {
             Member::Value(Value::Text(text)) => write_string(out, text),
-            Member::Value(Value::Numbers(numbers)) => write_array(out, numbers, |out, number| {
-                out.extend_from_slice(number.to_string().as_bytes());
-            }),
-            Member::Value(value) => value.write_bare(out),
+            Member::Value(Value::Numbers(numbers)) => {
+                write_list(out, b"[]", numbers, |out, number| push(out, [&*number.to_string()]));
+            }
+            Member::Value(value) => push(out, [&value.bare()]),
             Member::Text(text) => write_string(out, text),
             Member::One(element) => element.write_json(out, layout),
             Member::Many(elements) => {
-                write_array(out, elements, |out, element| element.write_json(out, layout));
+                write_list(out, b"[]", elements, |out, element| element.write_json(out, layout));
             }
-            Member::Numbers(numbers) => write_array(out, numbers, |out, number| {
-                out.extend_from_slice(number.to_string().as_bytes());
-            }),
             Member::Named(children) => {
-                let mut before = b'{';
-                for (name, child) in *children {
-                    write_name(out, std::mem::replace(&mut before, b','), name);
+                write_list(out, b"{}", *children, |out, (name, child)| {
+                    write_name(out, name);
                     child.write_json(out, layout);
-                }
-                if children.is_empty() {
-                    out.push(b'{');
-                }
-                out.push(b'}');
+                });
             }
         }
     }
 }
 
-fn write_name(out: &mut Vec<u8>, before: u8, name: &str) {
-    out.push(before);
+fn push<const N: usize>(out: &mut Vec<u8>, texts: [&str; N]) {
+    texts.iter().for_each(|text| out.extend_from_slice(text.as_bytes()));
+}
+
+fn write_between_tags(out: &mut Vec<u8>, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
+    push(out, ["<", name, ">"]);
+    write(out);
+    push(out, ["</", name, ">"]);
+}
+
+fn write_name(out: &mut Vec<u8>, name: &str) {
     write_string(out, name);
     out.push(b':');
 }
@@ -410,27 +339,21 @@ fn write_string(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(serde_json::Value::from(text).to_string().as_bytes());
 }
 
-fn write_array<T>(out: &mut Vec<u8>, values: &[T], write: impl Fn(&mut Vec<u8>, &T)) {
-    out.push(b'[');
-    for (nth, value) in values.iter().enumerate() {
+/// Writes an object or an array of JSON, whose brackets are `ends`.
+fn write_list<T>(
+    out: &mut Vec<u8>,
+    ends: &[u8; 2],
+    values: impl IntoIterator<Item = T>,
+    write: impl Fn(&mut Vec<u8>, T),
+) {
+    out.push(ends[0]);
+    for (nth, value) in values.into_iter().enumerate() {
         if nth > 0 {
             out.push(b',');
         }
         write(out, value);
     }
-    out.push(b']');
-}
-
-fn begin_tag(out: &mut Vec<u8>, name: &str) {
-    out.push(b'<');
-    out.extend_from_slice(name.as_bytes());
-    out.push(b'>');
-}
-
-fn end_tag(out: &mut Vec<u8>, name: &str) {
-    out.extend_from_slice(b"</");
-    out.extend_from_slice(name.as_bytes());
-    out.push(b'>');
+    out.push(ends[1]);
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use frs_base::named;
 use frs_conf::Listen;
 
 /// The most header fields of a request.
@@ -17,29 +18,13 @@ pub enum Error {
     /// The head, or the framing of the body, is not HTTP.
     #[error("{0}")]
     BadHttp(&'static str),
-    /// The body is not well-formed, or is XML that frs rejects.
+    /// The body is no request. [`Code::BadXml`] and [`Code::BadJson`] mean that it is not
+    /// well-formed, or is XML or JSON that frs rejects. [`Code::BadRequest`] means a wrong root,
+    /// element, attribute, member or value.
     #[error("{what}{found}")]
-    BadXml {
-        /// The expected content.
-        what: &'static str,
-        /// The text that was found.
-        found: Excerpt,
-        /// The position of the error.
-        position: TextPosition,
-    },
-    /// The body is not JSON, or is JSON that frs rejects.
-    #[error("{what}{found}")]
-    BadJson {
-        /// The expected content.
-        what: &'static str,
-        /// The text that was found.
-        found: Excerpt,
-        /// The position of the error.
-        position: TextPosition,
-    },
-    /// A wrong root, element, attribute, member or value in a body.
-    #[error("{what}{found}")]
-    BadDocument {
+    BadBody {
+        /// The code of the error.
+        code: Code,
         /// The expected content.
         what: &'static str,
         /// The text that was found.
@@ -125,50 +110,41 @@ pub enum Error {
 impl Error {
     /// HTTP status.
     pub const fn status(&self) -> u16 {
-        match self {
-            Error::BadHttp(_)
-            | Error::OnResp
-            | Error::BadXml { .. }
-            | Error::BadJson { .. }
-            | Error::BadDocument { .. }
-            | Error::BadTarget { .. } => 400,
-            Error::PeerForbidden
-            | Error::CrossSite
-            | Error::OriginForbidden
-            | Error::HostForbidden => 403,
-            Error::NotFound | Error::AdminPath => 404,
-            Error::BadMethod { .. } => 405,
-            Error::Timeout => 408,
-            Error::TooLarge { .. } | Error::TooManyItems { .. } => 413,
-            Error::BadContentType(_) => 415,
-            Error::HeadTooLarge { .. } => 431,
-            Error::BadTransferEncoding => 501,
-            Error::Overloaded | Error::Draining => 503,
-            Error::BadVersion => 505,
-        }
+        self.consequences().0
     }
 
     /// The code of the error, for clients.
     pub const fn code(&self) -> Code {
+        self.consequences().1
+    }
+
+    /// Whether the connection must close after the answer, because the position in the byte stream
+    /// is unknown, or because the documented protocol says so.
+    pub const fn closes(&self) -> bool {
+        self.consequences().2
+    }
+
+    /// The status, the code, and whether the connection closes.
+    const fn consequences(&self) -> (u16, Code, bool) {
         match self {
-            Error::BadHttp(_) | Error::OnResp => Code::BadHttp,
-            Error::BadXml { .. } => Code::BadXml,
-            Error::BadJson { .. } => Code::BadJson,
-            Error::BadDocument { .. } | Error::BadTarget { .. } => Code::BadRequest,
-            Error::NotFound | Error::AdminPath => Code::NotFound,
-            Error::BadMethod { .. } => Code::BadMethod,
-            Error::PeerForbidden
-            | Error::CrossSite
-            | Error::OriginForbidden
-            | Error::HostForbidden => Code::Forbidden,
-            Error::Timeout => Code::Timeout,
-            Error::TooLarge { .. } => Code::TooLarge,
-            Error::TooManyItems { .. } => Code::TooManyItems,
-            Error::BadContentType(_) => Code::BadContentType,
-            Error::HeadTooLarge { .. } => Code::HeadTooLarge,
-            Error::BadTransferEncoding => Code::BadTransferEncoding,
-            Error::BadVersion => Code::BadVersion,
-            Error::Overloaded | Error::Draining => Code::Overloaded,
+            Error::BadHttp(_) | Error::OnResp => (400, Code::BadHttp, true),
+            Error::BadBody { code, .. } => (400, *code, false),
+            Error::BadTarget { .. } => (400, Code::BadRequest, false),
+            Error::PeerForbidden => (403, Code::Forbidden, true),
+            Error::CrossSite | Error::OriginForbidden | Error::HostForbidden => {
+                (403, Code::Forbidden, false)
+            }
+            Error::NotFound | Error::AdminPath => (404, Code::NotFound, false),
+            Error::BadMethod { .. } => (405, Code::BadMethod, false),
+            Error::Timeout => (408, Code::Timeout, true),
+            Error::TooLarge { .. } => (413, Code::TooLarge, true),
+            Error::TooManyItems { .. } => (413, Code::TooManyItems, true),
+            Error::BadContentType(_) => (415, Code::BadContentType, false),
+            Error::HeadTooLarge { .. } => (431, Code::HeadTooLarge, true),
+            Error::BadTransferEncoding => (501, Code::BadTransferEncoding, true),
+            Error::Overloaded => (503, Code::Overloaded, true),
+            Error::Draining => (503, Code::Overloaded, false),
+            Error::BadVersion => (505, Code::BadVersion, true),
         }
     }
 
@@ -187,134 +163,42 @@ impl Error {
     /// The position of the error in the body, if it has one.
     pub const fn position(&self) -> Option<TextPosition> {
         match self {
-            Error::BadXml { position, .. }
-            | Error::BadJson { position, .. }
-            | Error::BadDocument { position, .. } => Some(*position),
+            Error::BadBody { position, .. } => Some(*position),
             _ => None,
         }
     }
-
-    /// Whether the connection must close after the answer, because the position in the byte stream
-    /// is unknown, or because the documented protocol says so.
-    pub const fn closes(&self) -> bool {
-        match self {
-            Error::BadXml { .. }
-            | Error::BadJson { .. }
-            | Error::BadDocument { .. }
-            | Error::BadTarget { .. }
-            | Error::NotFound
-            | Error::AdminPath
-            | Error::BadMethod { .. }
-            | Error::CrossSite
-            | Error::OriginForbidden
-            | Error::HostForbidden
-            | Error::BadContentType(_)
-            | Error::Draining => false,
-            Error::BadHttp(_)
-            | Error::OnResp
-            | Error::PeerForbidden
-            | Error::Timeout
-            | Error::TooLarge { .. }
-            | Error::TooManyItems { .. }
-            | Error::HeadTooLarge { .. }
-            | Error::BadTransferEncoding
-            | Error::BadVersion
-            | Error::Overloaded => true,
-        }
-    }
 }
 
-/// The code of an error, for clients. The codes after `Overloaded` occur only in the admin plane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs)]
-pub enum Code {
-    BadHttp,
-    BadXml,
-    BadJson,
-    BadRequest,
-    NotFound,
-    BadMethod,
-    Forbidden,
-    Timeout,
-    TooLarge,
-    TooManyItems,
-    BadContentType,
-    HeadTooLarge,
-    BadTransferEncoding,
-    BadVersion,
-    Overloaded,
-    Unauthorized,
-    Conflict,
-    Faulty,
-    Refused,
-    Io,
-    Busy,
-    Store,
-    Full,
-    NoAnswer,
-    NoRoom,
-}
-
-impl Code {
-    /// All codes.
-    #[cfg(any(test, feature = "testing"))]
-    pub const ALL: [Code; 25] = [
-        Code::BadHttp,
-        Code::BadXml,
-        Code::BadJson,
-        Code::BadRequest,
-        Code::NotFound,
-        Code::BadMethod,
-        Code::Forbidden,
-        Code::Timeout,
-        Code::TooLarge,
-        Code::TooManyItems,
-        Code::BadContentType,
-        Code::HeadTooLarge,
-        Code::BadTransferEncoding,
-        Code::BadVersion,
-        Code::Overloaded,
-        Code::Unauthorized,
-        Code::Conflict,
-        Code::Faulty,
-        Code::Refused,
-        Code::Io,
-        Code::Busy,
-        Code::Store,
-        Code::Full,
-        Code::NoAnswer,
-        Code::NoRoom,
-    ];
-
-    /// The word of the code in answers.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Code::BadHttp => "bad-http",
-            Code::BadXml => "bad-xml",
-            Code::BadJson => "bad-json",
-            Code::BadRequest => "bad-request",
-            Code::NotFound => "not-found",
-            Code::BadMethod => "bad-method",
-            Code::Forbidden => "forbidden",
-            Code::Timeout => "timeout",
-            Code::TooLarge => "too-large",
-            Code::TooManyItems => "too-many-items",
-            Code::BadContentType => "bad-content-type",
-            Code::HeadTooLarge => "head-too-large",
-            Code::BadTransferEncoding => "bad-transfer-encoding",
-            Code::BadVersion => "bad-version",
-            Code::Overloaded => "overloaded",
-            Code::Unauthorized => "unauthorized",
-            Code::Conflict => "conflict",
-            Code::Faulty => "faulty",
-            Code::Refused => "refused",
-            Code::Io => "io",
-            Code::Busy => "busy",
-            Code::Store => "store",
-            Code::Full => "full",
-            Code::NoAnswer => "no-answer",
-            Code::NoRoom => "no-room",
-        }
+named! {
+    /// The code of an error, for clients. The codes after `Overloaded` occur only in the admin
+    /// plane.
+    #[expect(missing_docs)]
+    Code {
+        BadHttp "bad-http",
+        BadXml "bad-xml",
+        BadJson "bad-json",
+        BadRequest "bad-request",
+        NotFound "not-found",
+        BadMethod "bad-method",
+        Forbidden "forbidden",
+        Timeout "timeout",
+        TooLarge "too-large",
+        TooManyItems "too-many-items",
+        BadContentType "bad-content-type",
+        HeadTooLarge "head-too-large",
+        BadTransferEncoding "bad-transfer-encoding",
+        BadVersion "bad-version",
+        Overloaded "overloaded",
+        Unauthorized "unauthorized",
+        Conflict "conflict",
+        Faulty "faulty",
+        Refused "refused",
+        Io "io",
+        Busy "busy",
+        Store "store",
+        Full "full",
+        NoAnswer "no-answer",
+        NoRoom "no-room",
     }
 }
 

@@ -56,34 +56,23 @@ pub fn parse(
     let (mut options, mut deny) = (ItemOptions::ONE, None);
     let mut call_rate = CallRateText::default();
     for pair in query.split('&') {
-        let (name, value) = pair.split_once('=').ok_or(unknown(pair))?;
+        let (name, raw) = pair.split_once('=').ok_or(unknown(pair))?;
+        let Decoded { biz, key, member, other } = &mut *decoded;
         match name {
-            "biz" => text(value, &mut decoded.biz, seen.first(0, name)?).map(drop)?,
-            "key" => text(value, &mut decoded.key, seen.first(1, name)?).map(drop)?,
-            "count" => {
-                options.count = count(text(value, &mut decoded.other, seen.first(2, name)?)?)
-            }
-            "force" => {
-                options.force = flag(text(value, &mut decoded.other, seen.first(3, name)?)?)?
-            }
-            "detail" => {
-                options.detail = flag(text(value, &mut decoded.other, seen.first(4, name)?)?)?
-            }
+            "biz" => seen.value(0, name, raw, biz).map(drop)?,
+            "key" => seen.value(1, name, raw, key).map(drop)?,
+            "count" => options.count = count(seen.value(2, name, raw, other)?),
+            "force" => options.force = flag(seen.value(3, name, raw, other)?)?,
+            "detail" => options.detail = flag(seen.value(4, name, raw, other)?)?,
             "deny" => {
-                let value = text(value, &mut decoded.other, seen.first(5, name)?)?;
+                let value = seen.value(5, name, raw, other)?;
                 let what = "deny: expected a status of 400 to 599";
                 let bad = Error::BadTarget { what, found: Excerpt::of(value) };
                 deny = Some(refusal(value).ok_or(bad)?);
             }
-            "rate" => {
-                let value = text(value, &mut decoded.other, seen.first(6, name)?)?;
-                call_rate.rate = Some(Rate::of_text(value));
-            }
-            "burst" => {
-                let value = text(value, &mut decoded.other, seen.first(7, name)?)?;
-                call_rate.burst = Some(burst(value));
-            }
-            "member" => text(value, &mut decoded.member, seen.first(8, name)?).map(drop)?,
+            "rate" => call_rate.rate = Some(Rate::of_text(seen.value(6, name, raw, other)?)),
+            "burst" => call_rate.burst = Some(burst(seen.value(7, name, raw, other)?)),
+            "member" => seen.value(8, name, raw, member).map(drop)?,
             _ => return Err(unknown(name)),
         }
     }
@@ -101,14 +90,12 @@ pub fn parse(
 
 /// Percent-decodes a path segment, in which `+` is a plus.
 pub fn segment<'a>(raw: &str, decoded: &'a mut Decoded) -> Result<&'a str, Error> {
-    decode(raw, &mut decoded.biz, b'+')?;
-    utf8(&decoded.biz)
+    decode(raw, &mut decoded.biz, b'+')
 }
 
 /// Percent-decodes the value of a parameter, in which `+` is a space.
 pub fn value<'a>(raw: &str, decoded: &'a mut Decoded) -> Result<&'a str, Error> {
-    decode(raw, &mut decoded.other, b' ')?;
-    utf8(&decoded.other)
+    decode(raw, &mut decoded.other, b' ')
 }
 
 /// The parameters that have occurred, one bit each.
@@ -119,19 +106,22 @@ impl Seen {
         self.0 & 1 << parameter != 0
     }
 
-    /// Notes a parameter, which must not have occurred before.
-    fn first(&mut self, parameter: u8, name: &str) -> Result<Once, Error> {
+    /// Decodes the value of a parameter, which must not have occurred before.
+    fn value<'a>(
+        &mut self,
+        parameter: u8,
+        name: &str,
+        raw: &str,
+        out: &'a mut Vec<u8>,
+    ) -> Result<&'a str, Error> {
         if self.has(parameter) {
             let what = "a parameter occurs more than once";
             return Err(Error::BadTarget { what, found: Excerpt::of(name) });
         }
         self.0 |= 1 << parameter;
-        Ok(Once)
+        decode(raw, out, b' ')
     }
 }
-
-/// Proof that a parameter occurs for the first time.
-struct Once;
 
 fn unknown(name: &str) -> Error {
     let what = "unknown parameter: expected biz, key, count, force, detail, member, rate, burst \
@@ -150,17 +140,12 @@ fn flag(text: &str) -> Result<bool, Error> {
     }
 }
 
-fn text<'a>(raw: &str, out: &'a mut Vec<u8>, _: Once) -> Result<&'a str, Error> {
-    decode(raw, out, b' ')?;
-    utf8(out)
-}
-
 fn utf8(bytes: &[u8]) -> Result<&str, Error> {
     let what = "not UTF-8 after percent-decoding";
     std::str::from_utf8(bytes).map_err(|_| Error::BadTarget { what, found: Excerpt::NONE })
 }
 
-fn decode(raw: &str, out: &mut Vec<u8>, plus: u8) -> Result<(), Error> {
+fn decode<'a>(raw: &str, out: &'a mut Vec<u8>, plus: u8) -> Result<&'a str, Error> {
     out.clear();
     let mut rest = raw.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
@@ -176,7 +161,7 @@ fn decode(raw: &str, out: &mut Vec<u8>, plus: u8) -> Result<(), Error> {
             _ => byte,
         });
     }
-    Ok(())
+    utf8(out)
 }
 
 fn bad_escape(raw: &str) -> Error {

@@ -33,16 +33,8 @@ struct Sample {
     at: Instant,
     /// Sorted by key.
     items: Vec<(BizKey, [u64; OUTCOMES])>,
-    processes: Vec<ProcessSample>,
-}
-
-/// The work of a process up to that time.
-#[derive(Debug, Clone, Copy)]
-struct ProcessSample {
-    slot: u32,
-    pid: u32,
-    requests: u64,
-    cpu_ms: Option<u64>,
+    /// Only of the last two samples.
+    processes: Vec<ProcessSnapshot>,
 }
 
 impl History {
@@ -53,20 +45,14 @@ impl History {
             std::array::from_fn(|outcome| queries[outcome] + updates[outcome])
         };
         let items = sums.bizs.iter().take(BIZS_MAX).map(|(key, sums)| (*key, all(sums)));
-        let busy = |process: &ProcessSnapshot| ProcessSample {
-            slot: process.slot,
-            pid: process.pid,
-            requests: process.requests,
-            cpu_ms: process.cpu_ms,
-        };
-        let look =
-            Sample { at, items: items.collect(), processes: processes.iter().map(busy).collect() };
+        let items: Vec<_> = items.collect();
         if self.kept.back().is_none_or(|last| at.saturating_duration_since(last.at) >= COARSE) {
             if self.kept.len() == KEPT {
                 self.kept.pop_front();
             }
-            self.kept.push_back(look.clone());
+            self.kept.push_back(Sample { at, items: items.clone(), processes: Vec::new() });
         }
+        let look = Sample { at, items, processes: processes.to_vec() };
         self.before = self.latest.replace(look);
     }
 
@@ -112,8 +98,8 @@ impl Sample {
 
     /// Finds a process by slot and id. A process may be attached more than once, and a slot may
     /// change its owner.
-    fn process(&self, which: &ProcessSnapshot) -> Option<&ProcessSample> {
-        let is = |busy: &&ProcessSample| (busy.slot, busy.pid) == (which.slot, which.pid);
+    fn process(&self, which: &ProcessSnapshot) -> Option<&ProcessSnapshot> {
+        let is = |busy: &&ProcessSnapshot| (busy.slot, busy.pid) == (which.slot, which.pid);
         self.processes.iter().find(is)
     }
 

@@ -243,14 +243,9 @@ impl HistoryFile {
     }
 
     fn read_state(&mut self, copy: u64) -> io::Result<Option<(u64, HistoryTotals)>> {
-        self.read(state_byte(copy), STATE_HEAD)?;
-        let bizs = self.words[4] as usize;
-        if self.words[1] == 0 || bizs > STATE_BIZS || self.words[2] > LATEST_MS {
-            return Ok(None);
-        }
-        self.read(state_byte(copy), STATE_HEAD + bizs * BIZ_WORDS)?;
-        let words = &self.words;
-        if words[0] != crc(words) {
+        let at = state_byte(copy);
+        let Some(words) = self.read_whole(at, STATE_HEAD, STATE_BIZS)? else { return Ok(None) };
+        if words[2] > LATEST_MS {
             return Ok(None);
         }
         let (found, _) = words[STATE_HEAD..].as_chunks::<BIZ_WORDS>();
@@ -302,16 +297,7 @@ impl HistoryFile {
     }
 
     fn read_row(&mut self, byte: u64) -> io::Result<Option<HistoryRow>> {
-        self.read(byte, ROW_HEAD)?;
-        let bizs = self.words[7] as usize;
-        if self.words[1] == 0 || bizs > ROW_BIZS + 1 {
-            return Ok(None);
-        }
-        self.read(byte, ROW_HEAD + bizs * BIZ_WORDS)?;
-        let words = &self.words;
-        if words[0] != crc(words) {
-            return Ok(None);
-        }
+        let Some(words) = self.read_whole(byte, ROW_HEAD, ROW_BIZS + 1)? else { return Ok(None) };
         let quantile = |us: u64| Some(us as u32).filter(|&us| us != u32::MAX);
         let (found, _) = words[ROW_HEAD..].as_chunks::<BIZ_WORDS>();
         let biz = |&[id, allowed, limited, p99]: &[u64; BIZ_WORDS]| HistoryBiz {
@@ -330,6 +316,18 @@ impl HistoryFile {
             p99_us: quantile(words[6] >> 32),
             bizs: found.iter().map(biz).collect(),
         }))
+    }
+
+    /// The words of a state or a row, unless it is empty or not whole. The last word of its head is
+    /// the number of its businesses.
+    fn read_whole(&mut self, byte: u64, head: usize, most: usize) -> io::Result<Option<&[u64]>> {
+        self.read(byte, head)?;
+        let bizs = self.words[head - 1] as usize;
+        if self.words[1] == 0 || bizs > most {
+            return Ok(None);
+        }
+        self.read(byte, head + bizs * BIZ_WORDS)?;
+        Ok(Some(&*self.words).filter(|words| words[0] == crc(words)))
     }
 
     fn read(&mut self, byte: u64, words: usize) -> io::Result<()> {

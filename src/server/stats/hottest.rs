@@ -16,15 +16,7 @@ pub const KEYS: usize = 10;
 #[derive(Debug, Default)]
 pub struct Hottest {
     /// The least used key of a business comes first.
-    bizs: BTreeMap<u32, BinaryHeap<Reverse<RankedKey>>>,
-}
-
-/// A key, ordered by its use, then by its last use, then by the key itself.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct RankedKey {
-    used: u64,
-    last_use_ms: u64,
-    key: String,
+    bizs: BTreeMap<u32, BinaryHeap<Reverse<HotKey>>>,
 }
 
 impl Hottest {
@@ -34,12 +26,12 @@ impl Hottest {
             return;
         }
         let keys = self.bizs.entry(seen.biz_id).or_default();
-        let is_hot = |Reverse(least): &Reverse<RankedKey>| {
-            (seen.used, seen.last_use_ms) > (least.used, least.last_use_ms)
+        let is_hot = |Reverse(least): &Reverse<HotKey>| {
+            (seen.used, seen.last_use_ms) > (least.used, least.last_ms)
         };
         if keys.len() < KEYS || keys.peek().is_some_and(is_hot) {
-            let (used, last_use_ms) = (seen.used, seen.last_use_ms);
-            keys.push(Reverse(RankedKey { used, last_use_ms, key: seen.key.to_string() }));
+            let (used, last_ms, key) = (seen.used, seen.last_use_ms, seen.key.to_string());
+            keys.push(Reverse(HotKey { used, last_ms, key }));
             if keys.len() > KEYS {
                 keys.pop();
             }
@@ -50,14 +42,8 @@ impl Hottest {
     pub fn fill(&self, stats: &mut Stats) {
         for biz in &mut stats.bizs {
             let Some(keys) = biz.id().and_then(|id| self.bizs.get(&id)) else { continue };
-            let mut sorted: Vec<&RankedKey> = keys.iter().map(|Reverse(ranked)| ranked).collect();
-            sorted.sort_unstable_by(|one, other| other.cmp(one));
-            let hot = |ranked: &RankedKey| HotKey {
-                key: ranked.key.clone(),
-                used: ranked.used,
-                last_ms: ranked.last_use_ms,
-            };
-            biz.hottest = sorted.into_iter().map(hot).collect();
+            let sorted = keys.clone().into_sorted_vec();
+            biz.hottest = sorted.into_iter().map(|Reverse(key)| key).collect();
         }
     }
 }

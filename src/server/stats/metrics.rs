@@ -7,7 +7,7 @@
 use std::fmt::{self, Display, Write};
 use std::ops::RangeInclusive;
 
-use super::snapshot::{GroupSnapshot, LimitBounds, Stats};
+use super::snapshot::{GroupSnapshot, LimitBounds, Stats, WAITS};
 use crate::protocol::call::{Call, status_word};
 use frs_cluster::figures::{ClusterFunction, ClusterResult, LeaseCounter, LeaseState, SpillResult};
 use frs_engine::{ItemError, Outcome};
@@ -44,20 +44,12 @@ pub fn text(stats: &Stats) -> String {
 #[derive(Debug, Default)]
 struct MetricsPage(String);
 
-/// A label: its name and its value.
-#[derive(Debug, Clone, Copy)]
-struct Label<'a> {
-    name: &'a str,
-    value: &'a str,
-}
-
-fn label<'a>(name: &'a str, value: &'a str) -> Label<'a> {
-    Label { name, value }
-}
+/// The name of a label and its value.
+type Label<'a> = (&'a str, &'a str);
 
 /// The labels of a bucket with this bound.
 fn with_bound<'a>(own: Option<Label<'a>>, bound: &'a str) -> Vec<Label<'a>> {
-    own.into_iter().chain([label("le", bound)]).collect()
+    own.into_iter().chain([("le", bound)]).collect()
 }
 
 /// The value of a label, escaped.
@@ -96,7 +88,7 @@ impl MetricsPage {
 
     fn sample(&mut self, name: &str, labels: &[Label<'_>], value: impl Display) {
         self.0.push_str(name);
-        for (nth, Label { name, value }) in labels.iter().enumerate() {
+        for (nth, (name, value)) in labels.iter().enumerate() {
             let before = if nth == 0 { '{' } else { ',' };
             let _ = write!(self.0, "{before}{name}=\"{}\"", Escaped(value));
         }
@@ -104,9 +96,26 @@ impl MetricsPage {
         let _ = writeln!(self.0, "{end} {value}");
     }
 
-    fn one(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
-        self.head(name, kind, help);
+    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.head(name, "gauge", help);
         self.sample(name, &[], value);
+    }
+
+    fn count(&mut self, name: &str, help: &str, count: u64) {
+        self.head(name, "counter", help);
+        self.sample(name, &[], count);
+    }
+
+    /// A sample for each value of one label.
+    fn by_word<'w, V: Display>(
+        &mut self,
+        name: &str,
+        label: &str,
+        samples: impl IntoIterator<Item = (&'w str, V)>,
+    ) {
+        for (word, value) in samples {
+            self.sample(name, &[(label, word)], value);
+        }
     }
 
     fn histogram(&mut self, name: &str, help: &str, times: &Histogram) {
@@ -142,8 +151,7 @@ impl MetricsPage {
             for (kind, &count) in counts.iter().enumerate() {
                 // Counts of zero are left out, except for the series that every chart draws.
                 if count > 0 || kind == 0 {
-                    let labels =
-                        [label("command", call.word()), label("status", status_word(kind))];
+                    let labels = [("command", call.word()), ("status", status_word(kind))];
                     self.sample(NAME, &labels, count);
                 }
             }
@@ -161,11 +169,8 @@ impl MetricsPage {
             for (command, counts) in ["query", "update"].into_iter().zip(&biz.items) {
                 for (outcome, &count) in Outcome::ALL.iter().zip(counts) {
                     if count > 0 || *outcome == Outcome::Allowed {
-                        let labels = [
-                            label("biz", &name),
-                            label("command", command),
-                            label("verdict", outcome.word()),
-                        ];
+                        let labels =
+                            [("biz", &*name), ("command", command), ("verdict", outcome.word())];
                         self.sample(NAME, &labels, count);
                     }
                 }
@@ -175,9 +180,8 @@ impl MetricsPage {
         self.biz_times(stats);
         const ERRORS: &str = "frs_item_errors_total";
         self.head(ERRORS, "counter", "Items that failed, by error.");
-        for (error, count) in ItemError::ALL.iter().zip(stats.sums.item_errors) {
-            self.sample(ERRORS, &[label("error", error.word())], count);
-        }
+        let words = ItemError::ALL.map(ItemError::word);
+        self.by_word(ERRORS, "error", words.into_iter().zip(stats.sums.item_errors));
     }
 
     fn refusals(&mut self, stats: &Stats) {
@@ -195,7 +199,7 @@ impl MetricsPage {
                 };
                 // Limits that have refused nothing yet are reported, too.
                 if count > 0 || (1..=biz.limits.len()).contains(&refuser) {
-                    self.sample(NAME, &[label("biz", &name), label("limit", &limit)], count);
+                    self.sample(NAME, &[("biz", &name), ("limit", &limit)], count);
                 }
             }
         }
@@ -210,7 +214,7 @@ impl MetricsPage {
         self.head(NAME, "histogram", help);
         for biz in stats.bizs.iter().filter(|biz| biz.times.count() > 0) {
             let name = biz.label();
-            self.histogram_samples(NAME, Some(label("biz", &name)), &biz.times, BOUNDS_US);
+            self.histogram_samples(NAME, Some(("biz", &name)), &biz.times, BOUNDS_US);
         }
     }
 
@@ -240,7 +244,7 @@ impl MetricsPage {
         for (biz, number, bounds) in all.take(MAX_LIMITS) {
             if let Some(value) = value(bounds) {
                 let (biz, number) = (biz.label(), number.to_string());
-                let labels = [label("biz", &biz), label("limit", &number)];
+                let labels = [("biz", &*biz), ("limit", &*number)];
                 self.sample(name, &labels, value);
             }
         }
@@ -248,31 +252,19 @@ impl MetricsPage {
 
     fn connections(&mut self, stats: &Stats) {
         let sums = &stats.sums;
-        self.one("frs_connections", "gauge", "Connections open now.", stats.connections());
-        for (name, help, counter) in [
-            (
-                "frs_connections_total",
-                "Connections accepted, refused ones among them.",
-                Counter::Connections,
-            ),
-            (
-                "frs_connections_refused_total",
-                "Connections refused: too many, or from a network that is not allowed.",
-                Counter::ConnectionsRefused,
-            ),
-            (
-                "frs_timeouts_total",
-                "Connections closed because the client was late, with a request or in taking \
-                 answers.",
-                Counter::Timeouts,
-            ),
-        ] {
-            self.one(name, "counter", help, sums.count(counter));
-        }
-        self.head("frs_bytes_total", "counter", "Bytes read from clients and written to them.");
-        for (direction, counter) in [("in", Counter::BytesIn), ("out", Counter::BytesOut)] {
-            self.sample("frs_bytes_total", &[label("direction", direction)], sums.count(counter));
-        }
+        self.gauge("frs_connections", "Connections open now.", stats.connections());
+        let help = "Connections accepted, refused ones among them.";
+        self.count("frs_connections_total", help, sums.count(Counter::Connections));
+        let help = "Connections refused: too many, or from a network that is not allowed.";
+        let refused = sums.count(Counter::ConnectionsRefused);
+        self.count("frs_connections_refused_total", help, refused);
+        let help = "Connections closed because the client was late, with a request or in taking \
+                    answers.";
+        self.count("frs_timeouts_total", help, sums.count(Counter::Timeouts));
+        const BYTES: &str = "frs_bytes_total";
+        self.head(BYTES, "counter", "Bytes read from clients and written to them.");
+        let directions = [("in", Counter::BytesIn), ("out", Counter::BytesOut)];
+        self.by_word(BYTES, "direction", directions.map(|(word, of)| (word, sums.count(of))));
     }
 
     fn groups(&mut self, stats: &Stats) {
@@ -281,28 +273,19 @@ impl MetricsPage {
         self.of_named_groups(groups, "frs_group_served", help, |group| group.served);
         let help = "1 while the nodes of a group move to another geometry.";
         self.of_named_groups(groups, "frs_group_moving", help, |group| group.moving.is_some());
-        self.head(
-            "frs_nodes",
-            "gauge",
-            "Nodes, as the keeper's last look at all of them found them.",
-        );
+        const NODES: &str = "frs_nodes";
+        self.head(NODES, "gauge", "Nodes, as the keeper's last look at all of them found them.");
         for group in groups {
             let Some(nodes) = &group.sums.nodes else { continue };
-            for (state, count) in
-                [("live", nodes.live), ("expired", nodes.expired), ("free", nodes.free)]
-            {
-                self.sample(
-                    "frs_nodes",
-                    &[label("group", group.name()), label("state", state)],
-                    count,
-                );
+            let states = [("live", nodes.live), ("expired", nodes.expired), ("free", nodes.free)];
+            for (state, count) in states {
+                self.sample(NODES, &[("group", group.name()), ("state", state)], count);
             }
         }
-        self.head("frs_creates_total", "counter", "Nodes created.");
-        for group in groups {
-            let count = group.sums.count(GroupCounter::Creates);
-            self.sample("frs_creates_total", &[label("group", group.name())], count);
-        }
+        const CREATES: &str = "frs_creates_total";
+        self.head(CREATES, "counter", "Nodes created.");
+        let created = |group: &GroupSnapshot| group.sums.count(GroupCounter::Creates);
+        self.by_word(CREATES, "group", groups.iter().map(|group| (group.name(), created(group))));
         let evictions = [
             ("expired", GroupCounter::EvictionsExpired),
             ("idle", GroupCounter::EvictionsIdle),
@@ -329,9 +312,8 @@ impl MetricsPage {
         is_so: impl Fn(&GroupSnapshot) -> bool,
     ) {
         self.head(name, "gauge", help);
-        for group in groups.iter().filter(|group| group.geometry.is_some()) {
-            self.sample(name, &[label("group", group.name())], u64::from(is_so(group)));
-        }
+        let named = groups.iter().filter(|group| group.geometry.is_some());
+        self.by_word(name, "group", named.map(|group| (group.name(), u8::from(is_so(group)))));
     }
 
     fn by_group<const N: usize>(
@@ -345,65 +327,46 @@ impl MetricsPage {
         self.head(name, "counter", help);
         for group in groups {
             for (word, counter) in counters {
-                let labels = [label("group", group.name()), label(kind, word)];
+                let labels = [("group", group.name()), (kind, word)];
                 self.sample(name, &labels, group.sums.count(counter));
             }
         }
     }
 
     fn semaphores(&mut self, sums: &Sums) {
-        for (name, help, counter) in [
-            (
-                "frs_semaphore_waits_total",
-                "Semaphores of key-nodes that were not free at once.",
-                Counter::SemaphoreWaits,
-            ),
-            (
-                "frs_semaphore_busy_total",
-                "Waits for semaphores that reached the lock-timeout.",
-                Counter::SemaphoreBusy,
-            ),
-            (
-                "frs_semaphore_orphans_total",
-                "Semaphores freed that no living owner held.",
-                Counter::SemaphoreOrphans,
-            ),
-            ("frs_recoveries_total", "Slots of dead processes recovered.", Counter::Recoveries),
-        ] {
-            self.one(name, "counter", help, sums.count(counter));
-        }
+        let help = "Semaphores of key-nodes that were not free at once.";
+        self.count("frs_semaphore_waits_total", help, sums.count(Counter::SemaphoreWaits));
+        let help = "Waits for semaphores that reached the lock-timeout.";
+        self.count("frs_semaphore_busy_total", help, sums.count(Counter::SemaphoreBusy));
+        let help = "Semaphores freed that no living owner held.";
+        self.count("frs_semaphore_orphans_total", help, sums.count(Counter::SemaphoreOrphans));
+        let help = "Slots of dead processes recovered.";
+        self.count("frs_recoveries_total", help, sums.count(Counter::Recoveries));
     }
 
     fn processes(&mut self, stats: &Stats) {
         const ROLES: [&str; 4] = ["worker", "keeper", "courier", "envoy"];
-        self.head("frs_processes", "gauge", "Living processes.");
-        for role in ROLES {
-            self.sample("frs_processes", &[label("role", role)], stats.processes_of(role));
-        }
+        const PROCESSES: &str = "frs_processes";
+        self.head(PROCESSES, "gauge", "Living processes.");
+        self.by_word(PROCESSES, "role", ROLES.map(|role| (role, stats.processes_of(role))));
         const RESTARTS: &str = "frs_process_restarts_total";
         self.head(RESTARTS, "counter", "Processes that died and were replaced.");
-        for (role, count) in ROLES.into_iter().zip(stats.master.restarts) {
-            self.sample(RESTARTS, &[label("role", role)], count);
-        }
+        self.by_word(RESTARTS, "role", ROLES.into_iter().zip(stats.master.restarts));
     }
 
     fn configuration(&mut self, stats: &Stats) {
         let help = "Generation of the configuration in force.";
-        self.one("frs_config_generation", "gauge", help, stats.generation);
+        self.gauge("frs_config_generation", help, stats.generation);
         const RESULTS: [&str; 2] = ["taken", "refused"];
         const RELOADS: &str = "frs_config_reloads_total";
         self.head(RELOADS, "counter", "Reloads of the configuration.");
-        for (result, count) in RESULTS.iter().zip(stats.master.reloads) {
-            self.sample(RELOADS, &[label("result", result)], count);
-        }
+        self.by_word(RELOADS, "result", RESULTS.into_iter().zip(stats.master.reloads));
         const LAST: &str = "frs_config_last_reload_timestamp_seconds";
         self.head(LAST, "gauge", "When the configuration was reloaded last; 0: never.");
-        for (result, at_ms) in RESULTS.iter().zip(stats.master.reloaded_ms) {
-            self.sample(LAST, &[label("result", result)], seconds_of_ms(at_ms));
-        }
+        let times = stats.master.reloaded_ms.map(seconds_of_ms);
+        self.by_word(LAST, "result", RESULTS.into_iter().zip(times));
         let help = "1 while the last reload was refused: an older configuration is in force.";
-        let refused = u64::from(stats.master.is_reload_refused);
-        self.one("frs_reload_refused", "gauge", help, refused);
+        self.gauge("frs_reload_refused", help, u8::from(stats.master.is_reload_refused));
     }
 
     fn files(&mut self, stats: &Stats) {
@@ -411,7 +374,7 @@ impl MetricsPage {
         let help = "How long a flush of all groups that succeeded waited for the disk.";
         self.histogram("frs_flush_seconds", help, &sums.flush_times);
         let help = "Flushes that failed: a loss of power would cost what was counted since.";
-        self.one("frs_flush_errors_total", "counter", help, sums.count(Counter::FlushErrors));
+        self.count("frs_flush_errors_total", help, sums.count(Counter::FlushErrors));
         // A server without checkpoints reports none of the following.
         let Some(checkpoints) = &stats.checkpoints else { return };
         let help = "Time of a pass over all groups that made a checkpoint of each.";
@@ -419,10 +382,9 @@ impl MetricsPage {
         const LAST: &str = "frs_checkpoint_timestamp_seconds";
         let help = "When the newest complete checkpoint of a group began; 0: it has none.";
         self.head(LAST, "gauge", help);
-        for group in stats.groups.iter().filter(|group| group.geometry.is_some()) {
-            let begun_ms = group.checkpoint_ms.unwrap_or(0);
-            self.sample(LAST, &[label("group", group.name())], seconds_of_ms(begun_ms));
-        }
+        let named = stats.groups.iter().filter(|group| group.geometry.is_some());
+        let begun = |group: &GroupSnapshot| seconds_of_ms(group.checkpoint_ms.unwrap_or(0));
+        self.by_word(LAST, "group", named.map(|group| (group.name(), begun(group))));
     }
 
     /// Reports the cluster, if the server has one.
@@ -432,75 +394,49 @@ impl MetricsPage {
         }
         let sums = &stats.cluster_sums;
         const REQUESTS: &str = "frs_cluster_requests_total";
-        self.head(
-            REQUESTS,
-            "counter",
-            "Messages to the cluster, by function or command and result.",
-        );
+        let help = "Messages to the cluster, by function or command and result.";
+        self.head(REQUESTS, "counter", help);
         for (function, counts) in ClusterFunction::ALL.iter().zip(&sums.requests) {
             for (result, &count) in ClusterResult::ALL.iter().zip(counts) {
                 if count > 0 || *result == ClusterResult::Ok {
-                    let labels =
-                        [label("function", function.word()), label("result", result.word())];
+                    let labels = [("function", function.word()), ("result", result.word())];
                     self.sample(REQUESTS, &labels, count);
                 }
             }
         }
         let help = "Time from a message about a key to its answer.";
         self.histogram("frs_cluster_seconds", help, &sums.times);
-        for (name, help, counter) in [
-            (
-                "frs_cluster_over_total",
-                "Answers that told of uses beyond a maximum.",
-                LeaseCounter::Over,
-            ),
-            (
-                "frs_cluster_conflicts_total",
-                "Answers by which another machine has another configuration of a limit.",
-                LeaseCounter::Conflicts,
-            ),
-            ("frs_lease_wants_total", "Items that asked for a lease.", LeaseCounter::Needs),
-            (
-                "frs_lease_grants_total",
-                "Answers that granted what was needed.",
-                LeaseCounter::Grants,
-            ),
-            ("frs_lease_returns_total", "Messages that gave uses back.", LeaseCounter::Returns),
-            (
-                "frs_lease_recalls_total",
-                "Recalls of other hosts' uses, published.",
-                LeaseCounter::Recalls,
-            ),
-            ("frs_lease_claims_total", "Leases claimed after a failover.", LeaseCounter::Claims),
-        ] {
-            self.one(name, "counter", help, sums.count(counter));
-        }
+        let help = "Answers that told of uses beyond a maximum.";
+        self.count("frs_cluster_over_total", help, sums.count(LeaseCounter::Over));
+        let help = "Answers by which another machine has another configuration of a limit.";
+        self.count("frs_cluster_conflicts_total", help, sums.count(LeaseCounter::Conflicts));
+        let help = "Items that asked for a lease.";
+        self.count("frs_lease_wants_total", help, sums.count(LeaseCounter::Needs));
+        let help = "Answers that granted what was needed.";
+        self.count("frs_lease_grants_total", help, sums.count(LeaseCounter::Grants));
+        let help = "Messages that gave uses back.";
+        self.count("frs_lease_returns_total", help, sums.count(LeaseCounter::Returns));
+        let help = "Recalls of other hosts' uses, published.";
+        self.count("frs_lease_recalls_total", help, sums.count(LeaseCounter::Recalls));
+        let help = "Leases claimed after a failover.";
+        self.count("frs_lease_claims_total", help, sums.count(LeaseCounter::Claims));
         const WAITED: &str = "frs_items_waited_total";
         self.head(WAITED, "counter", "Items that waited for a lease, by how the wait ended.");
-        for (outcome, counter) in [
-            ("answered", Counter::WaitsAnswered),
-            ("missed", Counter::WaitsMissed),
-            ("unreachable", Counter::WaitsUnreachable),
-        ] {
-            self.sample(WAITED, &[label("outcome", outcome)], stats.sums.count(counter));
-        }
+        let ends = WAITS.map(|(word, counter)| (word, stats.sums.count(counter)));
+        self.by_word(WAITED, "outcome", ends);
         let help = "Clients with a request that waits for a lease.";
-        self.one("frs_parked", "gauge", help, stats.parked());
+        self.gauge("frs_parked", help, stats.parked());
         let state = stats.cluster.clone().unwrap_or_default();
-        self.head("frs_cluster_up", "gauge", "1 where a node of the cluster answers.");
-        for node in &state.nodes {
-            let labels = [label("node", &node.address)];
-            self.sample("frs_cluster_up", &labels, u8::from(node.is_up));
-        }
-        self.head("frs_lease_uses", "gauge", "Uses of leases, by what is known of them.");
-        for which in LeaseState::ALL {
-            self.sample("frs_lease_uses", &[label("state", which.word())], state.uses(which));
-        }
+        const UP: &str = "frs_cluster_up";
+        self.head(UP, "gauge", "1 where a node of the cluster answers.");
+        let nodes = state.nodes.iter().map(|node| (&*node.address, u8::from(node.is_up)));
+        self.by_word(UP, "node", nodes);
+        const USES: &str = "frs_lease_uses";
+        self.head(USES, "gauge", "Uses of leases, by what is known of them.");
+        self.by_word(USES, "state", LeaseState::ALL.map(|of| (of.word(), state.uses(of))));
         const SPILLS: &str = "frs_spill_total";
         self.head(SPILLS, "counter", "Records spilled to the cluster, or asked for there.");
-        for result in SpillResult::ALL {
-            self.sample(SPILLS, &[label("result", result.word())], sums.spills(result));
-        }
+        self.by_word(SPILLS, "result", SpillResult::ALL.map(|of| (of.word(), sums.spills(of))));
         let help = "Since when the cluster may lack what has changed in a group with backup.";
         self.head("frs_backup_lag_seconds", "gauge", help);
         if let Some(kept_ms) = state.kept_since_ms {
@@ -511,11 +447,11 @@ impl MetricsPage {
 
     fn server(&mut self, stats: &Stats) {
         let help = "1: nothing is limited at the moment, by <degrade>.";
-        self.one("frs_degraded", "gauge", help, u8::from(stats.degraded));
+        self.gauge("frs_degraded", help, u8::from(stats.degraded));
         let started = seconds_of_ms(stats.master.started_ms);
-        self.one("frs_start_timestamp_seconds", "gauge", "When the server was started.", started);
+        self.gauge("frs_start_timestamp_seconds", "When the server was started.", started);
         self.head("frs_build_info", "gauge", "The version that runs.");
-        self.sample("frs_build_info", &[label("version", stats.version)], 1);
+        self.sample("frs_build_info", &[("version", stats.version)], 1);
     }
 }
 

@@ -7,10 +7,12 @@ use super::history_document::HistoryRange;
 use frs_base::clock::Millis;
 use frs_base::sys;
 use frs_cluster::figures::{ClusterState, ClusterSums};
-use frs_conf::{Biz, Conf, Geometry, MoveMode, Policy, limit_words};
+use frs_conf::{Conf, Geometry, MoveMode, limit_words};
 use frs_engine::Role;
 use frs_store::counter::{BizKey, BizSums, GroupKey, GroupSums, Histogram, OUTCOMES, REFUSERS};
-use frs_store::{self as store, CheckpointCounts, MasterCounts, Runtime, SlotStatus, Sums};
+use frs_store::{
+    self as store, CheckpointCounts, Counter, MasterCounts, Runtime, SlotStatus, Sums,
+};
 
 /// A server's counts and state.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -140,16 +142,23 @@ pub struct Rates {
     pub ten_minutes: Option<[f64; OUTCOMES]>,
 }
 
-/// A key with much use.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A key with much use. Keys are ordered by their use, then by their last use, then by themselves.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HotKey {
-    /// The stored key as text.
-    pub key: String,
     /// The amount charged in the current window.
     pub used: u64,
     /// The time of its last use.
     pub last_ms: Millis,
+    /// The stored key as text.
+    pub key: String,
 }
+
+/// How the wait of an item ends, and its counter.
+pub const WAITS: [(&str, Counter); 3] = [
+    ("answered", Counter::WaitsAnswered),
+    ("missed", Counter::WaitsMissed),
+    ("unreachable", Counter::WaitsUnreachable),
+];
 
 impl GroupSnapshot {
     /// The name of the group.
@@ -288,14 +297,8 @@ fn groups(runtime: &Runtime, sums: &Sums, conf: &Conf) -> Vec<GroupSnapshot> {
     };
     let gone = sums.groups.iter().filter(|(key, _)| !is_named(key)).map(|(key, sums)| {
         let (key, sums) = (key.clone(), sums.clone());
-        GroupSnapshot {
-            key,
-            geometry: None,
-            served: false,
-            moving: None,
-            checkpoint_ms: None,
-            sums,
-        }
+        let (geometry, moving, checkpoint_ms) = (None, None, None);
+        GroupSnapshot { key, geometry, served: false, moving, checkpoint_ms, sums }
     });
     named.chain(gone).collect()
 }
@@ -311,7 +314,12 @@ fn bizs(sums: &Sums, conf: &Conf) -> Vec<BizSnapshot> {
             let name = Some(biz.name.clone());
             let is_shared = biz.sharing.is_some();
             let sums = sums.remove(&key).unwrap_or_default();
-            let (limits, bounds) = (limits(biz), bounds(biz));
+            let bounds = biz
+                .limits
+                .iter()
+                .map(|limit| &limit.policy)
+                .map(|policy| LimitBounds { max: policy.max(), period_us: policy.period_us() });
+            let (limits, bounds) = (biz.limits.iter().map(limit_words).collect(), bounds.collect());
             BizSnapshot { name, limits, bounds, is_shared, ..counted_of(key, sums) }
         })
         .collect();
@@ -337,16 +345,6 @@ fn counted_of(key: BizKey, sums: BizSums) -> BizSnapshot {
         rates: Rates::default(),
         hottest: Vec::new(),
     }
-}
-
-fn bounds(biz: &Biz) -> Vec<LimitBounds> {
-    let policies = biz.limits.iter().map(|limit| &limit.policy);
-    let of = |policy: &Policy| LimitBounds { max: policy.max(), period_us: policy.period_us() };
-    policies.map(of).collect()
-}
-
-fn limits(biz: &Biz) -> Vec<String> {
-    biz.limits.iter().map(limit_words).collect()
 }
 
 /// The figures of the server of a data directory, by its configuration in force. For tests.

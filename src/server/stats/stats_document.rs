@@ -4,7 +4,7 @@
 //! U+FFFD replaces a character of a key that XML forbids.
 
 use super::history_document::history;
-use super::snapshot::{BizSnapshot, GroupSnapshot, HotKey, ProcessSnapshot, Rates, Stats};
+use super::snapshot::{BizSnapshot, GroupSnapshot, HotKey, ProcessSnapshot, Rates, Stats, WAITS};
 use std::collections::BTreeMap;
 
 use crate::protocol::call::{Call, status_word};
@@ -66,23 +66,15 @@ fn server(stats: &Stats) -> Element {
 
 /// The cluster that shares limits.
 fn cluster(stats: &Stats) -> Element {
-    const WAITS: [(&str, Counter); 3] = [
-        ("answered", Counter::WaitsAnswered),
-        ("missed", Counter::WaitsMissed),
-        ("unreachable", Counter::WaitsUnreachable),
-    ];
     let shared = stats.bizs.iter().filter(|biz| biz.is_shared).flat_map(|biz| &biz.items);
     let items: u64 = shared.flatten().sum();
     let state = stats.cluster.clone().unwrap_or_default();
-    let sums = &stats.sums;
-    let waits = Element::new("waits").with("now", stats.parked());
-    let waits = WAITS.iter().fold(waits, |all, (name, which)| all.with(name, sums.count(*which)));
-    let leases = LeaseCounter::ALL.into_iter().fold(Element::new("leases"), |all, which| {
-        all.with(which.word(), stats.cluster_sums.count(which))
-    });
-    let leases = LeaseState::ALL
-        .into_iter()
-        .fold(leases, |all, which| all.with(which.word(), state.uses(which)));
+    let waits = Element::new("waits")
+        .with("now", stats.parked())
+        .with_each(WAITS.map(|(name, of)| (name, stats.sums.count(of))));
+    let leases = Element::new("leases")
+        .with_each(LeaseCounter::ALL.map(|of| (of.word(), stats.cluster_sums.count(of))))
+        .with_each(LeaseState::ALL.map(|of| (of.word(), state.uses(of))));
     let node = |node: &ClusterNodeState| {
         let address = xml::replace_forbidden(&node.address);
         Element::new("node").with("address", address).with("up", node.is_up)
@@ -108,10 +100,9 @@ fn counters(stats: &Stats) -> Element {
         ("recoveries", Counter::Recoveries),
         ("flush-errors", Counter::FlushErrors),
     ];
-    let element = Element::new("counters").with("connections", stats.connections());
-    COUNTERS
-        .into_iter()
-        .fold(element, |element, (name, counter)| element.with(name, stats.sums.count(counter)))
+    Element::new("counters")
+        .with("connections", stats.connections())
+        .with_each(COUNTERS.map(|(name, counter)| (name, stats.sums.count(counter))))
 }
 
 fn latency(times: &Histogram) -> Element {
@@ -174,9 +165,7 @@ fn group(group: &GroupSnapshot) -> Element {
             .with_some("moving", group.moving.map(move_word))
             .with_some("checkpoint", group.checkpoint_ms);
     }
-    for (name, counter) in COUNTERS {
-        element = element.with(name, group.sums.count(counter));
-    }
+    element = element.with_each(COUNTERS.map(|(name, of)| (name, group.sums.count(of))));
     match &group.sums.nodes {
         None => element,
         Some(nodes) => element
@@ -218,8 +207,7 @@ fn refusals(biz: &BizSnapshot) -> &[u64] {
 }
 
 fn with_outcomes(element: Element, counts: impl Iterator<Item = impl Into<Value>>) -> Element {
-    let counts = Outcome::ALL.iter().zip(counts);
-    counts.fold(element, |element, (outcome, count)| element.with(outcome.word(), count))
+    element.with_each(Outcome::ALL.map(Outcome::word).into_iter().zip(counts))
 }
 
 /// The rates of items over each known period. `over` is the period in milliseconds.

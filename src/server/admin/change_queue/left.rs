@@ -3,8 +3,6 @@
 //!
 //! Invariant: in the end such an edit is in force, or map.xml has its earlier text.
 
-use std::path::PathBuf;
-
 use super::{MapChanges, MapTexts, PendingAsk, RETRY_NS};
 use crate::admin::map_file;
 use crate::admin::response::Refusal;
@@ -12,7 +10,6 @@ use crate::process::change_log::ChangeOutcome;
 use crate::process::control::Ask;
 use crate::process::pending_edit::PendingEdit;
 use frs_base::clock;
-use frs_conf::active;
 use frs_store::Runtime;
 
 /// An edit of map.xml whose client no longer waits.
@@ -46,18 +43,16 @@ impl<W> MapChanges<W> {
         &mut self,
         LeftEdit { edit, is_refused }: &LeftEdit,
         runtime: &Runtime,
-        now_ns: u64,
+        begun_ns: u64,
     ) -> Result<(), Refusal> {
-        let texts = active::read_texts(&self.data_dir, runtime.generation())
-            .map_err(|error| Refusal::io(error.to_string()))?;
-        let files = self.files_of(self.map_path(&texts)?, edit)?;
-        let found = map_file::read(&files.path).map_err(|error| Refusal::io(error.to_string()))?;
+        let texts = self.texts_in_force(runtime)?;
+        let (path, _guard) = (self.map_path(&texts)?, self.guard()?);
+        let files = MapTexts { path, edit: edit.clone(), _guard };
+        let found = map_file::read(&files.path).map_err(Refusal::io)?;
         let in_force = texts.map == edit.new;
         if found != edit.new || in_force {
-            self.conclude(
-                &edit.ids,
-                &if in_force { ChangeOutcome::Done } else { ChangeOutcome::Failed }.into(),
-            );
+            let outcome = if in_force { ChangeOutcome::Done } else { ChangeOutcome::Failed };
+            self.conclude(&edit.ids, &outcome.into());
             return Ok(());
         }
         if *is_refused {
@@ -72,28 +67,16 @@ impl<W> MapChanges<W> {
         let number = self
             .send(Ask::Reload(edit.options))
             .map_err(|error| Refusal::io(format!("cannot ask the master: {error}")))?;
-        let (files, ids) = (Some(files), edit.ids.clone());
-        let begun_ns = now_ns;
-        self.asked = Some(PendingAsk {
-            requester: None,
-            number,
-            begun_ns,
-            status: 200,
-            files,
-            ids,
-            old_generation: None,
-        });
+        let (requester, old_generation) = (None, None);
+        let (status, files, ids) = (200, Some(files), edit.ids.clone());
+        self.asked =
+            Some(PendingAsk { requester, number, begun_ns, status, files, ids, old_generation });
         Ok(())
     }
 
-    fn files_of(&self, path: PathBuf, edit: &PendingEdit) -> Result<MapTexts, Refusal> {
-        let PendingEdit { options, old, new, .. } = edit.clone();
-        Ok(MapTexts { path, old, new, options, _guard: self.guard()? })
-    }
-
     /// Keeps an edit whose outcome is unknown for a later try.
-    pub(super) fn leave(&mut self, files: &MapTexts, ids: &[u64], is_refused: bool) {
-        self.left = Some(LeftEdit { edit: files.pending(ids), is_refused });
+    pub(super) fn leave(&mut self, edit: PendingEdit, is_refused: bool) {
+        self.left = Some(LeftEdit { edit, is_refused });
         self.resume_at_ns = clock::monotonic_ns() + RETRY_NS;
     }
 }

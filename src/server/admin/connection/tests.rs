@@ -21,7 +21,7 @@ fn run(pieces: &[&[u8]]) -> (Vec<AdminRequest>, String, bool) {
             let run = matches!(step, ConnectionStep::Run(_));
             if let ConnectionStep::Run(one) = step {
                 asked.push(*one);
-                connection.answer(&Response::text(Format::Xml, Arc::from(*b"<ok/>")), 0);
+                connection.answer(&Response::text(Format::Xml, *b"<ok/>"), 0);
             }
             while connection.has_output() {
                 out.push(connection.output()[0]);
@@ -139,7 +139,7 @@ fn who_is_turned_away_is_told_unless_an_answer_has_begun() {
         let mut connection = AdminConnection::default();
         connection.take(input);
         if let (ConnectionStep::Run(_), true) = (connection.step(0, admit), answered) {
-            connection.answer(&Response::text(Format::Xml, Arc::from(*b"<ok/>")), 0);
+            connection.answer(&Response::text(Format::Xml, *b"<ok/>"), 0);
             connection.note_sent(written);
         }
         let told = connection.turn_away(0);

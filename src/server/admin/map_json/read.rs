@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::io::Write;
 
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Unexpected, Visitor,
@@ -37,8 +38,8 @@ pub fn biz_as_xml(body: &[u8]) -> Result<String, Refusal> {
     let text = json::text_of(body)?;
     let reader = JsonReader { code: Cell::new(Code::BadRequest), elements: Cell::new(0) };
     let mut parser = serde_json::Deserializer::from_str(text);
-    let read =
-        RootVisitor(&reader).deserialize(&mut parser).and_then(|biz| parser.end().map(|()| biz));
+    let read = parser.deserialize_any(RootVisitor(&reader));
+    let read = read.and_then(|biz| parser.end().map(|()| biz));
     let biz = read.map_err(|error| match error.is_data() {
         false => json::not_json(&error, text).into(),
         true => {
@@ -69,12 +70,10 @@ impl XmlElement {
     /// Appends the element with its children on lines of their own, indented like the shipped
     /// map.xml.
     fn write(&self, out: &mut Vec<u8>, depth: usize) {
-        out.push(b'<');
-        out.extend_from_slice(self.name.as_bytes());
+        // Writing to a Vec never fails.
+        let _ = write!(out, "<{}", self.name);
         for (name, value) in &self.attributes {
-            out.push(b' ');
-            out.extend_from_slice(name.as_bytes());
-            out.extend_from_slice(b"=\"");
+            let _ = write!(out, " {name}=\"");
             xml::write_escaped(out, value);
             out.push(b'"');
         }
@@ -83,19 +82,11 @@ impl XmlElement {
         }
         out.push(b'>');
         for child in &self.children {
-            indent(out, depth + 1);
+            let _ = write!(out, "\n{}", "  ".repeat(depth + 1));
             child.write(out, depth + 1);
         }
-        indent(out, depth);
-        out.extend_from_slice(b"</");
-        out.extend_from_slice(self.name.as_bytes());
-        out.push(b'>');
+        let _ = write!(out, "\n{}</{}>", "  ".repeat(depth), self.name);
     }
-}
-
-fn indent(out: &mut Vec<u8>, depth: usize) {
-    out.push(b'\n');
-    out.extend(std::iter::repeat_n(b' ', depth * 2));
 }
 
 /// The state that the visitors share: the code of a fault, and the number of elements.
@@ -124,7 +115,7 @@ impl JsonReader {
         self.not_taken("null is not taken: leave the member out")
     }
 
-    fn unknown<E: serde::de::Error>(&self, found: &str, expected: &[&str]) -> E {
+    fn unknown<E: serde::de::Error>(&self, found: &str, expected: Vec<String>) -> E {
         let found = Excerpt::of(found);
         E::custom(format!("unknown member: expected {}{found}", expected.join(", ")))
     }
@@ -134,16 +125,19 @@ impl JsonReader {
     }
 }
 
-/// Reads the whole document.
-struct RootVisitor<'r>(&'r JsonReader);
+/// Lets a visitor read a value, whatever its type.
+struct Any<V>(V);
 
-impl<'de> DeserializeSeed<'de> for RootVisitor<'_> {
-    type Value = XmlElement;
+impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for Any<V> {
+    type Value = V::Value;
 
-    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<XmlElement, D::Error> {
-        parser.deserialize_any(self)
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<V::Value, D::Error> {
+        parser.deserialize_any(self.0)
     }
 }
+
+/// Reads the whole document.
+struct RootVisitor<'r>(&'r JsonReader);
 
 impl<'de> Visitor<'de> for RootVisitor<'_> {
     type Value = XmlElement;
@@ -160,12 +154,12 @@ impl<'de> Visitor<'de> for RootVisitor<'_> {
         let mut biz = None;
         while let Some(name) = map.next_key::<String>()? {
             if name != BIZ.element {
-                return Err(self.0.unknown(&name, &[BIZ.element]));
+                return Err(self.0.unknown(&name, vec![BIZ.element.to_owned()]));
             }
             if biz.is_some() {
                 return Err(self.0.repeated(BIZ.element));
             }
-            biz = Some(map.next_value_seed(ElementVisitor { reader: self.0, shape: &BIZ })?);
+            biz = Some(map.next_value_seed(Any(ElementVisitor { reader: self.0, shape: &BIZ }))?);
         }
         biz.ok_or_else(|| A::Error::custom("expected the member biz"))
     }
@@ -175,14 +169,6 @@ impl<'de> Visitor<'de> for RootVisitor<'_> {
 struct ElementVisitor<'r> {
     reader: &'r JsonReader,
     shape: &'static JsonShape,
-}
-
-impl<'de> DeserializeSeed<'de> for ElementVisitor<'_> {
-    type Value = XmlElement;
-
-    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<XmlElement, D::Error> {
-        parser.deserialize_any(self)
-    }
 }
 
 impl<'de> Visitor<'de> for ElementVisitor<'_> {
@@ -201,24 +187,23 @@ impl<'de> Visitor<'de> for ElementVisitor<'_> {
         reader.element()?;
         let mut written =
             XmlElement { name: shape.element, attributes: Vec::new(), children: Vec::new() };
-        let mut arrays: Vec<&str> = Vec::new();
+        let mut arrays = Vec::new();
         while let Some(name) = map.next_key::<String>()? {
             if let Some((name, kind)) = shape.attribute(&name) {
                 if written.attributes.iter().any(|(known, _)| *known == name) {
                     return Err(reader.repeated(name));
                 }
-                let value = map.next_value_seed(AttributeVisitor { reader, name, kind })?;
+                let value = map.next_value_seed(Any(AttributeVisitor { reader, name, kind }))?;
                 written.attributes.push((name, value));
-            } else if let Some(child) = shape.children.iter().find(|child| child.array == name) {
-                if arrays.contains(&child.array) {
-                    return Err(reader.repeated(child.array));
+            } else if let Some(child) = shape.children.iter().find(|child| child.array() == name) {
+                if arrays.contains(&name) {
+                    return Err(reader.repeated(&name));
                 }
-                arrays.push(child.array);
-                let shape = *child;
-                written.children.extend(map.next_value_seed(ChildrenVisitor { reader, shape })?);
+                arrays.push(name);
+                let children = Any(ChildrenVisitor { reader, shape: child });
+                written.children.extend(map.next_value_seed(children)?);
             } else {
-                let expected: Vec<&str> = shape.members().collect();
-                return Err(reader.unknown(&name, &expected));
+                return Err(reader.unknown(&name, shape.members().collect()));
             }
         }
         Ok(written)
@@ -231,19 +216,11 @@ struct ChildrenVisitor<'r> {
     shape: &'static JsonShape,
 }
 
-impl<'de> DeserializeSeed<'de> for ChildrenVisitor<'_> {
-    type Value = Vec<XmlElement>;
-
-    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Vec<XmlElement>, D::Error> {
-        parser.deserialize_any(self)
-    }
-}
-
 impl<'de> Visitor<'de> for ChildrenVisitor<'_> {
     type Value = Vec<XmlElement>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an array of objects, the {}", self.shape.array)
+        write!(f, "an array of objects, the {}", self.shape.array())
     }
 
     fn visit_unit<E: serde::de::Error>(self) -> Result<Vec<XmlElement>, E> {
@@ -253,7 +230,7 @@ impl<'de> Visitor<'de> for ChildrenVisitor<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Vec<XmlElement>, A::Error> {
         let ChildrenVisitor { reader, shape } = self;
         let mut all = Vec::new();
-        while let Some(one) = array.next_element_seed(ElementVisitor { reader, shape })? {
+        while let Some(one) = array.next_element_seed(Any(ElementVisitor { reader, shape }))? {
             all.push(one);
         }
         Ok(all)
@@ -273,14 +250,6 @@ impl AttributeVisitor<'_> {
             AttributeKind::Whole | AttributeKind::Decimal => Ok(text),
             AttributeKind::Text | AttributeKind::Flag => Err(E::invalid_type(found, &self)),
         }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for AttributeVisitor<'_> {
-    type Value = String;
-
-    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<String, D::Error> {
-        parser.deserialize_any(self)
     }
 }
 

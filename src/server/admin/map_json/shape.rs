@@ -21,8 +21,6 @@ pub enum AttributeKind {
 pub struct JsonShape {
     /// The name of the element in XML.
     pub element: &'static str,
-    /// The name of the element's array in JSON.
-    pub array: &'static str,
     /// The attributes of the element.
     pub attributes: &'static [(&'static str, AttributeKind)],
     /// The children of the element, any number of each.
@@ -30,10 +28,15 @@ pub struct JsonShape {
 }
 
 impl JsonShape {
+    /// The name of the element's array in JSON.
+    pub fn array(&self) -> String {
+        format!("{}s", self.element)
+    }
+
     /// The names of the members in JSON.
-    pub fn members(&self) -> impl Iterator<Item = &'static str> {
-        let attributes = self.attributes.iter().map(|(name, _)| *name);
-        attributes.chain(self.children.iter().map(|child| child.array))
+    pub fn members(&self) -> impl Iterator<Item = String> {
+        let attributes = self.attributes.iter().map(|(name, _)| (*name).to_owned());
+        attributes.chain(self.children.iter().map(|child| child.array()))
     }
 
     pub(super) fn attribute(&self, name: &str) -> Option<(&'static str, AttributeKind)> {
@@ -44,12 +47,10 @@ impl JsonShape {
 use AttributeKind::{Decimal, Flag, Text, Whole};
 
 /// `<map>`.
-pub const MAP: JsonShape =
-    JsonShape { element: "map", array: "maps", attributes: &[], children: &[&GROUP, &BIZ] };
+pub const MAP: JsonShape = JsonShape { element: "map", attributes: &[], children: &[&GROUP, &BIZ] };
 /// `<group>`.
 pub const GROUP: JsonShape = JsonShape {
     element: "group",
-    array: "groups",
     attributes: &[
         ("name", Text),
         ("keys", Whole),
@@ -68,7 +69,6 @@ pub const GROUP: JsonShape = JsonShape {
 /// `<biz>`.
 pub const BIZ: JsonShape = JsonShape {
     element: "biz",
-    array: "bizs",
     attributes: &[
         ("id", Whole),
         ("name", Text),
@@ -87,7 +87,6 @@ pub const BIZ: JsonShape = JsonShape {
 /// `<limit>`.
 pub const LIMIT: JsonShape = JsonShape {
     element: "limit",
-    array: "limits",
     attributes: &[
         ("policy", Text),
         ("scope", Text),
@@ -111,19 +110,17 @@ pub const LIMIT: JsonShape = JsonShape {
 /// `<weight>`.
 pub const WEIGHT: JsonShape = JsonShape {
     element: "weight",
-    array: "weights",
     attributes: &[("at", Whole), ("value", Decimal)],
     children: &[],
 };
 /// `<allow>` and `<deny>`.
 pub const LISTED: [JsonShape; 2] = [
-    JsonShape { element: "allow", array: "allows", attributes: &[("key", Text)], children: &[] },
-    JsonShape { element: "deny", array: "denys", attributes: &[("key", Text)], children: &[] },
+    JsonShape { element: "allow", attributes: &[("key", Text)], children: &[] },
+    JsonShape { element: "deny", attributes: &[("key", Text)], children: &[] },
 ];
 /// `<override>`.
 pub const OVERRIDE: JsonShape = JsonShape {
     element: "override",
-    array: "overrides",
     attributes: &[("key", Text), ("limit", Whole), ("max", Whole)],
     children: &[],
 };

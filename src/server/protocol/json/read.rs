@@ -18,7 +18,7 @@ use serde::de::{
 
 use super::fault;
 use crate::protocol::format::{Bounds, Decoded, without_mark};
-use crate::protocol::{Error, Excerpt, TextPosition, form};
+use crate::protocol::{Code, Error, Excerpt, TextPosition, form};
 use frs_conf::Rate;
 use frs_engine::{CallRate, CallRateText, Command, ItemNames, ItemOptions, Request};
 
@@ -42,7 +42,7 @@ pub fn read(
     }
     if reader.request.items().is_empty() {
         let what = "expected at least one item in the member items";
-        return Err(reader.document(what, "", root_at));
+        return Err(reader.bad(Code::BadRequest, what, "", root_at));
     }
     Ok(())
 }
@@ -52,7 +52,7 @@ pub fn text_of(body: &[u8]) -> Result<&str, Error> {
     let body = without_mark(body)?;
     std::str::from_utf8(body).map_err(|error| {
         let position = TextPosition::of(body, error.valid_up_to());
-        Error::BadJson { what: "not UTF-8", found: Excerpt::NONE, position }
+        Error::BadBody { code: Code::BadJson, what: "not UTF-8", found: Excerpt::NONE, position }
     })
 }
 
@@ -140,8 +140,8 @@ impl<'de> Reader<'_, 'de> {
         };
         let found = self.text.get(at..end).unwrap_or_default();
         let error = match found {
-            "null" => self.json("null is not taken: leave the member out", "", at),
-            _ => self.document(what, found.trim_matches('"'), at),
+            "null" => self.bad(Code::BadJson, "null is not taken: leave the member out", "", at),
+            _ => self.bad(Code::BadRequest, what, found.trim_matches('"'), at),
         };
         self.fail(error)
     }
@@ -154,15 +154,9 @@ impl<'de> Reader<'_, 'de> {
     }
 
     #[cold]
-    fn json(&self, what: &'static str, found: &str, at: usize) -> Error {
+    fn bad(&self, code: Code, what: &'static str, found: &str, at: usize) -> Error {
         let (found, position) = (Excerpt::of(found), TextPosition::of(self.text.as_bytes(), at));
-        Error::BadJson { what, found, position }
-    }
-
-    #[cold]
-    fn document(&self, what: &'static str, found: &str, at: usize) -> Error {
-        let (found, position) = (Excerpt::of(found), TextPosition::of(self.text.as_bytes(), at));
-        Error::BadDocument { what, found, position }
+        Error::BadBody { code, what, found, position }
     }
 
     /// The error if there are more items than a request may have, atomic or not as read so far.
@@ -255,11 +249,12 @@ impl Name<'_, '_, '_> {
         let Name { members, reader } = self;
         let Names { names, unknown } = members.names;
         let Some(index) = names.iter().position(|known| *known == name) else {
-            let fault = reader.document(unknown, name, reader.at);
+            let fault = reader.bad(Code::BadRequest, unknown, name, reader.at);
             return Err(reader.fail(fault));
         };
         if members.seen & 1 << index != 0 {
-            let fault = reader.json("a member occurs more than once", name, reader.at);
+            let fault =
+                reader.bad(Code::BadJson, "a member occurs more than once", name, reader.at);
             return Err(reader.fail(fault));
         }
         members.seen |= 1 << index;
@@ -397,16 +392,25 @@ impl<'de> Visitor<'de> for Item<'_, '_, 'de> {
         let mut members = Members::of(&OF_ITEM);
         while let Some(name) = members.next(&mut map, reader)? {
             match name {
-                "biz" => biz = Some(map.next_value_seed(Value::biz(reader))?),
-                "key" => key = Some(map.next_value_seed(Value::key(reader))?),
+                "biz" => {
+                    biz = Some(map.next_value_seed(Value::of(reader, |decoded| &mut decoded.biz))?)
+                }
+                "key" => {
+                    key = Some(map.next_value_seed(Value::of(reader, |decoded| &mut decoded.key))?)
+                }
                 "count" => options.count = form::count(map.next_value_seed(Integer(reader))?),
                 "force" => options.force = map.next_value_seed(Flag(reader))?,
                 "detail" => options.detail = map.next_value_seed(Flag(reader))?,
                 "rate" => {
-                    let rate = map.next_value_seed(Value::rate(reader))?;
+                    let rate = Value::of(reader, |decoded| &mut decoded.other);
+                    let rate = map.next_value_seed(rate)?;
                     call_rate.rate = Some(Rate::of_text(rate.or(&reader.decoded.other)));
                 }
-                "member" => member = Some(map.next_value_seed(Value::member(reader))?),
+                "member" => {
+                    let text = Value::of(reader, |decoded| &mut decoded.member);
+                    let text = Value { takes_integers: false, ..text };
+                    member = Some(map.next_value_seed(text)?);
+                }
                 _ => {
                     let burst = map.next_value_seed(Integer(reader))?;
                     call_rate.burst = Some(form::burst(burst));
@@ -416,7 +420,7 @@ impl<'de> Visitor<'de> for Item<'_, '_, 'de> {
         options.rate = CallRate::of_text(call_rate);
         let (Some(biz), Some(key)) = (biz, key) else {
             let what = "expected both of the members biz and key";
-            let fault = reader.document(what, "", item_at);
+            let fault = reader.bad(Code::BadRequest, what, "", item_at);
             return Err(reader.fail(fault));
         };
         let Decoded { biz: biz_text, key: key_text, .. } = &*reader.decoded;
@@ -465,20 +469,8 @@ struct Value<'s, 'r, 'de> {
 }
 
 impl<'s, 'r, 'de> Value<'s, 'r, 'de> {
-    fn biz(reader: &'s mut Reader<'r, 'de>) -> Self {
-        Value { reader, buffer: |decoded| &mut decoded.biz, takes_integers: true }
-    }
-
-    fn key(reader: &'s mut Reader<'r, 'de>) -> Self {
-        Value { reader, buffer: |decoded| &mut decoded.key, takes_integers: true }
-    }
-
-    fn member(reader: &'s mut Reader<'r, 'de>) -> Self {
-        Value { reader, buffer: |decoded| &mut decoded.member, takes_integers: false }
-    }
-
-    fn rate(reader: &'s mut Reader<'r, 'de>) -> Self {
-        Value { reader, buffer: |decoded| &mut decoded.other, takes_integers: true }
+    fn of(reader: &'s mut Reader<'r, 'de>, buffer: fn(&mut Decoded) -> &mut String) -> Self {
+        Value { reader, buffer, takes_integers: true }
     }
 }
 
@@ -495,7 +487,7 @@ impl<'de> DeserializeSeed<'de> for Value<'_, '_, 'de> {
             Some(b'-' | b'0'..=b'9') if takes_integers => match reader.number(parser)? {
                 (digits, true) => Ok(Text::Number(digits)),
                 (number, false) => {
-                    let fault = reader.document(expected, number, at);
+                    let fault = reader.bad(Code::BadRequest, expected, number, at);
                     Err(reader.fail(fault))
                 }
             },
@@ -570,7 +562,8 @@ pub fn not_json(error: &serde_json::Error, text: &str) -> Error {
         Some(next) => Excerpt::of(next.encode_utf8(&mut [0; 4])),
         None => Excerpt::NONE,
     };
-    Error::BadJson { what, found, position: TextPosition::of(text.as_bytes(), at) }
+    let position = TextPosition::of(text.as_bytes(), at);
+    Error::BadBody { code: Code::BadJson, what, found, position }
 }
 
 /// The byte at the parser's line and column: only LF ends a line, and columns count bytes.

@@ -105,17 +105,11 @@ const fn command(
     word: &'static str,
     arity: Arity,
     flags: &'static [&'static str],
+    key: i64,
+    group: &'static str,
     summary: &'static str,
 ) -> Command {
-    Command { name, word, arity, flags, key: 0, summary, group: "generic" }
-}
-
-const fn keyed(command: Command, key: i64) -> Command {
-    Command { key, ..command }
-}
-
-const fn of(command: Command, group: &'static str) -> Command {
-    Command { group, ..command }
+    Command { name, word, arity, flags, key, summary, group }
 }
 
 /// All of them, the frequent ones first.
@@ -123,27 +117,27 @@ pub const COMMANDS: [Command; 21] = {
     use Arity::{Between, From, Of};
     use Name as N;
     [
-        keyed(command(N::Update, "FRS.UPDATE", From(3), WRITE, "Charges one item"), 2),
-        keyed(command(N::Throttle, "CL.THROTTLE", Between(5, 6), WRITE, "Throttles a key"), 1),
-        keyed(command(N::Query, "FRS.QUERY", From(3), READ, "Asks for one item"), 2),
-        command(N::ManyUpdate, "FRS.MUPDATE", From(6), WRITE_MANY, "Charges items"),
-        command(N::ManyQuery, "FRS.MQUERY", From(6), READ_MANY, "Asks for items"),
-        of(command(N::Ping, "PING", Between(1, 2), FAST, "Answers PONG"), "connection"),
-        of(command(N::Multi, "MULTI", Of(1), FAST, "Begins a transaction"), "transactions"),
-        of(command(N::Exec, "EXEC", Of(1), SLOW, "Runs a transaction"), "transactions"),
-        of(command(N::Discard, "DISCARD", Of(1), FAST, "Drops a transaction"), "transactions"),
-        of(command(N::Echo, "ECHO", Of(2), FAST, "Answers its argument"), "connection"),
-        of(command(N::Hello, "HELLO", From(1), ANYONE, "Chooses the protocol"), "connection"),
-        of(command(N::Auth, "AUTH", Between(2, 3), ANYONE, "Names the token"), "connection"),
-        of(command(N::Client, "CLIENT", From(2), SLOW, "Names the client"), "connection"),
-        of(command(N::Select, "SELECT", Of(2), FAST, "Chooses database 0"), "connection"),
-        of(command(N::Quit, "QUIT", From(1), ANYONE, "Ends the connection"), "connection"),
-        of(command(N::Reset, "RESET", Of(1), ANYONE, "Begins anew"), "connection"),
-        of(command(N::ReadOnly, "READONLY", Of(1), FAST, "Changes nothing"), "cluster"),
-        of(command(N::Info, "INFO", From(1), SLOW, "Describes the server"), "server"),
-        of(command(N::Command, "COMMAND", From(1), SLOW, "Describes commands"), "server"),
-        of(command(N::Config, "CONFIG", From(2), SLOW, "Has no parameters"), "server"),
-        of(command(N::Cluster, "CLUSTER", From(2), SLOW, "Is disabled"), "cluster"),
+        command(N::Update, "FRS.UPDATE", From(3), WRITE, 2, "generic", "Charges one item"),
+        command(N::Throttle, "CL.THROTTLE", Between(5, 6), WRITE, 1, "generic", "Throttles a key"),
+        command(N::Query, "FRS.QUERY", From(3), READ, 2, "generic", "Asks for one item"),
+        command(N::ManyUpdate, "FRS.MUPDATE", From(6), WRITE_MANY, 0, "generic", "Charges items"),
+        command(N::ManyQuery, "FRS.MQUERY", From(6), READ_MANY, 0, "generic", "Asks for items"),
+        command(N::Ping, "PING", Between(1, 2), FAST, 0, "connection", "Answers PONG"),
+        command(N::Multi, "MULTI", Of(1), FAST, 0, "transactions", "Begins a transaction"),
+        command(N::Exec, "EXEC", Of(1), SLOW, 0, "transactions", "Runs a transaction"),
+        command(N::Discard, "DISCARD", Of(1), FAST, 0, "transactions", "Drops a transaction"),
+        command(N::Echo, "ECHO", Of(2), FAST, 0, "connection", "Answers its argument"),
+        command(N::Hello, "HELLO", From(1), ANYONE, 0, "connection", "Chooses the protocol"),
+        command(N::Auth, "AUTH", Between(2, 3), ANYONE, 0, "connection", "Names the token"),
+        command(N::Client, "CLIENT", From(2), SLOW, 0, "connection", "Names the client"),
+        command(N::Select, "SELECT", Of(2), FAST, 0, "connection", "Chooses database 0"),
+        command(N::Quit, "QUIT", From(1), ANYONE, 0, "connection", "Ends the connection"),
+        command(N::Reset, "RESET", Of(1), ANYONE, 0, "connection", "Begins anew"),
+        command(N::ReadOnly, "READONLY", Of(1), FAST, 0, "cluster", "Changes nothing"),
+        command(N::Info, "INFO", From(1), SLOW, 0, "server", "Describes the server"),
+        command(N::Command, "COMMAND", From(1), SLOW, 0, "server", "Describes commands"),
+        command(N::Config, "CONFIG", From(2), SLOW, 0, "server", "Has no parameters"),
+        command(N::Cluster, "CLUSTER", From(2), SLOW, 0, "cluster", "Is disabled"),
     ]
 };
 

@@ -26,18 +26,12 @@ pub struct Hello {
 pub fn hello(out: &mut Vec<u8>, Hello { version, id }: Hello) {
     let mut writer = Writer::new(out, version);
     writer.map(7);
-    for (name, value) in [("server", "frs"), ("version", FRS_VERSION)] {
-        writer.bulk(name.as_bytes());
-        writer.bulk(value.as_bytes());
-    }
+    write_pairs(&mut writer, [("server", "frs"), ("version", FRS_VERSION)]);
     for (name, value) in [("proto", version.number()), ("id", id)] {
         writer.bulk(name.as_bytes());
         writer.integer(value);
     }
-    for (name, value) in [("mode", "standalone"), ("role", "master")] {
-        writer.bulk(name.as_bytes());
-        writer.bulk(value.as_bytes());
-    }
+    write_pairs(&mut writer, [("mode", "standalone"), ("role", "master")]);
     writer.bulk(b"modules");
     writer.array(0);
 }
@@ -188,8 +182,11 @@ fn document(writer: &mut Writer<'_>, command: &Command) {
     writer.bulk(lower(command).as_bytes());
     let pairs = [("summary", command.summary), ("since", FRS_VERSION), ("group", command.group)];
     writer.map(pairs.len());
-    for (name, value) in pairs {
-        writer.bulk(name.as_bytes());
-        writer.bulk(value.as_bytes());
+    write_pairs(writer, pairs);
+}
+
+fn write_pairs<const N: usize>(writer: &mut Writer<'_>, pairs: [(&str, &str); N]) {
+    for text in pairs.iter().flat_map(|(name, value)| [name, value]) {
+        writer.bulk(text.as_bytes());
     }
 }
