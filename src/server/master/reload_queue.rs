@@ -3,7 +3,8 @@
 //!
 //! Invariant: one reload is under way at a time, from its preparation to its answer. A request that
 //! arrives meanwhile begins after it, so each reload reads the files after its request. A waiting
-//! request counts while its sender waits, too.
+//! request counts while its sender waits, too. An upgrade waits only for the reloads that were
+//! requested before it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -117,6 +118,8 @@ pub(super) struct Reloads {
     acknowledging: Vec<Acknowledging>,
     /// Requests that have not begun.
     waiting: VecDeque<Request>,
+    /// An upgrade that waits for these reloads, and the reloads that were requested after it.
+    upgrade: Option<VecDeque<Request>>,
     /// The faults of the last refused reload.
     pub faults: Vec<String>,
     /// Resets of other machines that are not followed yet, by their biz. The latest one counts.
@@ -129,7 +132,7 @@ impl Reloads {
         self.candidate.is_some()
     }
 
-    /// Whether a reload is prepared or waits for its beginning.
+    /// Whether a reload is prepared, or waits and is not behind an upgrade.
     pub fn is_busy(&self) -> bool {
         self.is_preparing() || self.waiting.iter().any(Request::is_reload)
     }
@@ -154,14 +157,29 @@ impl Reloads {
     /// Keeps the request of a signal, unless one is waiting.
     pub fn note_signal(&mut self) {
         let request = Request { by: None, ask: Ask::Reload(Loss::Refused.into()) };
-        if !self.waiting.contains(&request) {
-            self.waiting.push_back(request);
+        let queue = self.upgrade.as_mut().unwrap_or(&mut self.waiting);
+        if !queue.contains(&request) {
+            queue.push_back(request);
         }
     }
 
-    /// Keeps a request.
+    /// Keeps a request. A switch does not wait for an upgrade.
     pub fn note_request(&mut self, request: Request) {
-        self.waiting.push_back(request);
+        let behind = self.upgrade.as_mut().filter(|_| request.is_reload());
+        behind.unwrap_or(&mut self.waiting).push_back(request);
+    }
+
+    /// Keeps an upgrade. Reloads that are requested from now on begin after it.
+    pub fn note_upgrade(&mut self) {
+        self.upgrade.get_or_insert_default();
+    }
+
+    /// Whether an upgrade waits. It waits no longer, and the reloads behind it are next.
+    pub fn take_upgrade(&mut self) -> bool {
+        let behind = self.upgrade.take();
+        let has_waited = behind.is_some();
+        self.waiting.extend(behind.into_iter().flatten());
+        has_waited
     }
 
     /// Keeps resets of other machines.
@@ -172,7 +190,9 @@ impl Reloads {
     /// Drops the waiting requests of senders that are gone. The permission of a killed command to
     /// lose records must not reach a later reload.
     pub fn forget_gone(&mut self, is_there: impl Fn(&Asker) -> bool) {
-        self.waiting.retain(|request| request.by.as_ref().is_none_or(&is_there));
+        for queue in std::iter::once(&mut self.waiting).chain(&mut self.upgrade) {
+            queue.retain(|request| request.by.as_ref().is_none_or(&is_there));
+        }
     }
 
     /// The next request that can begin, and the recipients of its answer. No request begins while a
@@ -398,6 +418,30 @@ mod tests {
         let taken = Reloaded::Taken { generation: 2, laggards: Vec::new(), fresh };
         assert_eq!(answers, [(Report { askers: vec![asker(1, false)], is_reload: true }, taken)]);
         assert_eq!(next(&mut reloads), Some((PLAIN, vec![asker(3, false)])));
+    }
+
+    // Shows: upgrades.
+    #[test]
+    fn an_upgrade_waits_for_the_reloads_before_it_and_for_no_other() {
+        let mut reloads = waiting(&[(of_command(1), PLAIN), (of_command(2), LOSSY)]);
+        reloads.note_upgrade();
+        reloads.note_upgrade();
+        let switch = Ask::Degrade(true);
+        reloads.note_request(Request { by: of_command(3), ask: PLAIN });
+        reloads.note_request(Request { by: of_plane(4), ask: switch });
+        reloads.note_request(Request { by: of_command(5), ask: PLAIN });
+        // A signal without end.
+        (0..9).for_each(|_| reloads.note_signal());
+        reloads.forget_gone(|asker| Some(*asker) != of_command(5));
+        assert_eq!(next(&mut reloads), Some((PLAIN, vec![asker(1, false)])));
+        assert!(reloads.is_busy());
+        assert_eq!(next(&mut reloads), Some((LOSSY, vec![asker(2, false)])));
+        assert_eq!(next(&mut reloads), Some((switch, vec![asker(4, true)])));
+        assert_eq!(next(&mut reloads), None);
+        assert!(!reloads.is_busy(), "the upgrade is next");
+        assert!(reloads.take_upgrade() && !reloads.take_upgrade());
+        assert_eq!(next(&mut reloads), Some((PLAIN, vec![asker(3, false)])));
+        assert_eq!(next(&mut reloads), None);
     }
 
     // Shows: one-answer-each.

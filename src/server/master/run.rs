@@ -6,7 +6,7 @@
 //! | [`InForce`] | the configuration in force, runtime.mmap |
 //! | [`Children`] | supervision, the channels to the children |
 //! | [`ControlSocket`] | the connections of those who send requests |
-//! | [`Reloads`] | requests that wait, and the reload that is prepared or not yet acknowledged |
+//! | [`Reloads`] | what waits, and the reload that is prepared or not yet acknowledged |
 //! | [`Moves`] | groups that have moved, and the end of their moves |
 //! | [`Upgrades`] | the new binary that is taking over |
 //! | [`OlderMaster`] | the channel to the master that this one takes over from |
@@ -154,7 +154,7 @@ impl Master {
         self.receive_requests();
         self.follow_reload(&mut events)?;
         self.begin_requests();
-        self.begin_wanted_upgrade();
+        self.begin_waiting_upgrade();
         self.follow_upgrade(&mut events);
         if self.older.is_none() {
             // Until then systemd listens to the older master only.
@@ -195,6 +195,7 @@ impl Master {
     }
 
     fn begin_end(&mut self, words: &str) {
+        self.reloads.take_upgrade();
         if let Some(end) = self.upgrades.abandon() {
             self.end_upgrade(end, &mut VecDeque::new());
         }

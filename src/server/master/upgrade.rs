@@ -173,18 +173,16 @@ impl Estate<'_> {
     }
 }
 
-/// The upgrade that is wanted or in progress. There is at most one.
+/// The upgrade that is in progress. There is at most one.
 pub(super) struct Upgrades {
     program: Program,
     current: Option<Upgrade>,
-    /// An upgrade was requested when it could not begin.
-    wanted: bool,
 }
 
 impl Upgrades {
     /// No upgrade.
     pub fn new(program: Program) -> Upgrades {
-        Upgrades { program, current: None, wanted: false }
+        Upgrades { program, current: None }
     }
 
     /// Descriptors to wait on: the new binary's messages, and its end.
@@ -209,16 +207,6 @@ impl Upgrades {
     /// read the overlay.
     pub fn is_giving_away(&self) -> bool {
         self.current.as_ref().is_some_and(|upgrade| upgrade.stage == UpgradeStage::TakingOver)
-    }
-
-    /// Keeps an upgrade for later: it cannot begin yet.
-    pub fn want(&mut self) {
-        self.wanted = true;
-    }
-
-    /// Whether an upgrade was kept for later; clears that.
-    pub fn take_wanted(&mut self) -> bool {
-        std::mem::take(&mut self.wanted)
     }
 
     /// Starts the binary that now has this one's name, to take over.
@@ -286,7 +274,6 @@ impl Upgrades {
 
     /// Breaks off an upgrade, as the server ends.
     pub fn abandon(&mut self) -> Option<UpgradeEnd> {
-        self.wanted = false;
         let upgrade = self.current.take()?;
         upgrade.give_up("the server is to end");
         Some(UpgradeEnd::Failed(upgrade))

@@ -26,7 +26,7 @@ impl Master {
             tracing::warn!("no new binary is started: one is taking over already");
         } else if self.reloads.is_busy() || self.moves.is_ending() {
             tracing::info!("the new binary is started after the reload");
-            self.upgrades.want();
+            self.reloads.note_upgrade();
         } else {
             let (account, lock) = (self.account.as_ref(), self.lock.as_ref());
             let (listeners, bells) = (&self.listeners, self.bells.as_ref());
@@ -35,11 +35,12 @@ impl Master {
         }
     }
 
-    /// Begins an upgrade that waited for a reload.
-    pub(super) fn begin_wanted_upgrade(&mut self) {
+    /// Begins an upgrade that waited for reloads, and then the reloads behind it.
+    pub(super) fn begin_waiting_upgrade(&mut self) {
         let is_free = !self.reloads.is_busy() && !self.moves.is_ending();
-        if is_free && self.upgrades.take_wanted() {
+        if is_free && self.reloads.take_upgrade() {
             self.begin_upgrade();
+            self.begin_requests();
         }
     }
 
