@@ -1,12 +1,14 @@
 //! The preparing child prepares the store before any other process is started.
 //!
 //! Invariant: the master maps no group, so a faulting page cannot kill it. The child holds the
-//! directory's lock, too: if the master dies, no other master starts before the child has ended.
+//! directory's lock, too: if the master dies, no other master starts before the child has ended. It
+//! holds no connection for requests, so the master alone decides when one ends.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use super::control_socket::ControlSocket;
 use super::disk_room::lacking_room;
 use crate::account::Account;
 use crate::process::control::{Cause, Loss};
@@ -194,7 +196,7 @@ pub struct PreparedAtStart {
 }
 
 /// A child that prepares the store.
-pub struct Preparation {
+pub(super) struct Preparation {
     child: Pid,
     reader: PipeReader,
     /// The output of the child.
@@ -205,13 +207,20 @@ pub struct Preparation {
 }
 
 impl Preparation {
-    /// Forks a child to do this work, as the user of `account` if there is one.
-    pub fn start(conf: &Conf, work: Work, account: Option<&Account>) -> io::Result<Preparation> {
+    /// Forks a child to do this work, as the user of `account` if there is one. The child closes
+    /// its copy of `control`.
+    pub fn start(
+        conf: &Conf,
+        work: Work,
+        account: Option<&Account>,
+        control: &mut ControlSocket,
+    ) -> io::Result<Preparation> {
         let (reader, writer) = io::pipe()?;
         let master = Pid::this();
         match process::fork()? {
             Forked::Child => {
                 drop(reader);
+                *control = ControlSocket::default();
                 let text = in_child(conf, work, master, account, &writer);
                 let told = (&writer).write_all(text.as_bytes());
                 std::process::exit(i32::from(told.is_err()));

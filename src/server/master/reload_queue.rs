@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::conf_trust;
-use super::control_socket::{Asker, Request};
+use super::control_socket::{Asker, ControlSocket, Request};
 use super::error::ReloadError;
 use super::in_force::InForce;
 use super::preparing_child::{How, Preparation, Work};
@@ -236,6 +236,7 @@ impl Reloads {
         conf_dir: &Path,
         in_force: &InForce,
         account: Option<&Account>,
+        control: &mut ControlSocket,
         options: ReloadOptions,
     ) -> Result<(), ReloadError> {
         let (loaded, secrets) = Account::as_root(account, || {
@@ -256,7 +257,7 @@ impl Reloads {
         }
         let work = Work { how: How::Beside, loss: options.loss, accepts_loss: false };
         let files = FilesBefore::look(new, old);
-        let preparation = Preparation::start(new, work, account)?;
+        let preparation = Preparation::start(new, work, account, control)?;
         let checked = Box::new(CheckedConf { loaded, secrets, tokens, options });
         self.candidate = Some(ReloadCandidate { report, preparation, checked, files });
         Ok(())

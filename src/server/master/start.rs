@@ -160,8 +160,14 @@ fn start(
             notifier.status(words);
         }
     };
-    let prepared =
-        prepare(&conf, (work, accepts_loss), account.as_ref(), &signals, &tell_progress)?;
+    let prepared = prepare(
+        &conf,
+        (work, accepts_loss),
+        account.as_ref(),
+        &mut control,
+        &signals,
+        &tell_progress,
+    )?;
     let Some(PreparedAtStart { prepared, reload_wanted }) = prepared else {
         tracing::info!("stopped while the store was being prepared");
         if predecessor.is_none() {
@@ -468,12 +474,13 @@ fn prepare(
     conf: &Conf,
     (first, accepts_loss): (How, bool),
     account: Option<&Account>,
+    control: &mut ControlSocket,
     signals: &Signals,
     tell_progress: &dyn Fn(&str),
 ) -> Result<Option<PreparedAtStart>, PrepareError> {
-    let attempt = |how| {
+    let mut attempt = |how| {
         let work = Work { how, loss: Loss::Refused, accepts_loss };
-        Preparation::start(conf, work, account)?.wait(signals, tell_progress)
+        Preparation::start(conf, work, account, control)?.wait(signals, tell_progress)
     };
     let mut result = attempt(first);
     for _ in &conf.map.groups {

@@ -44,8 +44,8 @@ impl Master {
         if self.upgrades.is_begun() {
             return Err(ReloadError::TakingOver);
         }
-        let account = self.account.as_ref();
-        self.reloads.prepare(report, &self.conf_dir, &self.in_force, account, options)
+        let (account, control) = (self.account.as_ref(), &mut self.control);
+        self.reloads.prepare(report, &self.conf_dir, &self.in_force, account, control, options)
     }
 
     /// Advances the current reload, if possible.
