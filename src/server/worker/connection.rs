@@ -35,7 +35,7 @@ pub use context::ConnectionBuffers;
 pub(super) use context::RequestContext;
 pub(crate) use context::{BUFFERS_IN_HAND, QUEUE_BYTES};
 use head_cache::ConnectionSlot;
-pub use parked_items::{ParkedItem, Parks};
+pub use parked_items::ParkedItem;
 use pending_request::{ClientPreferences, PendingRequest};
 pub(crate) use queued_reply::QUEUE;
 pub(super) use queued_reply::ReplyForm;
@@ -76,8 +76,9 @@ pub struct Connection {
     slot: ConnectionSlot,
     /// The part of a chunked body that has arrived.
     gathered: Vec<u8>,
-    /// Requests that wait for a reply, and requests and answers behind them.
-    parked: Vec<ParkedItem>,
+    /// Requests that wait for a reply, and requests and answers behind them. The connection reads
+    /// nothing meanwhile, and the next batch resumes them.
+    pub(super) parked: Vec<ParkedItem>,
 }
 
 #[derive(Debug)]
@@ -96,14 +97,6 @@ enum HttpState {
 }
 
 const BETWEEN: HttpState = HttpState::Head(Search::START);
-
-/// A parsed head, with its target and host.
-struct ReadHead<'h, 'b> {
-    head: Head<'h, 'b>,
-    target: Target<'b>,
-    /// The host of the Host field, if there is one.
-    host: Option<Authority<'b>>,
-}
 
 /// The action that a head requests.
 enum RequestPlan {
@@ -169,10 +162,7 @@ impl Connection {
         if !self.parked.is_empty() {
             context.resume(&mut self.parked);
         }
-        let is_full = |answered, context: &RequestContext<'_, S>| {
-            answered == MAX_REQUESTS_PER_TICK || context.answered_bytes(from) >= TICK_ANSWER_BYTES
-        };
-        while !is_full(answered, &context) && !context.is_parked() {
+        while !context.is_full(answered, from) && !context.is_parked() {
             match self.step(&input[consumed..], &mut context) {
                 HttpStep::Took(bytes) => consumed += bytes,
                 HttpStep::Answered(bytes) => {
@@ -192,7 +182,7 @@ impl Connection {
         InputProgress {
             consumed: input.len() - rest,
             need,
-            more: rest > 0 && is_full(answered, &context),
+            more: rest > 0 && context.is_full(answered, from),
             begun: !close && self.has_begun(&input[consumed..]),
             close,
         }
@@ -336,12 +326,12 @@ impl Connection {
     ) -> HttpStep {
         let asked = head.and_then(|head| {
             let (target, host) = (Target::parse(head.target)?, head.authority()?);
-            Ok(ReadHead { head, target, host })
+            Ok((head, target, host))
         });
         match asked {
-            Ok(asked) => {
-                self.begin_request(&asked, last, context);
-                self.remember(&asked.head, bytes, context.scratch);
+            Ok((head, target, host)) => {
+                self.begin_request(&head, &target, host, last, context);
+                self.remember(&head, bytes, context.scratch);
             }
             Err(_) if resp::looks_like_resp(bytes) => return self.refuse_resp(bytes, context),
             Err(error) => {
@@ -378,18 +368,20 @@ impl Connection {
         }
     }
 
-    /// Answers a request whose head is complete, or awaits its items. `last` means that no input
-    /// follows the head.
+    /// Answers a request whose head is complete, or awaits its items. `host` is that of the Host
+    /// field, and `last` means that no input follows the head.
     fn begin_request<S: Serve>(
         &mut self,
-        ReadHead { head, target, host }: &ReadHead<'_, '_>,
+        head: &Head<'_, '_>,
+        target: &Target<'_>,
+        host: Option<Authority<'_>>,
         last: bool,
         context: &mut RequestContext<'_, S>,
     ) {
         let closes = last && context.serve.draining();
         let route = route(head.method, target);
         let for_gateway = matches!(route, Ok(Route::Authz(_)));
-        let page = if context.rules.http.takes_host(target.authority.or(*host)) {
+        let page = if context.rules.http.takes_host(target.authority.or(host)) {
             page(head, for_gateway, context.rules.http)
         } else {
             Err(Error::HostForbidden)
@@ -590,16 +582,6 @@ impl Connection {
             }
             Err(error) => context.write_error(Call::from(command), options.of(format), &error),
         }
-    }
-}
-
-impl Parks for Connection {
-    fn parked(&self) -> &[ParkedItem] {
-        &self.parked
-    }
-
-    fn parked_mut(&mut self) -> &mut Vec<ParkedItem> {
-        &mut self.parked
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests of a connection as bytes in and bytes out, without a socket.
 
+use super::testing::Parks;
 use super::*;
 use frs_conf::{AuthzKey, Http, Listen};
 use frs_engine::{Answer, Answers, Exchange, Figures, ItemError, Request, Stage, Verdict};
