@@ -14,7 +14,7 @@ use super::sweeper::Sweeper;
 use crate::admin::{AdminArgs, AdminError, AdminPlane, PlaneListeners};
 use crate::process::child::ChildContext;
 use crate::process::log;
-use crate::process::message::{self, Received, ToChild};
+use crate::process::message::{self, Received, ToChild, ToMaster};
 use frs_base::clock;
 use frs_base::sys::process::{self, PollFd, PollFlags};
 use frs_engine::{Role, Service};
@@ -207,12 +207,13 @@ impl Keeper {
     fn move_nodes(&mut self) -> io::Result<()> {
         let (service, flusher) = (&mut self.service, &mut self.flusher);
         let moved = self.mover.tick(service, flusher, clock::instant(), clock::now());
-        match moved.map(|moved| message::send_moved(&self.child.inherited.channel, moved)) {
+        let Some(moved) = moved else { return Ok(()) };
+        match message::send(&self.child.inherited.channel, ToMaster::Moved(moved)) {
             // The mover reports the group again.
-            Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             // The loop notices that the master is gone.
-            Some(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            sent => sent.unwrap_or(Ok(())),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            sent => sent,
         }
     }
 }

@@ -32,21 +32,14 @@ struct Note {
     subject: Subject,
 }
 
-/// Two successive generations of the configuration.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct GenerationChange {
-    pub old: u64,
-    pub new: u64,
-}
-
 impl ChangeNotes {
     /// An access without any notes yet.
     pub fn new(data_dir: &Path) -> ChangeNotes {
         ChangeNotes { log: ChangeLog::new(data_dir, Duration::ZERO), waiting: VecDeque::new() }
     }
 
-    /// Notes a reload that a command or a signal has requested.
-    pub fn note_reload(&mut self, GenerationChange { old, new }: GenerationChange) {
+    /// Notes a reload that a command or a signal has requested, by its generations.
+    pub fn note_reload(&mut self, old: u64, new: u64) {
         let (old, new) = (Some(old.to_string()), Some(self.log.tell_generation(old, new)));
         self.note(SIGNAL, Subject { old, new, ..Subject::of(ChangeKind::Reload, None) });
     }
@@ -97,7 +90,7 @@ mod tests {
     fn what_waits_for_the_log_is_written_in_order_and_bounded() {
         let dir = tempfile::tempdir().unwrap();
         let mut notes = ChangeNotes::new(dir.path());
-        notes.note_reload(GenerationChange { old: 1, new: 2 });
+        notes.note_reload(1, 2);
         let file = std::fs::File::open(dir.path().join("changes.log")).unwrap();
         let held = Flock::lock(file, FlockArg::LockExclusive).unwrap();
         for new in 3..3 + MOST as u64 + 9 {

@@ -16,14 +16,14 @@ use super::conf_trust;
 use super::control_socket::{Asker, ControlSocket, Request};
 use super::error::ReloadError;
 use super::in_force::InForce;
-use super::preparing_child::{How, Preparation, Work};
+use super::preparing_child::{Answer, How, Preparation, Work};
 use super::refused_changes;
 use crate::account::Account;
 use crate::process::control::{Ask, Loss, ReloadOptions, Reloaded};
 use frs_base::clock;
 use frs_base::sys::process::{Exit, Pid};
 use frs_conf::{Cluster, ClusterSecrets, Conf, EpochRaise, Group, LoadedConf, RespTokens};
-use frs_store::{self as store, FilesBefore, Prepared, Runtime, Unserved};
+use frs_store::{self as store, FilesBefore, Runtime, Unserved};
 
 /// Time limit for acknowledgements. Processes that exceed it are named.
 const ACKNOWLEDGE: Duration = Duration::from_secs(2);
@@ -76,20 +76,15 @@ pub(super) struct ReloadCandidate {
 }
 
 impl ReloadCandidate {
-    /// Which records begin anew, a line each.
-    pub fn take_fresh(&mut self) -> Vec<String> {
-        self.preparation.take_fresh()
-    }
-
     /// The result of the preparation. A group of `groups`, which are in force already, may fail: it
     /// stays unserved. A new group that fails refuses the reload.
-    pub fn answer(self, groups: &[Group]) -> Result<(Prepared, CheckedConf), ReloadError> {
-        let prepared = self.preparation.answer()?;
+    pub fn answer(self, groups: &[Group]) -> Result<(Answer, CheckedConf), ReloadError> {
+        let answer = self.preparation.answer()?;
         let is_old = |name: &str| groups.iter().any(|group| group.name == name);
-        let unserved = prepared.unserved.iter().filter(|unserved| !is_old(&unserved.group));
+        let unserved = answer.prepared.unserved.iter().filter(|of| !is_old(&of.group));
         let unserved: Vec<Unserved> = unserved.cloned().collect();
         match unserved.is_empty() {
-            true => Ok((prepared, *self.checked)),
+            true => Ok((answer, *self.checked)),
             false => Err(ReloadError::Unserved(unserved)),
         }
     }
@@ -109,6 +104,18 @@ struct Acknowledging {
     published_ns: u64,
     /// Which records begin anew, a line each.
     fresh: Vec<String>,
+}
+
+impl Acknowledging {
+    fn waited_ns(&self) -> u64 {
+        clock::monotonic_ns().saturating_sub(self.published_ns)
+    }
+
+    /// The answer, with the processes that have not taken the generation.
+    fn answer(self, laggards: Vec<String>) -> (Report, Reloaded) {
+        let Acknowledging { report, generation, fresh, .. } = self;
+        (report, Reloaded::Taken { generation, laggards, fresh })
+    }
 }
 
 /// All requests, and the reloads in progress.
@@ -290,11 +297,11 @@ impl Reloads {
         self.candidate = None;
         self.raises.clear();
         let waiting = self.waiting.drain(..).filter_map(|request| request.by).collect();
-        let answer = |Acknowledging { report, generation, fresh, .. }| {
-            let laggards = laggards(generation);
-            (report, Reloaded::Taken { generation, laggards, fresh })
-        };
-        (waiting, self.acknowledging.drain(..).map(answer).collect())
+        let answers = self.acknowledging.drain(..).map(|waiting| {
+            let laggards = laggards(waiting.generation);
+            waiting.answer(laggards)
+        });
+        (waiting, answers.collect())
     }
 
     /// Forgets which acknowledgements are missing.
@@ -315,31 +322,20 @@ impl Reloads {
         &mut self,
         laggards: impl Fn(u64) -> Vec<String>,
     ) -> Vec<(Report, Reloaded)> {
-        let mut answers = Vec::new();
-        self.acknowledging.retain_mut(
-            |Acknowledging { report, generation, published_ns, fresh }| {
-                let (generation, laggards) = (*generation, laggards(*generation));
-                let waited_ns = clock::monotonic_ns().saturating_sub(*published_ns);
-                if !laggards.is_empty() && u128::from(waited_ns) < ACKNOWLEDGE.as_nanos() {
-                    return true;
-                }
-                let waited_ms = waited_ns / 1_000_000;
-                tracing::info!(generation, waited_ms, "the new configuration is in force");
-                for laggard in &laggards {
-                    tracing::warn!(
-                        generation,
-                        "{laggard} has not acknowledged the new configuration"
-                    );
-                }
-                let fresh = std::mem::take(fresh);
-                answers.push((
-                    std::mem::take(report),
-                    Reloaded::Taken { generation, laggards, fresh },
-                ));
-                false
-            },
-        );
-        answers
+        let is_over = |waiting: &mut Acknowledging| {
+            u128::from(waiting.waited_ns()) >= ACKNOWLEDGE.as_nanos()
+                || laggards(waiting.generation).is_empty()
+        };
+        let over = self.acknowledging.extract_if(.., is_over).map(|waiting| {
+            let (generation, laggards) = (waiting.generation, laggards(waiting.generation));
+            let waited_ms = waiting.waited_ns() / 1_000_000;
+            tracing::info!(generation, waited_ms, "the new configuration is in force");
+            for laggard in &laggards {
+                tracing::warn!(generation, "{laggard} has not acknowledged the new configuration");
+            }
+            waiting.answer(laggards)
+        });
+        over.collect()
     }
 }
 

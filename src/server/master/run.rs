@@ -63,6 +63,14 @@ pub enum Ended {
     Child(Box<ForkedChild>),
 }
 
+/// What the server's processes share if there is a cluster.
+pub(super) struct ClusterTies {
+    pub bells: Bells,
+    /// The secret of the start, or of the reload that added the cluster, and the password of the
+    /// last reload.
+    pub secrets: ClusterSecrets,
+}
+
 /// The master of a server.
 pub(super) struct Master {
     pub conf_dir: PathBuf,
@@ -84,11 +92,8 @@ pub(super) struct Master {
     pub older: Option<OlderMaster>,
     pub files: Files,
     pub notifier: Notifier,
-    /// The doorbells, if there is a cluster.
-    pub bells: Option<Bells>,
-    /// The secrets of the cluster: the secret of the start, or of the reload that added the
-    /// cluster, and the password of the last reload.
-    pub secrets: Option<ClusterSecrets>,
+    /// Present if there is a cluster.
+    pub cluster: Option<ClusterTies>,
     /// All processes have served once.
     pub announced: bool,
     /// Why it ends, if nobody requested the end.
@@ -149,7 +154,7 @@ impl Master {
         }
         self.look_at_files(&mut events);
         let ChildReports { raises, moved } = self.children.receive(&mut events);
-        self.moves.note(moved);
+        self.moves.moved = moved.or(self.moves.moved);
         self.reloads.note_raises(raises);
         self.receive_requests();
         self.follow_reload(&mut events)?;
@@ -235,7 +240,7 @@ impl Master {
     /// When the files are checked next; never before this master serves or after the handover.
     fn next_look(&self) -> Option<Instant> {
         let serves = self.lock.is_some() && self.older.is_none();
-        (serves && !self.children.is_ending()).then_some(self.files.next())
+        (serves && !self.children.is_ending()).then_some(self.files.next)
     }
 
     fn look_at_files(&mut self, events: &mut VecDeque<Event>) {
@@ -259,7 +264,7 @@ impl Master {
         self.failure = Some(MasterError::Damaged(damage.error));
         // Acknowledgements are in the slots, which are not touched any more.
         self.reloads.forget_acknowledging();
-        self.children.forgo_last_pass();
+        self.children.supervisor.forgo_last_pass();
         self.begin_end("runtime.mmap is damaged");
         events.push_back(Event::End(Ending::Finish));
     }
@@ -267,14 +272,14 @@ impl Master {
     /// # Errors
     /// Not all is on the disk.
     fn close(mut self, is_damaged: bool) -> Result<(), MasterError> {
-        let restarts = self.children.restarts();
+        let restarts = self.children.supervisor.restarts();
         // Before the older master lets go, it owns lock, files and sockets. After the handover
         // there is no lock here, and the newer master owns them.
         let (None, Some(lock)) = (&self.older, self.lock.take()) else {
             tracing::info!(restarts, "ended; another master serves");
             return Ok(());
         };
-        if self.children.lost_last_pass() {
+        if self.children.supervisor.lost_last_pass() {
             tracing::error!("the keeper died before the last checkpoint was made");
             // The keeper, which would write it, is dead.
             let failing = self.in_force.runtime().checkpoints_failing_since();

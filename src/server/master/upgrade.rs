@@ -23,17 +23,13 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::detached::{DetachedProcess, fork_away};
 use super::inherit::{HANDOVER, Handover};
-use crate::account::Account;
-use crate::net::listeners::{AllSockets, ListeningSockets};
-use crate::process::bells::Bells;
-use crate::process::data_lock::DataLock;
 use frs_base::clock;
 use frs_base::sys::process::{self, Channel, Delivery, Pid, Signal};
 
@@ -138,41 +134,6 @@ pub(super) enum UpgradeEnd {
     Failed(Upgrade),
 }
 
-/// The things that a new binary inherits from this process.
-pub(super) struct Estate<'m> {
-    pub account: Option<&'m Account>,
-    pub lock: Option<&'m DataLock>,
-    pub listeners: &'m ListeningSockets,
-    pub bells: Option<&'m Bells>,
-}
-
-impl Estate<'_> {
-    /// In the child: keeps the descriptors to hand over open across the exec, and names them.
-    fn leave_open(&self, channel: &Channel) -> io::Result<Handover> {
-        self.account.map_or(Ok(()), Account::raise)?;
-        let lock = self.lock.ok_or_else(|| io::Error::other("the lock is not held"))?;
-        let AllSockets { own, lent } = self.listeners.all();
-        let ties = [channel.as_fd(), lock.as_fd()];
-        let bells = self.bells.map(Bells::fds).unwrap_or_default();
-        ties.iter()
-            .chain(&bells)
-            .chain(&own)
-            .chain(&lent)
-            .try_for_each(|fd| process::pass_on(*fd))?;
-        let raw = |fds: Vec<BorrowedFd<'_>>| -> Vec<RawFd> {
-            fds.iter().map(AsRawFd::as_raw_fd).collect()
-        };
-        Ok(Handover {
-            pid: Pid::this().as_raw(),
-            channel: channel.as_fd().as_raw_fd(),
-            lock: lock.as_fd().as_raw_fd(),
-            bells: raw(bells),
-            own: raw(own),
-            lent: raw(lent),
-        })
-    }
-}
-
 /// The upgrade that is in progress. There is at most one.
 pub(super) struct Upgrades {
     program: Program,
@@ -209,9 +170,9 @@ impl Upgrades {
         self.current.as_ref().is_some_and(|upgrade| upgrade.stage == UpgradeStage::TakingOver)
     }
 
-    /// Starts the binary that now has this one's name, to take over.
-    pub fn begin(&mut self, estate: &Estate<'_>, generation: u64) {
-        match self.start_binary(estate, generation) {
+    /// Begins an upgrade with a binary that was started.
+    pub fn begin(&mut self, started: io::Result<Upgrade>) {
+        match started {
             Ok(upgrade) => {
                 tracing::info!(child = %upgrade.pid(), "a new binary is started to take over");
                 self.current = Some(upgrade);
@@ -220,10 +181,16 @@ impl Upgrades {
         }
     }
 
-    fn start_binary(&self, estate: &Estate<'_>, generation: u64) -> io::Result<Upgrade> {
+    /// Starts the binary that now has this one's name, to take over. `leave_open` runs in the child:
+    /// it keeps the descriptors to hand over open across the exec, and names them.
+    pub fn start(
+        &self,
+        generation: u64,
+        leave_open: impl FnOnce(&Channel) -> io::Result<Handover>,
+    ) -> io::Result<Upgrade> {
         let (channel, theirs) = Channel::pair()?;
         let Some(process) = fork_away()? else {
-            let error = match estate.leave_open(&theirs) {
+            let error = match leave_open(&theirs) {
                 Ok(handover) => self.program.exec(&handover),
                 Err(error) => error,
             };

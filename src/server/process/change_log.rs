@@ -377,30 +377,32 @@ fn content_stamp(log: &File) -> io::Result<ContentStamp> {
 }
 
 fn line(id: u64, now: Millis, author: &Author, subject: &Subject, begun: bool) -> String {
-    let mut line = format!("{{\"id\":{id}");
-    let mut member = |name: &str, value: Option<&str>| {
-        if let Some(value) = value {
-            line += &format!(",\"{name}\":{}", Value::from(value));
-        }
-    };
-    member("time", Some(&figures::time(now, 3)));
-    member("who", Some(&author.who));
-    member("peer", author.peer.as_deref());
-    member("what", Some(subject.kind.word()));
-    member("target", subject.target.as_deref());
-    member("old", kept(subject.old.as_ref()));
-    member("new", kept(subject.new.as_ref()));
-    line + if begun { ",\"begun\":true}\n" } else { "}\n" }
+    let members = [
+        ("time", Some(&*figures::time(now, 3))),
+        ("who", Some(&*author.who)),
+        ("peer", author.peer.as_deref()),
+        ("what", Some(subject.kind.word())),
+        ("target", subject.target.as_deref()),
+        ("old", kept(subject.old.as_ref())),
+        ("new", kept(subject.new.as_ref())),
+    ];
+    object(id, &members) + if begun { ",\"begun\":true}\n" } else { "}\n" }
 }
 
-fn outcome_line(id: u64, conclusion: &Conclusion) -> String {
-    let mut line = format!("{{\"id\":{id},\"outcome\":\"{}\"", conclusion.outcome.word());
-    for (name, text) in [("old", &conclusion.old), ("new", &conclusion.new)] {
-        if let Some(text) = kept(text.as_ref()) {
-            line += &format!(",\"{name}\":{}", Value::from(text));
+fn outcome_line(id: u64, Conclusion { outcome, old, new }: &Conclusion) -> String {
+    let (old, new) = (kept(old.as_ref()), kept(new.as_ref()));
+    object(id, &[("outcome", Some(outcome.word())), ("old", old), ("new", new)]) + "}\n"
+}
+
+/// The beginning of a JSON object with these members. Members without a value are left out.
+fn object(id: u64, members: &[(&str, Option<&str>)]) -> String {
+    let mut object = format!("{{\"id\":{id}");
+    for (name, value) in members {
+        if let Some(value) = value {
+            object += &format!(",\"{name}\":{}", Value::from(*value));
         }
     }
-    line + "}\n"
+    object
 }
 
 /// Replaces a text that is too long. No other text equals it, and it is no element.

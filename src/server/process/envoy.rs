@@ -5,7 +5,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -80,13 +80,12 @@ impl InheritedDescriptors {
         let numbers = value.to_str().and_then(read).ok_or_else(wrong)?;
         let mut fds = process::adopt(&[numbers.channel, numbers.listener])?.into_iter();
         let (Some(channel), Some(listener)) = (fds.next(), fds.next()) else { return Err(wrong()) };
-        let listener = listener_of(listener, numbers.is_tcp);
+        let listener = match numbers.is_tcp {
+            true => PlainListener::Tcp(listener.into()),
+            false => PlainListener::Unix(listener.into()),
+        };
         Ok(Some(InheritedDescriptors { channel: Channel::from_inherited(channel), listener }))
     }
-}
-
-fn listener_of(fd: OwnedFd, is_tcp: bool) -> PlainListener {
-    if is_tcp { PlainListener::Tcp(fd.into()) } else { PlainListener::Unix(fd.into()) }
 }
 
 struct DescriptorNumbers {

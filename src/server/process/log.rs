@@ -114,22 +114,17 @@ impl LogSink {
 
 impl Write for LogSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Ok(Cow::Owned(line)) = std::str::from_utf8(bytes).map(|line| self.shown(line)) {
-            put(line.as_bytes(), |out, line| out.write_all(line))?;
-            return Ok(bytes.len());
+        let line = std::str::from_utf8(bytes).map(|line| self.shown(line));
+        let shown = line.as_ref().map_or(bytes, |line| line.as_bytes());
+        match &mut *output() {
+            Some(output) => output.file.write_all(shown)?,
+            None => io::stderr().write_all(shown)?,
         }
-        put(bytes, |out, bytes| out.write(bytes))
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-fn put<T>(bytes: &[u8], write: impl Fn(&mut dyn Write, &[u8]) -> T) -> T {
-    match &mut *output() {
-        Some(output) => write(&mut output.file, bytes),
-        None => write(&mut io::stderr(), bytes),
     }
 }
 

@@ -4,18 +4,21 @@
 //! touches them only after that.
 
 use std::collections::VecDeque;
-
-use frs_base::causes::with_causes;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use super::Master;
+use crate::account::Account;
 use crate::master::error::ReloadError;
+use crate::master::inherit::Handover;
 use crate::master::reload_queue::refusal;
 use crate::master::supervise::{Ending, Event};
-use crate::master::upgrade::{Estate, UpgradeEnd};
-use crate::net::listeners::ListeningSockets;
+use crate::master::upgrade::UpgradeEnd;
+use crate::net::listeners::{AllSockets, ListeningSockets};
 use crate::process::message::ToChild;
+use frs_base::causes::with_causes;
 use frs_base::clock;
-use frs_base::sys::process::Pid;
+use frs_base::sys::process::{self, Channel, Pid};
 
 impl Master {
     /// Starts the binary that now has this one's name, to take over.
@@ -28,11 +31,30 @@ impl Master {
             tracing::info!("the new binary is started after the reload");
             self.reloads.note_upgrade();
         } else {
-            let (account, lock) = (self.account.as_ref(), self.lock.as_ref());
-            let (listeners, bells) = (&self.listeners, self.bells.as_ref());
-            let estate = Estate { account, lock, listeners, bells };
-            self.upgrades.begin(&estate, self.in_force.generation());
+            let generation = self.in_force.generation();
+            let started = self.upgrades.start(generation, |channel| self.leave_open(channel));
+            self.upgrades.begin(started);
         }
+    }
+
+    /// In the child: keeps the descriptors to hand over open across the exec, and names them.
+    fn leave_open(&self, channel: &Channel) -> io::Result<Handover> {
+        self.account.as_ref().map_or(Ok(()), Account::raise)?;
+        let lock = self.lock.as_ref().ok_or_else(|| io::Error::other("the lock is not held"))?;
+        let AllSockets { own, lent } = self.listeners.all();
+        let ties = [channel.as_fd(), lock.as_fd()];
+        let bells = self.cluster.as_ref().map(|ties| ties.bells.fds()).unwrap_or_default();
+        let mut all = ties.iter().chain(&bells).chain(&own).chain(&lent);
+        all.try_for_each(|fd| process::pass_on(*fd))?;
+        let raw = |fds: Vec<BorrowedFd<'_>>| fds.iter().map(AsRawFd::as_raw_fd).collect();
+        Ok(Handover {
+            pid: Pid::this().as_raw(),
+            channel: channel.as_fd().as_raw_fd(),
+            lock: lock.as_fd().as_raw_fd(),
+            bells: raw(bells),
+            own: raw(own),
+            lent: raw(lent),
+        })
     }
 
     /// Begins an upgrade that waited for reloads, and then the reloads behind it.
@@ -117,7 +139,7 @@ impl Master {
             return;
         }
         // A master that is about to stop requests nothing more.
-        let complete = self.children.is_complete() && !self.children.is_ending();
+        let complete = self.children.supervisor.is_complete() && !self.children.is_ending();
         if let Some(older) = &mut self.older {
             if complete {
                 older.say_serving();
