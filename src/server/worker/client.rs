@@ -14,6 +14,7 @@ use super::connection::{Connection, InputProgress, ParkedItem, RespRules, Serve}
 use super::resp_connection::{Input, RespConnection};
 use crate::net::face::Face;
 use crate::net::stream::Stream;
+use crate::protocol::response_head::ResponseOptions;
 use crate::protocol::{Error, resp};
 use frs_conf::Srv;
 use frs_engine::Exchange;
@@ -355,7 +356,9 @@ impl Client {
     pub fn refuse(&mut self, error: &Error, buffers: &mut Buffers) {
         let Buffers { scratch, out, .. } = buffers;
         match (&self.protocol, error) {
-            (ClientProtocol::Http(_), _) => scratch.refuse(error, out),
+            (ClientProtocol::Http(_), _) => {
+                scratch.refuse(ResponseOptions::CLOSE.into(), error, out);
+            }
             (ClientProtocol::Resp(..), Error::Overloaded) => {
                 resp::write_fault(out, resp::Fault::Overloaded);
             }

@@ -12,7 +12,7 @@ mod transaction;
 
 use super::buffer_pool::BufferPool;
 use super::connection::{
-    ConnectionBuffers, InputProgress, ParkedItem, ReplyForm, RequestContext, RespRules, Serve,
+    ConnectionBuffers, InputProgress, ParkedItem, ReplyForm, RequestContext, RespRules, Serve, Step,
 };
 use crate::protocol::call::Call;
 use crate::protocol::resp::{
@@ -52,16 +52,6 @@ pub struct Input<'a> {
     pub has_more: bool,
 }
 
-/// The result of one step.
-enum RespStep {
-    /// Consumed this many bytes without an answer.
-    Took(usize),
-    /// Consumed this many bytes and answered.
-    Answered(usize),
-    /// The input has no whole command.
-    Starved,
-}
-
 /// The source of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CommandOrigin {
@@ -91,7 +81,7 @@ impl RespConnection {
         let context = RequestContext { rules: own.rules, serve, scratch, out };
         let mut serving = Serving { context, own };
         let bounds = CommandBounds::from(own.rules.http);
-        let (mut consumed, mut answered, mut starved) = (0, 0, false);
+        let (mut consumed, mut answered, mut starved, mut need) = (0, 0, false, 1);
         let wrong_tokens = self.session.wrong_tokens;
         let from = serving.context.out.len();
         let has_waited = !self.parked.is_empty();
@@ -105,14 +95,14 @@ impl RespConnection {
             && !has_guessed
         {
             match self.step(&input[consumed..], bounds, &mut serving) {
-                RespStep::Took(bytes) => consumed += bytes,
-                RespStep::Answered(bytes) => {
+                Step::Took(bytes) => consumed += bytes,
+                Step::Answered(bytes) => {
                     consumed += bytes;
                     answered += 1;
                     serving.context.weigh(bytes);
                 }
-                RespStep::Starved => {
-                    starved = true;
+                Step::Starved(_, more) => {
+                    (starved, need) = (true, more);
                     break;
                 }
             }
@@ -135,7 +125,7 @@ impl RespConnection {
         InputProgress {
             consumed,
             // The buffer gets room for the longest command, whatever the length of this one.
-            need: if starved && !rest.is_empty() { bounds.bytes } else { 1 },
+            need: if rest.is_empty() { 1 } else { need },
             more: has_stopped && (!rest.is_empty() || self.is_running()),
             begun: !matches!(rest, [] | [b'\r']),
             close: false,
@@ -169,7 +159,7 @@ impl RespConnection {
         input: &[u8],
         bounds: CommandBounds,
         serving: &mut Serving<'_, S>,
-    ) -> RespStep {
+    ) -> Step {
         if self.is_running() {
             return self.step_transaction(serving);
         }
@@ -177,24 +167,24 @@ impl RespConnection {
             Ok(Scanned::Array(end)) => {
                 let args = Args::of_array(&input[..end]);
                 self.command(args, CommandOrigin::Input, serving);
-                RespStep::Answered(end)
+                Step::Answered(end)
             }
             Ok(Scanned::Line { text, end }) => {
                 self.line(&input[..text], bounds, serving);
-                RespStep::Answered(end)
+                Step::Answered(end)
             }
-            Ok(Scanned::Empty(end)) => RespStep::Took(end),
+            Ok(Scanned::Empty(end)) => Step::Took(end),
             Ok(Scanned::Http) => {
                 self.closed = true;
                 // The client speaks HTTP, so the error is written in HTTP.
                 let options = ResponseOptions::CLOSE;
                 serving.context.write_error(Call::Other, options, &Error::OnResp);
-                RespStep::Answered(0)
+                Step::Answered(0)
             }
-            Ok(Scanned::Partial) => RespStep::Starved,
+            Ok(Scanned::Partial) => Step::Starved(0, bounds.bytes),
             Err(fault) => {
                 self.fail(fault, serving);
-                RespStep::Answered(0)
+                Step::Answered(0)
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::protocol::response_head::{
 use crate::protocol::{Decoded, Error, Line, codec, form, resp};
 use crate::worker::buffer_pool::BufferPool;
 use frs_base::clock::Millis;
-use frs_engine::{Answer, Exchange, Quota, Request, Stage};
+use frs_engine::{Exchange, Quota, Request, Stage};
 
 /// Working memory for requests, shared by all connections of a worker.
 #[derive(Debug, Default)]
@@ -52,13 +52,8 @@ impl ConnectionBuffers {
         self.common.set_now(now);
     }
 
-    /// Appends an answer that closes the connection: [`Error::Overloaded`] or
-    /// [`Error::PeerForbidden`].
-    pub fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
-        self.refuse_by(ResponseOptions::CLOSE.into(), error, out);
-    }
-
-    pub(super) fn refuse_by(&mut self, asker: Asker<'_>, error: &Error, out: &mut Vec<u8>) {
+    /// Appends the answer of an error.
+    pub(in crate::worker) fn refuse(&mut self, asker: Asker<'_>, error: &Error, out: &mut Vec<u8>) {
         let ConnectionBuffers { line, common, body, .. } = self;
         response_head::write_error(out, line, common, asker, error, body);
     }
@@ -254,10 +249,12 @@ impl<S: Serve> RequestContext<'_, S> {
                         [answer] => Some(answer),
                         _ => None,
                     };
-                    let proxied = refusal.is_some();
+                    // A single item that did not fail has fields in the head.
                     let single = answer.and_then(|answer| {
                         self.serve.quotas(request, answer, quotas);
-                        single(answer, self.serve, quotas, proxied)
+                        let verdict = answer.result.as_ref().ok()?;
+                        let name = answer.biz.and_then(|index| self.serve.biz_name(index));
+                        Some(Single { name, verdict, quotas, proxied: refusal.is_some() })
                     });
                     let status = match (refusal, answer) {
                         (None, _) => 200,
@@ -346,18 +343,6 @@ impl<S: Serve> RequestContext<'_, S> {
 
     pub fn write_error(&mut self, call: Call, options: ResponseOptions, error: &Error) {
         let asker = self.rules.asker(options);
-        self.answer(call, error.status(), |scratch, out| scratch.refuse_by(asker, error, out));
+        self.answer(call, error.status(), |scratch, out| scratch.refuse(asker, error, out));
     }
-}
-
-/// The facts of a single item for the head of its answer, or `None` if the item failed.
-fn single<'a, S: Serve>(
-    answer: &'a Answer,
-    serve: &'a S,
-    quotas: &'a [Quota],
-    proxied: bool,
-) -> Option<Single<'a>> {
-    let verdict = answer.result.as_ref().ok()?;
-    let name = answer.biz.and_then(|index| serve.biz_name(index));
-    Some(Single { name, verdict, quotas, proxied })
 }

@@ -3,12 +3,12 @@
 //! Invariant: the kept text is within max-body. A transaction runs as if its commands arrived from
 //! the client one after another: nothing is rolled back, and other clients are served in between.
 
-use super::{CommandOrigin, RespConnection, RespStep, Serving};
+use super::{CommandOrigin, RespConnection, Serving};
 use crate::protocol::resp::{
     Args, CommandBounds, CommandError, Fault, Scan, Scanned, command_bytes, push_command,
 };
 use crate::worker::buffer_pool::{BufferPool, make_room};
-use crate::worker::connection::Serve;
+use crate::worker::connection::{Serve, Step};
 
 /// Bounds for commands that were within the bounds when they were queued.
 const ANY: CommandBounds = CommandBounds { arguments: u32::MAX, bytes: usize::MAX / 2 };
@@ -103,8 +103,8 @@ impl RespConnection {
     }
 
     /// Answers the next command of the running transaction.
-    pub(super) fn step_transaction<S: Serve>(&mut self, serving: &mut Serving<'_, S>) -> RespStep {
-        let Some(transaction) = &mut self.transaction else { return RespStep::Took(0) };
+    pub(super) fn step_transaction<S: Serve>(&mut self, serving: &mut Serving<'_, S>) -> Step {
+        let Some(transaction) = &mut self.transaction else { return Step::Took(0) };
         let from = transaction.next.unwrap_or(0);
         let text = std::mem::take(&mut transaction.text);
         // The queued text consists of arrays.
@@ -122,7 +122,7 @@ impl RespConnection {
         if is_over {
             serving.drop_transaction(&mut self.transaction);
         }
-        RespStep::Answered(0)
+        Step::Answered(0)
     }
 }
 
