@@ -102,7 +102,7 @@ impl Flusher {
             return;
         }
         let ongoing = self.ongoing.get_or_insert_with(|| {
-            tell(pulse, true);
+            pulse.iter().for_each(|pulse| pulse.set_flushing(true));
             self.begun += 1;
             let flush = service.begin_flush();
             let pause = pause(self.every, flush.parts());
@@ -115,7 +115,7 @@ impl Flusher {
             self.due = Some(over + ongoing.pause);
             return;
         };
-        tell(pulse, false);
+        pulse.iter().for_each(|pulse| pulse.set_flushing(false));
         self.has_failed = result.is_err();
         if result.is_ok() {
             self.written = self.begun;
@@ -136,12 +136,6 @@ fn pause(every: Duration, parts: usize) -> Duration {
 
 fn interval(service: &Service) -> Duration {
     Duration::from_millis(service.conf().srv.data.flush_ms)
-}
-
-fn tell(pulse: Option<&Pulse>, flushing: bool) {
-    if let Some(pulse) = pulse {
-        pulse.set_flushing(flushing);
-    }
 }
 
 fn count(service: &Service, result: &Result<(), Error>, waited: Duration) {

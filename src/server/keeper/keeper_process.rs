@@ -70,8 +70,24 @@ pub fn run(mut child: ChildContext) -> Result<(), KeeperError> {
         })?),
     };
     message::send_ready(&inherited.channel)?;
-    Keeper::new(child, service, admin, sweeper).run()?;
-    Ok(())
+    let now = clock::instant();
+    let mover = Mover::new(&service.conf().map.groups, now);
+    let checkpoints = Checkpoints::start(&child.inherited.data_dir);
+    checkpoints.take(CheckpointPlan::of(service.conf()));
+    let mut keeper = Keeper {
+        flusher: Flusher::new(&service, now),
+        mover,
+        checkpoints,
+        child,
+        service,
+        admin,
+        next_huge: Some(now),
+        // The previous keeper may have died of the slot that it had to recover.
+        next_recovery: now,
+        attempts_left: RECOVERY_ATTEMPTS,
+        sweeper,
+    };
+    Ok(keeper.run()?)
 }
 
 struct Keeper {
@@ -89,31 +105,6 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(
-        child: ChildContext,
-        service: Service,
-        admin: Option<AdminPlane>,
-        sweeper: Sweeper,
-    ) -> Keeper {
-        let now = clock::instant();
-        let mover = Mover::new(&service.conf().map.groups, now);
-        let checkpoints = Checkpoints::start(&child.inherited.data_dir);
-        checkpoints.take(CheckpointPlan::of(service.conf()));
-        Keeper {
-            flusher: Flusher::new(&service, now),
-            mover,
-            checkpoints,
-            child,
-            service,
-            admin,
-            next_huge: Some(now),
-            // The previous keeper may have died of the slot that it had to recover.
-            next_recovery: now,
-            attempts_left: RECOVERY_ATTEMPTS,
-            sweeper,
-        }
-    }
-
     fn run(&mut self) -> io::Result<()> {
         loop {
             self.wait()?;
