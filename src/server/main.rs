@@ -13,7 +13,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use frs_base::figures::grouped;
 use frs_conf::Machine;
-use frs_conf::{Conf, LoadedConf, Setting, SettingError, Settings, report};
+use frs_conf::{Conf, LoadedConf, Setting, Settings, report};
 use frs_server::buffer_sizes::BUFFER_SIZES;
 use frs_server::master::command::RunningMaster;
 use frs_server::master::{self, Ended, Forecast, Start};
@@ -75,7 +75,8 @@ struct WholeConf {
     workers: Option<String>,
     /// Any setting of srv.xml: http.max-items=500, or degrade=true for an element's text; may be
     /// repeated
-    #[arg(long, value_name = "ELEMENT.ATTRIBUTE=VALUE", value_parser = parse_set)]
+    #[arg(long, value_name = "ELEMENT.ATTRIBUTE=VALUE")]
+    #[arg(value_parser = |text: &str| Setting::parse(text, "--set"))]
     set: Vec<Setting>,
 }
 
@@ -110,10 +111,6 @@ enum Command {
     Stop(Place),
     /// Show the running server's processes, generation and addresses
     Status(Place),
-}
-
-fn parse_set(text: &str) -> Result<Setting, SettingError> {
-    Setting::parse(text, "--set")
 }
 
 impl Command {
@@ -328,10 +325,8 @@ fn reload(place: &Place, lossy: bool) -> Result<(), Failed> {
         Reloaded::Taken { generation, laggards, fresh } => {
             print_lines(format_args!("taken: generation {generation}"))?;
             fresh.iter().try_for_each(print_lines)?;
-            let mut laggards = laggards.iter();
-            laggards.try_for_each(|laggard| {
-                print_lines(format_args!("not yet acknowledged by {laggard}"))
-            })
+            let line = |of| print_lines(format_args!("not yet acknowledged by {of}"));
+            laggards.iter().try_for_each(line)
         }
         Reloaded::Refused { faults, .. } => {
             faults.iter().for_each(|fault| eprintln!("{}", visible::in_text(&fault.to_string())));

@@ -24,12 +24,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// The master's access to the log.
 pub(super) struct ChangeNotes {
     log: ChangeLog,
-    waiting: VecDeque<Note>,
-}
-
-struct Note {
-    author: Author,
-    subject: Subject,
+    waiting: VecDeque<(Author, Subject)>,
 }
 
 impl ChangeNotes {
@@ -54,13 +49,13 @@ impl ChangeNotes {
             tracing::error!(who, what = subject.kind.word(), "changes.log: lost: too many wait");
             return;
         }
-        self.waiting.push_back(Note { author: Author::named(who), subject });
+        self.waiting.push_back((Author::named(who), subject));
         self.flush();
     }
 
     /// Writes the waiting notes, unless another process writes to the log.
     pub fn flush(&mut self) {
-        while let Some(Note { author, subject }) = self.waiting.front() {
+        while let Some((author, subject)) = self.waiting.front() {
             match self.log.note_made(author, subject) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,

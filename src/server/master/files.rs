@@ -41,16 +41,6 @@ pub(super) struct Files {
     sound: Option<Stamp>,
 }
 
-/// What the master checks, and may write while no other binary takes over.
-pub(super) struct Watched<'m> {
-    pub in_force: &'m InForce,
-    pub lock: Option<&'m mut DataLock>,
-    pub live_lock: Option<&'m mut LiveLock>,
-    pub control: &'m mut ControlSocket,
-    /// No other binary may have written the files that this one would write.
-    pub is_own: bool,
-}
-
 /// The generation of a file conf.active.G, and the properties that any change to the file alters.
 #[derive(PartialEq, Eq)]
 struct Stamp(u64, [i64; 7]);
@@ -71,19 +61,26 @@ impl Files {
         Files { next: now, complaints: LogThrottle::new(COMPLAIN_EVERY), sound: None }
     }
 
-    /// Checks the files and repairs what can be repaired.
+    /// Checks the files and repairs what can be repaired. `control` is `None` while another binary
+    /// may have written the files that this one would write.
     ///
     /// # Errors
     /// runtime.mmap is damaged: no process can attach any more.
-    pub fn look(&mut self, watched: Watched<'_>, now: Instant) -> Result<(), Damage> {
-        let Watched { in_force, lock, live_lock, control, is_own } = watched;
+    pub fn look(
+        &mut self,
+        in_force: &InForce,
+        lock: Option<&mut DataLock>,
+        live_lock: Option<&mut LiveLock>,
+        control: Option<&mut ControlSocket>,
+        now: Instant,
+    ) -> Result<(), Damage> {
         self.next = now + LOOK_EVERY;
         in_force.runtime().look()?;
         self.look_at_lock(lock);
         if let Some(Err(error)) = live_lock.map(LiveLock::hold) {
             self.complain(&error, "the directory of live files is not locked");
         }
-        if is_own {
+        if let Some(control) = control {
             look_at_generation(in_force);
             self.look_at_configuration(in_force);
             if let Err(error) = control.look(in_force.data_dir()) {

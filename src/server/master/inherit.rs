@@ -103,19 +103,15 @@ impl Inherited {
         if let Some(dead_after) = named.dead_after {
             notifier = notifier.with_watchdog(dead_after, clock::instant());
         }
+        // A watchdog's time for this process is for the next one as well.
+        let is_watched = named.dead_after.is_some();
         let (sockets, predecessor) = named.adopt()?;
         let passed = |(name, _): &(&str, OsString)| {
-            *name == NOTIFY_SOCKET || *name == "WATCHDOG_USEC" && named_watchdog(&values)
+            *name == NOTIFY_SOCKET || *name == "WATCHDOG_USEC" && is_watched
         };
         let environment = values.iter().filter(|pair| passed(pair)).cloned().collect();
         Ok(Inherited { sockets, predecessor, notifier, environment })
     }
-}
-
-/// Whether the watchdog's time is for this process. Then it is for the next one as well.
-fn named_watchdog(values: &[(&'static str, OsString)]) -> bool {
-    let pid = values.iter().find(|(name, _)| *name == "WATCHDOG_PID");
-    pid.is_none_or(|(_, pid)| pid.to_str() == Some(&Pid::this().to_string()))
 }
 
 impl Named {

@@ -413,7 +413,7 @@ fn decode(text: &str) -> Option<Result<Answer, Refused>> {
         unserved.map(|of| Some(Unserved { group: word(&of[0])?, reason: word(&of[1])? }));
     let prepared = Prepared {
         recovered_slots: value["recovered_slots"].as_u64()?.try_into().ok()?,
-        dropped_nodes: value["dropped_nodes"].as_u64()?.try_into().ok()?,
+        dropped_nodes: value["dropped_nodes"].as_u64()?,
         created: names("created")?,
         scanned: names("scanned")?,
         restored: names("restored")?,

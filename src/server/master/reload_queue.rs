@@ -76,6 +76,39 @@ pub(super) struct ReloadCandidate {
 }
 
 impl ReloadCandidate {
+    /// Reads the files, lays the settings of the start over them, and begins to prepare their
+    /// configuration if it may follow the one in force.
+    pub fn begin(
+        report: Report,
+        conf_dir: &Path,
+        in_force: &InForce,
+        account: Option<&Account>,
+        control: &mut ControlSocket,
+        options: ReloadOptions,
+    ) -> Result<ReloadCandidate, ReloadError> {
+        let (loaded, secrets) = Account::as_root(account, || {
+            conf_trust::look(conf_dir)?;
+            let loaded = Conf::load_texts(conf_dir, in_force.settings())?;
+            let loaded = store::settled(loaded, &in_force.conf().map.groups)?;
+            let secrets = loaded.conf.srv.cluster.as_ref().map(Cluster::secrets).transpose()?;
+            Ok::<_, ReloadError>((loaded, secrets))
+        })?;
+        let (old, new) = (in_force.conf(), &loaded.conf);
+        // Read as the user of the workers.
+        let tokens = new.srv.read_tokens()?;
+        let mut refused = refused_changes::refused(old, new);
+        let is_moving = |name: &str| in_force.overlay().moving().contains_key(name);
+        refused.extend(refused_changes::second_changes(old, new, is_moving));
+        if !refused.is_empty() {
+            return Err(ReloadError::Changes(refused));
+        }
+        let work = Work { how: How::Beside, loss: options.loss, accepts_loss: false };
+        let files = FilesBefore::look(new, old);
+        let preparation = Preparation::start(new, work, account, control)?;
+        let checked = Box::new(CheckedConf { loaded, secrets, tokens, options });
+        Ok(ReloadCandidate { report, preparation, checked, files })
+    }
+
     /// The result of the preparation. A group of `groups`, which are in force already, may fail: it
     /// stays unserved. A new group that fails refuses the reload.
     pub fn answer(self, groups: &[Group]) -> Result<(Answer, CheckedConf), ReloadError> {
@@ -121,7 +154,8 @@ impl Acknowledging {
 /// All requests, and the reloads in progress.
 #[derive(Default)]
 pub(super) struct Reloads {
-    candidate: Option<ReloadCandidate>,
+    /// The reload that is being prepared.
+    pub candidate: Option<ReloadCandidate>,
     acknowledging: Vec<Acknowledging>,
     /// Requests that have not begun.
     waiting: VecDeque<Request>,
@@ -233,41 +267,6 @@ impl Reloads {
             return Vec::new();
         }
         std::mem::take(&mut self.raises).into_values().collect()
-    }
-
-    /// Reads the files, lays the settings of the start over them, and begins to prepare their
-    /// configuration if it may follow the one in force.
-    pub fn prepare(
-        &mut self,
-        report: Report,
-        conf_dir: &Path,
-        in_force: &InForce,
-        account: Option<&Account>,
-        control: &mut ControlSocket,
-        options: ReloadOptions,
-    ) -> Result<(), ReloadError> {
-        let (loaded, secrets) = Account::as_root(account, || {
-            conf_trust::look(conf_dir)?;
-            let loaded = Conf::load_texts(conf_dir, in_force.settings())?;
-            let loaded = store::settled(loaded, &in_force.conf().map.groups)?;
-            let secrets = loaded.conf.srv.cluster.as_ref().map(Cluster::secrets).transpose()?;
-            Ok::<_, ReloadError>((loaded, secrets))
-        })?;
-        let (old, new) = (in_force.conf(), &loaded.conf);
-        // Read as the user of the workers.
-        let tokens = new.srv.read_tokens()?;
-        let mut refused = refused_changes::refused(old, new);
-        let is_moving = |name: &str| in_force.overlay().moving().contains_key(name);
-        refused.extend(refused_changes::second_changes(old, new, is_moving));
-        if !refused.is_empty() {
-            return Err(ReloadError::Changes(refused));
-        }
-        let work = Work { how: How::Beside, loss: options.loss, accepts_loss: false };
-        let files = FilesBefore::look(new, old);
-        let preparation = Preparation::start(new, work, account, control)?;
-        let checked = Box::new(CheckedConf { loaded, secrets, tokens, options });
-        self.candidate = Some(ReloadCandidate { report, preparation, checked, files });
-        Ok(())
     }
 
     /// The reload whose preparation has finished or failed.

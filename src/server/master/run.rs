@@ -35,7 +35,7 @@ use super::change_notes::ChangeNotes;
 use super::children::{ChildReports, Children, NewChild};
 use super::control_socket::ControlSocket;
 use super::error::MasterError;
-use super::files::{self, Files, Watched};
+use super::files::{self, Files};
 use super::in_force::InForce;
 use super::notify::Notifier;
 use super::reload_queue::Reloads;
@@ -201,8 +201,8 @@ impl Master {
 
     fn begin_end(&mut self, words: &str) {
         self.reloads.take_upgrade();
-        if let Some(end) = self.upgrades.abandon() {
-            self.end_upgrade(end, &mut VecDeque::new());
+        if let Some(upgrade) = self.upgrades.abandon() {
+            self.go_on(upgrade.taken_from());
         }
         if self.older.is_none() {
             self.notifier.stopping(words);
@@ -248,12 +248,9 @@ impl Master {
         if self.next_look().is_none_or(|next| next > now) {
             return;
         }
-        let is_own = !self.upgrades.is_giving_away();
-        let (in_force, lock) = (&self.in_force, self.lock.as_mut());
-        let live_lock = self.live_lock.as_mut();
-        let control = &mut self.control;
-        let watched = Watched { in_force, lock, live_lock, control, is_own };
-        if let Err(damage) = self.files.look(watched, now) {
+        let control = (!self.upgrades.is_giving_away()).then_some(&mut self.control);
+        let (lock, live_lock) = (self.lock.as_mut(), self.live_lock.as_mut());
+        if let Err(damage) = self.files.look(&self.in_force, lock, live_lock, control, now) {
             self.fail(damage, events);
         }
     }

@@ -22,7 +22,7 @@ use super::reload_queue::Reloads;
 use super::run::{ClusterTies, Ended, Master, Moves};
 use super::stale_processes;
 use super::take_over::OlderMaster;
-use super::upgrade::{Program, Upgrades};
+use super::upgrade::Upgrades;
 use crate::account::Account;
 use crate::buffer_sizes::BUFFER_SIZES;
 use crate::net::listeners::{
@@ -103,7 +103,10 @@ fn start(
     let account = find_account(conf.srv.user.as_deref())?;
     // From here on this process acts as the user of the workers, except in steps that need root.
     account.as_ref().map_or(Ok(()), Account::lower)?;
-    start_log(&conf)?;
+    log::start(&conf.srv.log).map_err(|source| {
+        let path = conf.srv.log.file.clone().unwrap_or_default();
+        MasterError::Log { path, source }
+    })?;
     let _name = log::name_process("master");
     for setting in settings.iter() {
         let (name, value, from) = (setting.name(), setting.value(), setting.origin());
@@ -199,7 +202,7 @@ fn start(
         changes: ChangeNotes::new(in_force.data_dir()),
         in_force,
         moves: Moves::default(),
-        upgrades: Upgrades::new(Program::this(environment)),
+        upgrades: Upgrades::new(environment),
         older,
         files: Files::new(now),
         notifier,
@@ -231,23 +234,14 @@ fn load(conf_dir: &Path, settings: &Settings, is_in_use: bool) -> Result<LoadedC
     let data_dir = Conf::data_dir(conf_dir, settings)?;
     // If the files name another directory by now, nobody changes them under the guard of this one.
     // What needs a restart is reported later.
-    let _guard =
-        (is_in_use && data_dir.is_dir()).then(|| guard(conf_dir, &data_dir)).transpose()?;
+    let guard = || {
+        // As the server's user: root could be led out of the data directory.
+        let account = find_account(Conf::user(conf_dir)?.as_deref())?;
+        Account::as_user(account.as_ref(), || ConfGuard::to_read(&data_dir, CHANGES))
+            .map_err(MasterError::Change)
+    };
+    let _guard = (is_in_use && data_dir.is_dir()).then(guard).transpose()?;
     Ok(store::settled(Conf::load_texts(conf_dir, settings)?, &[])?)
-}
-
-/// Keeps changes away, as the server's user: root could be led out of the data directory.
-fn guard(conf_dir: &Path, data_dir: &Path) -> Result<ConfGuard, MasterError> {
-    let account = find_account(Conf::user(conf_dir)?.as_deref())?;
-    Account::as_user(account.as_ref(), || ConfGuard::to_read(data_dir, CHANGES))
-        .map_err(MasterError::Change)
-}
-
-fn start_log(conf: &Conf) -> Result<(), MasterError> {
-    log::start(&conf.srv.log).map_err(|source| {
-        let path = conf.srv.log.file.clone().unwrap_or_default();
-        MasterError::Log { path, source }
-    })
 }
 
 fn look_at_machine(conf: &Conf) -> Result<(), MasterError> {

@@ -46,38 +46,6 @@ const END: Duration = Duration::from_secs(2);
 /// Exit status of a child that could not become the new binary.
 const EXIT_NO_BINARY: i32 = 127;
 
-/// How this process was started, so that it can be started again.
-pub(super) struct Program {
-    arguments: Vec<OsString>,
-    environment: Vec<(&'static str, OsString)>,
-}
-
-impl Program {
-    /// This program. Its name is looked up again, so a binary installed under it since is used.
-    pub fn this(environment: Vec<(&'static str, OsString)>) -> Program {
-        Program { arguments: std::env::args_os().collect(), environment }
-    }
-
-    /// Becomes this program; returns only on failure.
-    fn exec(&self, handover: &Handover) -> io::Error {
-        let mut arguments = self.arguments.iter();
-        let Some(name) = arguments.next() else {
-            return io::Error::new(io::ErrorKind::NotFound, "this process has no name");
-        };
-        // The new binary decides which signals it ignores.
-        if let Err(error) = process::stop_ignoring(Signal::SIGXFSZ) {
-            return error;
-        }
-        let environment = self.environment.iter().map(|(name, value)| (name, value));
-        Command::new(name)
-            .args(arguments)
-            .envs(environment)
-            .env(HANDOVER, handover.text())
-            .arg0(name)
-            .exec()
-    }
-}
-
 /// A new binary that is taking over.
 pub(super) struct Upgrade {
     process: DetachedProcess,
@@ -134,16 +102,17 @@ pub(super) enum UpgradeEnd {
     Failed(Upgrade),
 }
 
-/// The upgrade that is in progress. There is at most one.
+/// How this process was started, and the upgrade that is in progress. There is at most one.
 pub(super) struct Upgrades {
-    program: Program,
+    arguments: Vec<OsString>,
+    environment: Vec<(&'static str, OsString)>,
     current: Option<Upgrade>,
 }
 
 impl Upgrades {
-    /// No upgrade.
-    pub fn new(program: Program) -> Upgrades {
-        Upgrades { program, current: None }
+    /// No upgrade. `environment` is for the next binary.
+    pub fn new(environment: Vec<(&'static str, OsString)>) -> Upgrades {
+        Upgrades { arguments: std::env::args_os().collect(), environment, current: None }
     }
 
     /// Descriptors to wait on: the new binary's messages, and its end.
@@ -191,7 +160,7 @@ impl Upgrades {
         let (channel, theirs) = Channel::pair()?;
         let Some(process) = fork_away()? else {
             let error = match leave_open(&theirs) {
-                Ok(handover) => self.program.exec(&handover),
+                Ok(handover) => self.exec(&handover),
                 Err(error) => error,
             };
             tracing::error!(%error, "cannot become the new binary");
@@ -199,6 +168,26 @@ impl Upgrades {
         };
         let (stage, until) = (UpgradeStage::Preparing, clock::instant() + PREPARE);
         Ok(Upgrade { process, channel, stage, until, generation, closed: false })
+    }
+
+    /// Becomes this program again; returns only on failure. The name is looked up again, so a binary
+    /// installed under it since is used.
+    fn exec(&self, handover: &Handover) -> io::Error {
+        let mut arguments = self.arguments.iter();
+        let Some(name) = arguments.next() else {
+            return io::Error::new(io::ErrorKind::NotFound, "this process has no name");
+        };
+        // The new binary decides which signals it ignores.
+        if let Err(error) = process::stop_ignoring(Signal::SIGXFSZ) {
+            return error;
+        }
+        let environment = self.environment.iter().map(|(name, value)| (name, value));
+        Command::new(name)
+            .args(arguments)
+            .envs(environment)
+            .env(HANDOVER, handover.text())
+            .arg0(name)
+            .exec()
     }
 
     /// Advances the upgrade, if possible; returns its end, if it has ended. `generation` is the one
@@ -240,9 +229,7 @@ impl Upgrades {
     }
 
     /// Breaks off an upgrade, as the server ends.
-    pub fn abandon(&mut self) -> Option<UpgradeEnd> {
-        let upgrade = self.current.take()?;
-        upgrade.give_up("the server is to end");
-        Some(UpgradeEnd::Failed(upgrade))
+    pub fn abandon(&mut self) -> Option<Upgrade> {
+        self.current.take().inspect(|upgrade| upgrade.give_up("the server is to end"))
     }
 }

@@ -29,6 +29,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
 
+use super::words::words;
 use frs_base::clock::{self, Millis};
 use frs_base::figures;
 use frs_conf::active;
@@ -61,35 +62,8 @@ pub enum ChangeKind {
     Undo,
 }
 
-impl ChangeKind {
-    /// All kinds.
-    pub const ALL: [ChangeKind; 7] = [
-        ChangeKind::Biz,
-        ChangeKind::Node,
-        ChangeKind::Reset,
-        ChangeKind::Reload,
-        ChangeKind::Degrade,
-        ChangeKind::LiftBans,
-        ChangeKind::Undo,
-    ];
-
-    /// The word of the kind in the log.
-    pub const fn word(self) -> &'static str {
-        match self {
-            ChangeKind::Biz => "biz",
-            ChangeKind::Node => "node",
-            ChangeKind::Reset => "reset",
-            ChangeKind::Reload => "reload",
-            ChangeKind::Degrade => "degrade",
-            ChangeKind::LiftBans => "lift-bans",
-            ChangeKind::Undo => "undo",
-        }
-    }
-
-    fn of(word: &str) -> Option<ChangeKind> {
-        ChangeKind::ALL.into_iter().find(|kind| kind.word() == word)
-    }
-}
+words!(ChangeKind: Biz "biz", Node "node", Reset "reset", Reload "reload", Degrade "degrade",
+    LiftBans "lift-bans", Undo "undo");
 
 /// The author of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,21 +117,9 @@ impl ChangeOutcome {
     pub const fn is_unknown(self) -> bool {
         matches!(self, ChangeOutcome::Unknown)
     }
-
-    const fn word(self) -> &'static str {
-        match self {
-            ChangeOutcome::Done => "done",
-            ChangeOutcome::Failed => "failed",
-            ChangeOutcome::Unknown => "unknown",
-        }
-    }
-
-    fn of(word: &str) -> Option<ChangeOutcome> {
-        [ChangeOutcome::Done, ChangeOutcome::Failed, ChangeOutcome::Unknown]
-            .into_iter()
-            .find(|outcome| outcome.word() == word)
-    }
 }
+
+words!(ChangeOutcome: Done "done", Failed "failed", Unknown "unknown");
 
 /// The outcome of a change, with the texts that were unknown when it began.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -38,7 +38,7 @@ const SIGNED: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// The byte of data/lock that keeps other masters out. Earlier versions lock it, too.
 const LOCK_BYTE: u64 = 0;
-/// The byte by which the kernel names the master.
+/// The byte by which the kernel names the process that locks it as the master.
 const MASTER_BYTE: u64 = 1;
 /// The mode of data/lock. Only its writers may open it, because any reader of a file could lock it.
 const FILE_MODE: u32 = 0o600;
@@ -222,7 +222,7 @@ impl DataLock {
         }
         self.take_lock_byte()?;
         if master == Pid::this() {
-            self.claim_master_byte()?;
+            sys::claim_range(&self.file, MASTER_BYTE, 1)?;
         }
         let line = line_of(master);
         self.file.write_all_at(line.as_bytes(), 0)?;
@@ -237,11 +237,6 @@ impl DataLock {
         Ok(())
     }
 
-    /// Takes the lock by which the kernel names this process as the master.
-    fn claim_master_byte(&self) -> io::Result<()> {
-        sys::claim_range(&self.file, MASTER_BYTE, 1).map(drop)
-    }
-
     /// Writes the id of this process into the file if the file does not name it. Returns whether it
     /// had to.
     ///
@@ -254,7 +249,7 @@ impl DataLock {
         let was_signed = is_ours && signed(&self.file) == Some(Pid::this());
         if was_signed {
             self.take_lock_byte()?;
-            self.claim_master_byte()?;
+            sys::claim_range(&self.file, MASTER_BYTE, 1)?;
         } else {
             self.sign(Pid::this())?;
         }

@@ -43,7 +43,20 @@ pub(crate) fn start(log: &Log) -> io::Result<()> {
     if let Some(path) = &log.file {
         *output() = Some(LogOutput { path: path.clone(), file: open(path)? });
     }
-    install(log);
+    let (level, handle) = reload::Layer::new(filter(log.level));
+    if LEVEL.set(handle).is_err() {
+        return Ok(());
+    }
+    let format = log.format;
+    let layer = fmt::layer().with_writer(move || LogSink(format)).with_target(false);
+    // Lines that cannot be written are lost. The default would panic on a closed standard error.
+    let layer = layer.with_ansi(false).log_internal_errors(false);
+    let registry = Registry::default().with(level);
+    let set = match log.format {
+        LogFormat::Text => tracing::subscriber::set_global_default(registry.with(layer)),
+        LogFormat::Json => tracing::subscriber::set_global_default(registry.with(layer.json())),
+    };
+    debug_assert!(set.is_ok(), "the log is started once");
     Ok(())
 }
 
@@ -126,23 +139,6 @@ impl Write for LogSink {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-fn install(log: &Log) {
-    let (level, handle) = reload::Layer::new(filter(log.level));
-    if LEVEL.set(handle).is_err() {
-        return;
-    }
-    let format = log.format;
-    let layer = fmt::layer().with_writer(move || LogSink(format)).with_target(false);
-    // Lines that cannot be written are lost. The default would panic on a closed standard error.
-    let layer = layer.with_ansi(false).log_internal_errors(false);
-    let registry = Registry::default().with(level);
-    let set = match log.format {
-        LogFormat::Text => tracing::subscriber::set_global_default(registry.with(layer)),
-        LogFormat::Json => tracing::subscriber::set_global_default(registry.with(layer.json())),
-    };
-    debug_assert!(set.is_ok(), "the log is started once");
 }
 
 /// Sets the level of this process.

@@ -67,21 +67,16 @@ impl Master {
     }
 
     pub(super) fn follow_upgrade(&mut self, events: &mut VecDeque<Event>) {
-        if let Some(end) = self.upgrades.follow(self.in_force.generation()) {
-            self.end_upgrade(end, events);
-        }
-    }
-
-    pub(super) fn end_upgrade(&mut self, end: UpgradeEnd, events: &mut VecDeque<Event>) {
-        match &end {
-            UpgradeEnd::Serving(upgrade) => self.hand_over(upgrade.pid(), events),
-            UpgradeEnd::Failed(upgrade) => self.go_on(upgrade.taken_from()),
+        match &self.upgrades.follow(self.in_force.generation()) {
+            Some(UpgradeEnd::Serving(upgrade)) => self.hand_over(upgrade.pid(), events),
+            Some(UpgradeEnd::Failed(upgrade)) => self.go_on(upgrade.taken_from()),
+            None => {}
         }
     }
 
     /// Continues after the new binary failed. `taken_from` is the generation in force when it was
     /// told to take over.
-    fn go_on(&mut self, taken_from: Option<u64>) {
+    pub(super) fn go_on(&mut self, taken_from: Option<u64>) {
         let found = self.in_force.runtime().generation();
         if taken_from.is_none_or(|generation| generation == found) {
             return;

@@ -35,10 +35,9 @@ impl Master {
         }
         let (account, control, asked) = (self.account.as_ref(), &mut self.control, report.clone());
         let (conf_dir, in_force) = (&self.conf_dir, &self.in_force);
-        if let Err(error) =
-            self.reloads.prepare(asked, conf_dir, in_force, account, control, options)
-        {
-            self.refuse_reload(&report, &error, options.is_edit);
+        match ReloadCandidate::begin(asked, conf_dir, in_force, account, control, options) {
+            Ok(candidate) => self.reloads.candidate = Some(candidate),
+            Err(error) => self.refuse_reload(&report, &error, options.is_edit),
         }
     }
 
