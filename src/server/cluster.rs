@@ -14,7 +14,7 @@ use frs_store::EventBell;
 use crate::process::bells::Bells;
 use crate::process::child::{ChildContext, Inheritance};
 use crate::process::log;
-use crate::process::message::{self, Received, ToChild};
+use crate::process::message::{self, Received, ToChild, ToMaster};
 
 /// Serves until asked to end.
 ///
@@ -64,7 +64,7 @@ impl Process for CourierProcess {
     }
 
     fn follow_reset(&self, raise: EpochRaise) -> io::Result<()> {
-        message::send_follow(&self.channel, raise)
+        message::send(&self.channel, ToMaster::Follow(raise))
     }
 
     fn set_log_level(&self, level: LogLevel) {

@@ -13,9 +13,10 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use frs_base::figures::grouped;
 use frs_conf::Machine;
-use frs_conf::{Conf, LoadedConf, Setting, SettingError, Settings, report};
+use frs_conf::{Conf, LoadedConf, Setting, Settings, report};
 use frs_server::buffer_sizes::BUFFER_SIZES;
-use frs_server::master::{self, Ended, Forecast, Start, command};
+use frs_server::master::command::RunningMaster;
+use frs_server::master::{self, Ended, Forecast, Start};
 use frs_server::process::child::{ChildRole, ForkedChild};
 use frs_server::process::control::Reloaded;
 use frs_server::process::envoy;
@@ -60,20 +61,11 @@ struct ServeArguments {
     accept_loss: bool,
 }
 
-#[derive(Args)]
-struct ConfDir {
-    /// Directory of srv.xml and map.xml, before or behind the command [default: conf]
-    #[arg(long, value_name = "DIR")]
-    conf: Option<PathBuf>,
-}
-
 /// The files of the configuration, and what replaces settings of srv.xml.
 #[derive(Args)]
 struct WholeConf {
     #[command(flatten)]
-    dir: ConfDir,
-    #[command(flatten)]
-    data: DataDir,
+    place: Place,
     /// Listen here instead of at the <listen> of srv.xml; may be repeated [env: FRS_LISTEN, with
     /// white space between addresses]
     #[arg(long, value_name = "ADDRESS")]
@@ -83,21 +75,17 @@ struct WholeConf {
     workers: Option<String>,
     /// Any setting of srv.xml: http.max-items=500, or degrade=true for an element's text; may be
     /// repeated
-    #[arg(long, value_name = "ELEMENT.ATTRIBUTE=VALUE", value_parser = parse_set)]
+    #[arg(long, value_name = "ELEMENT.ATTRIBUTE=VALUE")]
+    #[arg(value_parser = |text: &str| Setting::parse(text, "--set"))]
     set: Vec<Setting>,
 }
 
 /// What finds a running server.
 #[derive(Args)]
-struct RunningServer {
-    #[command(flatten)]
-    dir: ConfDir,
-    #[command(flatten)]
-    data: DataDir,
-}
-
-#[derive(Args)]
-struct DataDir {
+struct Place {
+    /// Directory of srv.xml and map.xml, before or behind the command [default: conf]
+    #[arg(long, value_name = "DIR")]
+    conf: Option<PathBuf>,
     /// The data directory, instead of <data dir> of srv.xml [env: FRS_DATA]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
@@ -112,54 +100,41 @@ enum Command {
     /// Make the running server read its configuration again
     Reload {
         #[command(flatten)]
-        place: RunningServer,
+        place: Place,
         /// Lose what does not fit a changed geometry, instead of refusing it
         #[arg(long)]
         lossy: bool,
     },
     /// Make the running server write a checkpoint of all groups, and wait until it is on disk
-    Checkpoint(RunningServer),
+    Checkpoint(Place),
     /// Stop the running server
-    Stop(RunningServer),
+    Stop(Place),
     /// Show the running server's processes, generation and addresses
-    Status(RunningServer),
-}
-
-fn parse_set(text: &str) -> Result<Setting, SettingError> {
-    Setting::parse(text, "--set")
-}
-
-impl ConfDir {
-    fn path(&self) -> &Path {
-        self.conf.as_deref().unwrap_or(Path::new("conf"))
-    }
+    Status(Place),
 }
 
 impl Command {
     /// Merges the command with the options before it, of which only `--conf` is allowed.
     fn after(mut self, before: ServeArguments) -> Result<Command, &'static str> {
         let ServeArguments {
-            conf: WholeConf { dir, data, listen, workers, set },
+            conf: WholeConf { place: Place { conf, data }, listen, workers, set },
             strict,
             accept_loss,
         } = before;
-        let is_alone =
-            data.data.is_none() && listen.is_empty() && workers.is_none() && set.is_empty();
+        let is_alone = data.is_none() && listen.is_empty() && workers.is_none() && set.is_empty();
         if strict || accept_loss || !is_alone {
             return Err(
                 "only --conf may stand before a command: write the other options behind it",
             );
         }
-        let own = match &mut self {
-            Command::Serve(ServeArguments { conf, .. }) | Command::Check(conf) => {
-                &mut conf.dir.conf
-            }
-            Command::Reload { place, .. }
-            | Command::Checkpoint(place)
-            | Command::Stop(place)
-            | Command::Status(place) => &mut place.dir.conf,
-        };
-        match (own.is_some(), dir.conf) {
+        let (Command::Serve(ServeArguments { conf: WholeConf { place, .. }, .. })
+        | Command::Check(WholeConf { place, .. })
+        | Command::Reload { place, .. }
+        | Command::Checkpoint(place)
+        | Command::Stop(place)
+        | Command::Status(place)) = &mut self;
+        let own = &mut place.conf;
+        match (own.is_some(), conf) {
             (true, Some(_)) => {
                 return Err("--conf stands before the command and behind it: expected it once");
             }
@@ -170,15 +145,19 @@ impl Command {
     }
 }
 
-impl DataDir {
+impl Place {
+    fn path(&self) -> &Path {
+        self.conf.as_deref().unwrap_or(Path::new("conf"))
+    }
+
     fn settings(&self) -> impl Iterator<Item = Setting> {
         self.data.iter().map(|dir| Setting::named("data.dir", dir, "--data"))
     }
-}
 
-impl RunningServer {
-    fn settings(&self) -> Result<Settings, Failed> {
-        Ok(Settings::new(self.data.settings().collect(), environment()?))
+    /// The running server of this place.
+    fn master(&self) -> Result<RunningMaster, Failed> {
+        let settings = Settings::new(self.settings().collect(), environment()?);
+        report_result(RunningMaster::find(self.path(), &settings))
     }
 }
 
@@ -186,7 +165,7 @@ impl WholeConf {
     fn settings(&self) -> Result<Settings, Failed> {
         let listen = self.listen.iter().map(|text| Setting::named("listen", text, "--listen"));
         let workers = self.workers.iter().map(|text| Setting::named("workers", text, "--workers"));
-        let arguments = self.data.settings().chain(listen).chain(workers);
+        let arguments = self.place.settings().chain(listen).chain(workers);
         Ok(Settings::new(arguments.chain(self.set.iter().cloned()).collect(), environment()?))
     }
 }
@@ -243,19 +222,19 @@ fn main() -> ExitCode {
 fn serve(how: &ServeArguments) -> Result<(), Failed> {
     let settings = how.conf.settings()?;
     let how = Start {
-        conf_dir: how.conf.dir.path(),
+        conf_dir: how.conf.place.path(),
         settings: &settings,
         strict: how.strict,
         accepts_loss: how.accept_loss,
     };
-    match report_result(master::serve(how), |ended| ended)? {
+    match report_result(master::serve(how))? {
         Ended::Stopped => Ok(()),
         Ended::Child(child) => become_child(*child),
     }
 }
 
 fn become_child(child: ForkedChild) -> Result<(), Failed> {
-    let role = child.role();
+    let role = child.role;
     let _name = log::name_process(&role.to_string());
     match child.init() {
         Ok(None) => Ok(()),
@@ -273,8 +252,9 @@ fn become_child(child: ForkedChild) -> Result<(), Failed> {
 
 fn check(of: &WholeConf) -> Result<(), Failed> {
     let settings = of.settings()?;
-    report_result(master::conf_trust::look(of.dir.path()), |()| ())?;
-    let loaded = Conf::load_texts(of.dir.path(), &settings);
+    let conf_dir = of.place.path();
+    report_result(master::conf_trust::look(conf_dir))?;
+    let loaded = Conf::load_texts(conf_dir, &settings);
     let loaded = loaded.and_then(|loaded| store::settled(loaded, &[]));
     let LoadedConf { conf, .. } = loaded.map_err(|faults| {
         for fault in faults.iter() {
@@ -293,7 +273,7 @@ fn check(of: &WholeConf) -> Result<(), Failed> {
     }
     print_lines(report.text.trim_end_matches('\n'))?;
     let Forecast { lines, warnings, refusals } = master::forecast(&conf);
-    let restarts = master::restart_needs(&conf.srv.data.dir, of.dir.path());
+    let restarts = master::restart_needs(&conf.srv.data.dir, conf_dir);
     lines.iter().try_for_each(print_lines)?;
     let mut warnings = report.warnings.iter().chain(&token_warnings).chain(&warnings);
     warnings.try_for_each(|warning| print_lines(format_args!("warning: {warning}")))?;
@@ -319,9 +299,8 @@ fn count_words(faults: usize) -> String {
     format!("{} fault{}", grouped(faults as u64), if faults == 1 { "" } else { "s" })
 }
 
-fn checkpoint(place: &RunningServer) -> Result<(), Failed> {
-    let made =
-        report_result(command::checkpoint(place.dir.path(), &place.settings()?), |made| made)?;
+fn checkpoint(place: &Place) -> Result<(), Failed> {
+    let made = report_result(place.master()?.checkpoint())?;
     made.iter().try_for_each(|group| {
         let (name, pages) = (&group.name, grouped(group.written_pages));
         print_lines(format_args!(
@@ -331,27 +310,23 @@ fn checkpoint(place: &RunningServer) -> Result<(), Failed> {
     })
 }
 
-fn stop(place: &RunningServer) -> Result<(), Failed> {
-    let pid = report_result(command::stop(place.dir.path(), &place.settings()?), |pid| pid)?;
+fn stop(place: &Place) -> Result<(), Failed> {
+    let pid = report_result(place.master()?.stop())?;
     print_lines(format_args!("stopped (process {pid})"))
 }
 
-fn status(place: &RunningServer) -> Result<(), Failed> {
-    let text = report_result(command::status(place.dir.path(), &place.settings()?), |text| text)?;
+fn status(place: &Place) -> Result<(), Failed> {
+    let text = report_result(place.master()?.status())?;
     print_lines(text.trim_end_matches('\n'))
 }
 
-fn reload(place: &RunningServer, lossy: bool) -> Result<(), Failed> {
-    match report_result(command::reload(place.dir.path(), &place.settings()?, lossy), |result| {
-        result
-    })? {
+fn reload(place: &Place, lossy: bool) -> Result<(), Failed> {
+    match report_result(place.master()?.reload(lossy))? {
         Reloaded::Taken { generation, laggards, fresh } => {
             print_lines(format_args!("taken: generation {generation}"))?;
             fresh.iter().try_for_each(print_lines)?;
-            let mut laggards = laggards.iter();
-            laggards.try_for_each(|laggard| {
-                print_lines(format_args!("not yet acknowledged by {laggard}"))
-            })
+            let line = |of| print_lines(format_args!("not yet acknowledged by {of}"));
+            laggards.iter().try_for_each(line)
         }
         Reloaded::Refused { faults, .. } => {
             faults.iter().for_each(|fault| eprintln!("{}", visible::in_text(&fault.to_string())));
@@ -374,17 +349,11 @@ fn print_lines(lines: impl Display) -> Result<(), Failed> {
     }
 }
 
-fn report_result<T, U, E: Display>(
-    result: Result<T, E>,
-    succeed: impl FnOnce(T) -> U,
-) -> Result<U, Failed> {
-    match result {
-        Ok(value) => Ok(succeed(value)),
-        Err(error) => {
-            eprintln!("{error}");
-            Err(Failed)
-        }
-    }
+fn report_result<T, E: Display>(result: Result<T, E>) -> Result<T, Failed> {
+    result.map_err(|error| {
+        eprintln!("{error}");
+        Failed
+    })
 }
 
 fn log_failure<E: Display>(result: Result<(), E>) -> Result<(), Failed> {

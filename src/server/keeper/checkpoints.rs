@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::process::log::LogThrottle;
 use frs_base::clock;
 use frs_conf::Conf;
-use frs_store::{Checkpointer, GroupPass, Pace, Pacer, PassRate, RequestedPass, Runtime, live_dir};
+use frs_store::{Checkpointer, Pace, Pacer, PassRate, RequestedPass, Runtime, live_dir};
 
 /// The interval between checks for requests.
 const LOOK: Duration = Duration::from_millis(50);
@@ -65,7 +65,6 @@ enum PassOrder {
 struct ThreadState {
     plan: Option<CheckpointPlan>,
     order: PassOrder,
-    is_last_done: bool,
 }
 
 #[derive(Debug)]
@@ -84,7 +83,7 @@ pub struct Checkpoints {
 impl Checkpoints {
     /// Starts the thread without a plan.
     pub fn start(data_dir: &Path) -> Checkpoints {
-        let state = ThreadState { plan: None, order: PassOrder::Serve, is_last_done: false };
+        let state = ThreadState { plan: None, order: PassOrder::Serve };
         let shared = Arc::new(SharedState { state: Mutex::new(state), changed: Condvar::new() });
         let maker = CheckpointThread {
             shared: Arc::clone(&shared),
@@ -116,11 +115,9 @@ impl Checkpoints {
         self.shared.lock().order == PassOrder::Last
     }
 
-    /// Whether the last pass was ordered and has ended.
+    /// Whether the last pass was ordered and has ended. The thread ends with it.
     pub fn is_last_done(&self) -> bool {
-        let is_over = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
-        let state = self.shared.lock();
-        state.order == PassOrder::Last && (state.is_last_done || is_over)
+        self.is_last_asked() && self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 }
 
@@ -227,7 +224,6 @@ impl CheckpointThread {
                 if let (PassOutcome::BrokenOff, Some(made)) = (tried, &self.checkpointer) {
                     note_result(made.runtime(), RequestedPass::Failed, clock::now());
                 }
-                self.shared.change(|state| state.is_last_done = true);
                 return;
             }
             next = Some(match tried {
@@ -237,16 +233,12 @@ impl CheckpointThread {
                     begun + plan.every
                 }
                 PassOutcome::BrokenOff | PassOutcome::Failed => {
-                    clock::instant() + self.next_retry().min(plan.every)
+                    let longer = RETRY_MAX.min(self.retry * 2);
+                    let pause = std::mem::replace(&mut self.retry, longer);
+                    clock::instant() + pause.min(plan.every)
                 }
             });
         }
-    }
-
-    fn next_retry(&mut self) -> Duration {
-        let pause = self.retry;
-        self.retry = (pause * 2).min(RETRY_MAX);
-        pause
     }
 
     /// When the first pass is due. It is due soon if the passes of the previous keeper failed.
@@ -265,7 +257,6 @@ impl CheckpointThread {
             let order = state.order;
             let Some(plan) = &state.plan else {
                 if order != PassOrder::Serve {
-                    state.is_last_done = true;
                     return None;
                 }
                 *next = None;
@@ -319,44 +310,37 @@ impl CheckpointThread {
         let pacer = OrderedPace { shared: &self.shared, begun_by: order };
         let passes = checkpointer.pass(&plan.groups, PassRate { bytes_per_second }, &pacer);
         let took = clock::since(begun);
-        self.note(&passes, (begun_ms, took, requests));
-        match passes.iter().any(|pass| pass.result.is_err()) {
-            true => PassOutcome::Failed,
-            false if passes.iter().any(|pass| matches!(pass.result, Ok(None))) => {
-                PassOutcome::BrokenOff
-            }
-            false => PassOutcome::Made,
-        }
-    }
-
-    fn note(&mut self, passes: &[GroupPass], (begun_ms, took, requests): (u64, Duration, u64)) {
-        let is_broken_off = passes.iter().any(|pass| matches!(pass.result, Ok(None)));
-        let failures: Vec<String> = passes
-            .iter()
-            .filter_map(|pass| Some(pass.result.as_ref().err()?.to_string()))
-            .collect();
-        for pass in passes {
+        for pass in &passes {
             if let Ok(Some(facts)) = &pass.result {
                 let (group, number, pages) = (&pass.group, facts.number, facts.written_pages);
                 tracing::debug!(group, number, pages, ?took, "a checkpoint is made");
             }
         }
-        let Some(runtime) = self.checkpointer.as_ref().map(Checkpointer::runtime) else { return };
-        if is_broken_off && failures.is_empty() {
+        let failures: Vec<String> = passes
+            .iter()
+            .filter_map(|pass| Some(pass.result.as_ref().err()?.to_string()))
+            .collect();
+        if failures.is_empty() && passes.iter().any(|pass| matches!(pass.result, Ok(None))) {
             tracing::info!("a checkpoint was broken off; the one before it stays");
-            return;
+            return PassOutcome::BrokenOff;
         }
-        let result = if failures.is_empty() { RequestedPass::Made } else { RequestedPass::Failed };
+        let runtime = checkpointer.runtime();
+        let has_failed = !failures.is_empty();
+        let result = if has_failed { RequestedPass::Failed } else { RequestedPass::Made };
         note_result(runtime, result, begun_ms);
-        if result == RequestedPass::Made {
+        if !has_failed {
             runtime.count_checkpoint(took.as_micros() as u64);
         }
         runtime.answer_checkpoints(requests, result);
-        match (result, std::mem::replace(&mut self.failing, result == RequestedPass::Failed)) {
-            (RequestedPass::Made, true) => tracing::info!("checkpoints are made again"),
-            (RequestedPass::Made, false) => {}
-            (RequestedPass::Failed, _) => self.complain(&failures.join("; ")),
+        let failed_before = std::mem::replace(&mut self.failing, has_failed);
+        if has_failed {
+            self.complain(&failures.join("; "));
+            return PassOutcome::Failed;
         }
+        if failed_before {
+            tracing::info!("checkpoints are made again");
+        }
+        PassOutcome::Made
     }
 
     fn complain(&mut self, error: &str) {

@@ -28,18 +28,12 @@ pub struct Flusher {
     /// When the next part is due. `None` if no file is on disk.
     due: Option<Instant>,
     ongoing: Option<OngoingFlush>,
-    flushes: FlushCounts,
-    complaints: LogThrottle,
-}
-
-/// Numbers of flushes, from 1 on.
-#[derive(Debug, Default)]
-struct FlushCounts {
-    /// The flush that began last.
+    /// The number of the flush that began last, from 1 on.
     begun: u64,
-    /// The last flush that ended without an error.
+    /// The number of the last flush that ended without an error.
     written: u64,
     has_failed: bool,
+    complaints: LogThrottle,
 }
 
 /// A flush that has begun.
@@ -66,7 +60,9 @@ impl Flusher {
             every,
             due: (!in_memory).then(|| now + every),
             ongoing: None,
-            flushes: FlushCounts::default(),
+            begun: 0,
+            written: 0,
+            has_failed: false,
             complaints: LogThrottle::new(COMPLAIN_EVERY),
         }
     }
@@ -84,18 +80,18 @@ impl Flusher {
 
     /// The number of the next flush that begins.
     pub fn next(&self) -> u64 {
-        self.flushes.begun + 1
+        self.begun + 1
     }
 
     /// Whether the flush with this number, or a later one, has written all files.
     pub fn has_written(&self, number: u64) -> bool {
-        self.due.is_none() || self.flushes.written >= number
+        self.due.is_none() || self.written >= number
     }
 
     /// Begins the next flush at once, because a caller waits for it. After a failed flush the
     /// interval holds.
     pub fn hasten(&mut self, now: Instant) {
-        if self.ongoing.is_none() && !self.flushes.has_failed {
+        if self.ongoing.is_none() && !self.has_failed {
             self.due = self.due.map(|due| due.min(now));
         }
     }
@@ -106,9 +102,11 @@ impl Flusher {
             return;
         }
         let ongoing = self.ongoing.get_or_insert_with(|| {
-            tell(pulse, true);
-            self.flushes.begun += 1;
-            OngoingFlush::new(service.begin_flush(), self.every, now)
+            pulse.iter().for_each(|pulse| pulse.set_flushing(true));
+            self.begun += 1;
+            let flush = service.begin_flush();
+            let pause = pause(self.every, flush.parts());
+            OngoingFlush { flush, begun: now, pause, waited: Duration::ZERO }
         });
         let result = service.flush_part(&mut ongoing.flush);
         let over = clock::instant().max(now);
@@ -117,23 +115,16 @@ impl Flusher {
             self.due = Some(over + ongoing.pause);
             return;
         };
-        tell(pulse, false);
-        self.flushes.has_failed = result.is_err();
+        pulse.iter().for_each(|pulse| pulse.set_flushing(false));
+        self.has_failed = result.is_err();
         if result.is_ok() {
-            self.flushes.written = self.flushes.begun;
+            self.written = self.begun;
         }
         count(service, &result, ongoing.waited);
         note(service, result, &mut self.complaints, over);
         // A slow disk gets a pause, too.
         self.due = Some((ongoing.begun + self.every).max(over + self.every / SHARE));
         self.ongoing = None;
-    }
-}
-
-impl OngoingFlush {
-    fn new(flush: Flushing, every: Duration, now: Instant) -> OngoingFlush {
-        let pause = pause(every, flush.parts());
-        OngoingFlush { flush, begun: now, pause, waited: Duration::ZERO }
     }
 }
 
@@ -145,12 +136,6 @@ fn pause(every: Duration, parts: usize) -> Duration {
 
 fn interval(service: &Service) -> Duration {
     Duration::from_millis(service.conf().srv.data.flush_ms)
-}
-
-fn tell(pulse: Option<&Pulse>, flushing: bool) {
-    if let Some(pulse) = pulse {
-        pulse.set_flushing(flushing);
-    }
 }
 
 fn count(service: &Service, result: &Result<(), Error>, waited: Duration) {

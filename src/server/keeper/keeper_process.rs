@@ -14,7 +14,7 @@ use super::sweeper::Sweeper;
 use crate::admin::{AdminArgs, AdminError, AdminPlane, PlaneListeners};
 use crate::process::child::ChildContext;
 use crate::process::log;
-use crate::process::message::{self, Received, ToChild};
+use crate::process::message::{self, Received, ToChild, ToMaster};
 use frs_base::clock;
 use frs_base::sys::process::{self, PollFd, PollFlags};
 use frs_engine::{Role, Service};
@@ -69,8 +69,24 @@ pub fn run(mut child: ChildContext) -> Result<(), KeeperError> {
         }
     };
     message::send_ready(&inherited.channel)?;
-    Keeper::new(child, service, admin, sweeper).run()?;
-    Ok(())
+    let now = clock::instant();
+    let mover = Mover::new(&service.conf().map.groups, now);
+    let checkpoints = Checkpoints::start(&child.inherited.data_dir);
+    checkpoints.take(CheckpointPlan::of(service.conf()));
+    let mut keeper = Keeper {
+        flusher: Flusher::new(&service, now),
+        mover,
+        checkpoints,
+        child,
+        service,
+        admin,
+        next_huge: Some(now),
+        // The previous keeper may have died of the slot that it had to recover.
+        next_recovery: now,
+        attempts_left: RECOVERY_ATTEMPTS,
+        sweeper,
+    };
+    Ok(keeper.run()?)
 }
 
 struct Keeper {
@@ -88,31 +104,6 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(
-        child: ChildContext,
-        service: Service,
-        admin: Option<AdminPlane>,
-        sweeper: Sweeper,
-    ) -> Keeper {
-        let now = clock::instant();
-        let mover = Mover::new(&service.conf().map.groups, now);
-        let checkpoints = Checkpoints::start(&child.inherited.data_dir);
-        checkpoints.take(CheckpointPlan::of(service.conf()));
-        Keeper {
-            flusher: Flusher::new(&service, now),
-            mover,
-            checkpoints,
-            child,
-            service,
-            admin,
-            next_huge: Some(now),
-            // The previous keeper may have died of the slot that it had to recover.
-            next_recovery: now,
-            attempts_left: RECOVERY_ATTEMPTS,
-            sweeper,
-        }
-    }
-
     fn run(&mut self) -> io::Result<()> {
         loop {
             self.wait()?;
@@ -206,12 +197,13 @@ impl Keeper {
     fn move_nodes(&mut self) -> io::Result<()> {
         let (service, flusher) = (&mut self.service, &mut self.flusher);
         let moved = self.mover.tick(service, flusher, clock::instant(), clock::now());
-        match moved.map(|moved| message::send_moved(&self.child.inherited.channel, moved)) {
+        let Some(moved) = moved else { return Ok(()) };
+        match message::send(&self.child.inherited.channel, ToMaster::Moved(moved)) {
             // The mover reports the group again.
-            Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             // The loop notices that the master is gone.
-            Some(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            sent => sent.unwrap_or(Ok(())),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            sent => sent,
         }
     }
 }

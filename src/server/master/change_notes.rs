@@ -24,19 +24,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// The master's access to the log.
 pub(super) struct ChangeNotes {
     log: ChangeLog,
-    waiting: VecDeque<Note>,
-}
-
-struct Note {
-    author: Author,
-    subject: Subject,
-}
-
-/// Two successive generations of the configuration.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct GenerationChange {
-    pub old: u64,
-    pub new: u64,
+    waiting: VecDeque<(Author, Subject)>,
 }
 
 impl ChangeNotes {
@@ -45,8 +33,8 @@ impl ChangeNotes {
         ChangeNotes { log: ChangeLog::new(data_dir, Duration::ZERO), waiting: VecDeque::new() }
     }
 
-    /// Notes a reload that a command or a signal has requested.
-    pub fn note_reload(&mut self, GenerationChange { old, new }: GenerationChange) {
+    /// Notes a reload that a command or a signal has requested, by its generations.
+    pub fn note_reload(&mut self, old: u64, new: u64) {
         let (old, new) = (Some(old.to_string()), Some(self.log.tell_generation(old, new)));
         self.note(SIGNAL, Subject { old, new, ..Subject::of(ChangeKind::Reload, None) });
     }
@@ -61,13 +49,13 @@ impl ChangeNotes {
             tracing::error!(who, what = subject.kind.word(), "changes.log: lost: too many wait");
             return;
         }
-        self.waiting.push_back(Note { author: Author::named(who), subject });
+        self.waiting.push_back((Author::named(who), subject));
         self.flush();
     }
 
     /// Writes the waiting notes, unless another process writes to the log.
     pub fn flush(&mut self) {
-        while let Some(Note { author, subject }) = self.waiting.front() {
+        while let Some((author, subject)) = self.waiting.front() {
             match self.log.note_made(author, subject) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -97,7 +85,7 @@ mod tests {
     fn what_waits_for_the_log_is_written_in_order_and_bounded() {
         let dir = tempfile::tempdir().unwrap();
         let mut notes = ChangeNotes::new(dir.path());
-        notes.note_reload(GenerationChange { old: 1, new: 2 });
+        notes.note_reload(1, 2);
         let file = std::fs::File::open(dir.path().join("changes.log")).unwrap();
         let held = Flock::lock(file, FlockArg::LockExclusive).unwrap();
         for new in 3..3 + MOST as u64 + 9 {

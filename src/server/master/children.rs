@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use super::supervise::{ChildRequest, Event, Order, Supervisor};
+use super::supervise::{ChildRequest, Event, Needs, Order, Supervisor};
 use crate::process::child::ChildRole;
 use crate::process::message::{ChildChannel, MovedGroup, ToChild, ToMaster};
 use frs_base::clock;
@@ -24,7 +24,7 @@ const MESSAGES_PER_TICK: usize = 256;
 
 /// The children and their supervision.
 pub(super) struct Children {
-    supervisor: Supervisor,
+    pub supervisor: Supervisor,
     channels: BTreeMap<Pid, ChildChannel>,
     origin: Instant,
 }
@@ -34,8 +34,8 @@ pub(super) struct Children {
 pub(super) struct ChildReports {
     /// Resets of other machines, reported by the cluster's child.
     pub raises: Vec<EpochRaise>,
-    /// Groups whose nodes have all moved, as the keeper reports.
-    pub moved: Vec<MovedGroup>,
+    /// A group whose nodes have all moved, as the keeper reports.
+    pub moved: Option<MovedGroup>,
 }
 
 /// The state of a child that was just forked, in that child.
@@ -58,42 +58,18 @@ pub(super) enum Spawned {
 impl Children {
     /// The processes that a server of this configuration needs, none of them started.
     pub fn new(srv: &Srv, now: Instant) -> Children {
-        let mut supervisor = Supervisor::new(srv.workers);
-        if srv.cluster.is_some() {
-            supervisor = supervisor.with_cluster();
-        }
-        if srv.rls.is_some() {
-            supervisor = supervisor.with_envoy();
-        }
-        if srv.data.checkpoint.is_some() {
-            supervisor = supervisor.with_last_pass();
-        }
+        let supervisor = Supervisor::new(Needs {
+            workers: srv.workers,
+            cluster: srv.cluster.is_some(),
+            envoy: srv.rls.is_some(),
+            last_pass: srv.data.checkpoint.is_some(),
+        });
         Children { supervisor, channels: BTreeMap::new(), origin: now }
     }
 
     /// Whether the end was requested.
     pub fn is_ending(&self) -> bool {
         self.supervisor.is_ending()
-    }
-
-    /// Has the keeper make no last checkpoint, because the store is damaged.
-    pub fn forgo_last_pass(&mut self) {
-        self.supervisor.forgo_last_pass();
-    }
-
-    /// Whether the keeper died before its last checkpoint was made.
-    pub fn lost_last_pass(&self) -> bool {
-        self.supervisor.lost_last_pass()
-    }
-
-    /// Whether all processes serve.
-    pub fn is_complete(&self) -> bool {
-        self.supervisor.is_complete()
-    }
-
-    /// The number of processes replaced since the start.
-    pub fn restarts(&self) -> u64 {
-        self.supervisor.restarts()
     }
 
     /// The time until supervision is due if no event comes first.
@@ -125,7 +101,7 @@ impl Children {
                 match message {
                     ToMaster::Ready => events.push_back(Event::Ready(pid)),
                     ToMaster::Follow(raise) => reports.raises.push(raise),
-                    ToMaster::Moved(moved) => reports.moved.push(moved),
+                    ToMaster::Moved(moved) => reports.moved = Some(moved),
                 }
             }
             if let Err(error) = channel.flush() {
@@ -221,14 +197,9 @@ impl Children {
         }
     }
 
-    /// Sends a message to a child.
+    /// Sends a message without descriptors to a child.
     pub fn say(&mut self, pid: Pid, message: ToChild) {
         self.send(pid, message, Vec::new());
-    }
-
-    /// Has a child serve a listener set as well, with these listeners.
-    pub fn serve(&mut self, pid: Pid, set: u16, listeners: Vec<RawFd>) {
-        self.send(pid, ToChild::Serve(set), listeners);
     }
 
     /// Sends a message to all children.
@@ -237,7 +208,8 @@ impl Children {
         children.into_iter().for_each(|pid| self.say(pid, message));
     }
 
-    fn send(&mut self, pid: Pid, message: ToChild, descriptors: Vec<RawFd>) {
+    /// Sends a message to a child.
+    pub fn send(&mut self, pid: Pid, message: ToChild, descriptors: Vec<RawFd>) {
         let Some(channel) = self.channels.get_mut(&pid) else { return };
         if let Err(error) = channel.send(message, descriptors) {
             // The child has just died. It is replaced when it is reaped.

@@ -152,61 +152,10 @@ pub enum CommandError {
     Active(#[from] ActiveError),
 }
 
-/// Has the master reload its configuration. `lossy`: nodes that do not fit a changed geometry may
-/// be lost.
-///
-/// # Errors
-/// There is no answer. A refused configuration is an answer.
-pub fn reload(conf_dir: &Path, settings: &Settings, lossy: bool) -> Result<Reloaded, CommandError> {
-    let data_dir = Conf::data_dir(conf_dir, settings)?;
-    let pid = data_lock::holder(&data_dir)?;
-    let loss = if lossy { Loss::Allowed } else { Loss::Refused };
-    ask(&data_dir, pid, RELOAD, Ask::Reload(loss.into()))
-}
-
-/// Asks the master, and waits for its answer.
-fn ask(data_dir: &Path, pid: Pid, bound: Duration, ask: Ask) -> Result<Reloaded, CommandError> {
-    let (mut stream, mut failing_since) = (None, None);
-    wait(data_dir, pid, bound, || {
-        let source = match look_for_answer(&mut stream, data_dir, pid, ask) {
-            Ok(answer) => return Ok(answer),
-            // Many other commands wait for the master.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            Err(error) => error,
-        };
-        let path = data_dir.join(NAME);
-        let since = *failing_since.get_or_insert_with(clock::instant);
-        match source.kind() {
-            io::ErrorKind::PermissionDenied => Err(CommandError::Denied { pid, path }),
-            // A master that starts has no socket yet. One that ends closes its connections before
-            // it gives up its lock.
-            kind if kind != io::ErrorKind::InvalidData && clock::since(since) < NO_SOCKET => {
-                Ok(None)
-            }
-            _ => Err(CommandError::Control { pid, path, source }),
-        }
-    })
-}
-
-/// Sends a request if there is no connection yet, and looks for the answer. A connection that has
-/// ended is not replaced, so the request is sent once.
-fn look_for_answer(
-    stream: &mut Option<ControlStream>,
-    data_dir: &Path,
+/// The master that holds the lock of a data directory.
+pub struct RunningMaster {
+    data_dir: PathBuf,
     pid: Pid,
-    ask: Ask,
-) -> io::Result<Option<Reloaded>> {
-    let stream = match stream {
-        Some(stream) => stream,
-        none => {
-            let stream = none.insert(ControlStream::connect(data_dir, pid)?);
-            stream.send(0, &ask.to_text())?;
-            stream
-        }
-    };
-    let Some(message) = stream.receive()? else { return Ok(None) };
-    let answer = Reloaded::of_text(&message.text);
-    answer.map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// A checkpoint that was made.
@@ -220,43 +169,193 @@ pub struct MadeCheckpoint {
     pub written_pages: u64,
 }
 
-/// Has the keeper make a checkpoint of all groups, and waits until it is on the disk.
-///
-/// # Errors
-/// There is no server, it makes no checkpoints, or a group has no new checkpoint.
-pub fn checkpoint(
-    conf_dir: &Path,
-    settings: &Settings,
-) -> Result<Vec<MadeCheckpoint>, CommandError> {
-    let data_dir = Conf::data_dir(conf_dir, settings)?;
-    let pid = data_lock::holder(&data_dir)?;
-    let runtime = Runtime::open(&data_dir)?;
-    let conf = active::read(&data_dir, runtime.generation())?;
-    if conf.srv.data.checkpoint.is_none() {
-        return Err(CommandError::NoCheckpoints);
+impl RunningMaster {
+    /// Finds the master of the data directory that the configuration names.
+    ///
+    /// # Errors
+    /// The directory is unknown, or no master holds its lock.
+    pub fn find(conf_dir: &Path, settings: &Settings) -> Result<RunningMaster, CommandError> {
+        let data_dir = Conf::data_dir(conf_dir, settings)?;
+        let pid = data_lock::holder(&data_dir)?;
+        Ok(RunningMaster { data_dir, pid })
     }
-    let names = || conf.map.groups.iter().map(|group| group.name.clone());
-    let facts = |name: &str| store::checkpoint_facts(&data_dir, name);
-    let before: Vec<u64> = names().map(|name| facts(&name).map_or(0, |of| of.number)).collect();
-    let request = runtime.request_checkpoint();
-    let mut keeper = KeeperWatch::default();
-    let result = wait(&data_dir, pid, CHECKPOINT, || match runtime.requested_pass(request) {
-        Some(result) => Ok(Some(result)),
-        None => keeper.look(&runtime, clock::instant()).map(|()| None),
-    })?;
-    let (mut made, mut not_made) = (Vec::new(), Vec::new());
-    for (name, before) in names().zip(before) {
-        match facts(&name).filter(|of| of.number > before) {
-            Some(CheckpointFacts { number, written_pages, .. }) => {
-                made.push(MadeCheckpoint { name, number, written_pages });
+
+    /// Has the master reload its configuration. `lossy`: nodes that do not fit a changed geometry
+    /// may be lost.
+    ///
+    /// # Errors
+    /// There is no answer. A refused configuration is an answer.
+    pub fn reload(&self, lossy: bool) -> Result<Reloaded, CommandError> {
+        let loss = if lossy { Loss::Allowed } else { Loss::Refused };
+        self.ask(RELOAD, Ask::Reload(loss.into()))
+    }
+
+    /// Has the keeper make a checkpoint of all groups, and waits until it is on the disk.
+    ///
+    /// # Errors
+    /// The server makes no checkpoints, or a group has no new checkpoint.
+    pub fn checkpoint(&self) -> Result<Vec<MadeCheckpoint>, CommandError> {
+        let runtime = Runtime::open(&self.data_dir)?;
+        let conf = active::read(&self.data_dir, runtime.generation())?;
+        if conf.srv.data.checkpoint.is_none() {
+            return Err(CommandError::NoCheckpoints);
+        }
+        let names = || conf.map.groups.iter().map(|group| group.name.clone());
+        let facts = |name: &str| store::checkpoint_facts(&self.data_dir, name);
+        let before: Vec<u64> = names().map(|name| facts(&name).map_or(0, |of| of.number)).collect();
+        let request = runtime.request_checkpoint();
+        let mut keeper = KeeperWatch::default();
+        let result = self.wait(CHECKPOINT, || match runtime.requested_pass(request) {
+            Some(result) => Ok(Some(result)),
+            None => keeper.look(&runtime, clock::instant()).map(|()| None),
+        })?;
+        let (mut made, mut not_made) = (Vec::new(), Vec::new());
+        for (name, before) in names().zip(before) {
+            match facts(&name).filter(|of| of.number > before) {
+                Some(CheckpointFacts { number, written_pages, .. }) => {
+                    made.push(MadeCheckpoint { name, number, written_pages });
+                }
+                None => not_made.push(name),
             }
-            None => not_made.push(name),
+        }
+        match result {
+            RequestedPass::Made if not_made.is_empty() => Ok(made),
+            RequestedPass::Made | RequestedPass::Failed => {
+                Err(CommandError::NotMade { groups: not_made })
+            }
         }
     }
-    match result {
-        RequestedPass::Made if not_made.is_empty() => Ok(made),
-        RequestedPass::Made | RequestedPass::Failed => {
-            Err(CommandError::NotMade { groups: not_made })
+
+    /// Has the master stop, waits until it has, and returns its process id.
+    ///
+    /// # Errors
+    /// It does not stop, or it has stopped without a last checkpoint or without all files on the
+    /// disk.
+    pub fn stop(&self) -> Result<Pid, CommandError> {
+        let pid = self.pid;
+        let runtime = Runtime::open_for_reading(&self.data_dir).ok();
+        let conf = runtime
+            .as_ref()
+            .and_then(|runtime| active::read(&self.data_dir, runtime.generation()).ok());
+        let is_to_save = conf.is_some_and(|conf| conf.srv.data.checkpoint.is_some());
+        self.signal(Signal::SIGTERM)?;
+        let ended = self.wait(STOP, || Ok(None));
+        let has_failed = |failed: fn(&Runtime) -> bool| runtime.as_ref().is_some_and(failed);
+        match ended {
+            Ok(_) | Err(CommandError::Ended { .. })
+                if is_to_save && has_failed(|of| of.checkpoints_failing_since().is_some()) =>
+            {
+                Err(CommandError::NotSaved { pid })
+            }
+            Err(CommandError::Ended { .. }) if has_failed(Runtime::flush_failed) => {
+                Err(CommandError::NotOnDisk { pid })
+            }
+            Err(CommandError::Ended { .. }) => Ok(pid),
+            other => other,
+        }
+    }
+
+    /// Describes the running server in lines of text.
+    ///
+    /// # Errors
+    /// Its files cannot be read.
+    pub fn status(&self) -> Result<String, CommandError> {
+        let runtime = Runtime::open_for_reading(&self.data_dir)?;
+        let generation = runtime.generation();
+        // Its addresses may differ from those in the files now.
+        let conf = active::read(&self.data_dir, generation)?;
+        let mut text = format!("master       process {}\ngeneration   {generation}\n", self.pid);
+        addresses(&conf.srv).for_each(|(what, listen)| {
+            text += &format!("{what:<12} {listen}\n");
+        });
+        if runtime.is_reload_refused() {
+            text += &refused_lines(self.ask(REFUSAL, Ask::Refusal), generation);
+        }
+        runtime.slots().iter().for_each(|slot| text += &slot_line(slot, generation));
+        Ok(text)
+    }
+
+    /// Asks the master, and waits for its answer.
+    fn ask(&self, bound: Duration, ask: Ask) -> Result<Reloaded, CommandError> {
+        let (mut stream, mut failing_since) = (None, None);
+        self.wait(bound, || {
+            let source = match self.look_for_answer(&mut stream, ask) {
+                Ok(answer) => return Ok(answer),
+                // Many other commands wait for the master.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => error,
+            };
+            let (pid, path) = (self.pid, self.data_dir.join(NAME));
+            let since = *failing_since.get_or_insert_with(clock::instant);
+            match source.kind() {
+                io::ErrorKind::PermissionDenied => Err(CommandError::Denied { pid, path }),
+                // A master that starts has no socket yet. One that ends closes its connections
+                // before it gives up its lock.
+                kind if kind != io::ErrorKind::InvalidData && clock::since(since) < NO_SOCKET => {
+                    Ok(None)
+                }
+                _ => Err(CommandError::Control { pid, path, source }),
+            }
+        })
+    }
+
+    /// Sends a request if there is no connection yet, and looks for the answer. A connection that
+    /// has ended is not replaced, so the request is sent once.
+    fn look_for_answer(
+        &self,
+        stream: &mut Option<ControlStream>,
+        ask: Ask,
+    ) -> io::Result<Option<Reloaded>> {
+        let stream = match stream {
+            Some(stream) => stream,
+            none => {
+                let stream = none.insert(ControlStream::connect(&self.data_dir, self.pid)?);
+                stream.send(0, &ask.to_text())?;
+                stream
+            }
+        };
+        let Some(message) = stream.receive()? else { return Ok(None) };
+        let answer = Reloaded::of_text(&message.text);
+        answer.map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), CommandError> {
+        let pid = self.pid;
+        let failed = |source| CommandError::Signal { pid, source };
+        let process = pidfd_open(pid).map_err(failed)?;
+        // The id may be another process's by now. The process that was opened held the lock after
+        // it was opened, or it gets no signal.
+        if data_lock::holder(&self.data_dir)? != pid {
+            return Err(CommandError::Ended { pid });
+        }
+        pidfd_send_signal(&process, signal).map_err(failed)
+    }
+
+    /// Looks for an answer until there is one, the master has ended, or the time limit has passed.
+    fn wait<T>(
+        &self,
+        bound: Duration,
+        mut look: impl FnMut() -> Result<Option<T>, CommandError>,
+    ) -> Result<T, CommandError> {
+        let (pid, begun) = (self.pid, clock::instant());
+        loop {
+            // Read before the look: an answer is then seen even if the master ends right after
+            // writing it.
+            let holder = data_lock::holder(&self.data_dir);
+            if let Some(answer) = look()? {
+                return Ok(answer);
+            }
+            match holder {
+                Ok(holder) if holder == pid => {}
+                Ok(_) | Err(LockError::Free { .. }) => return Err(CommandError::Ended { pid }),
+                // The master empties the file as its last step: it is about to end.
+                Err(_) => {}
+            }
+            let waited = clock::since(begun);
+            if waited > bound {
+                return Err(CommandError::Silent { pid, waited });
+            }
+            std::thread::sleep(LOOK_AGAIN);
         }
     }
 }
@@ -288,69 +387,6 @@ impl KeeperWatch {
             None => Ok(()),
         }
     }
-}
-
-/// Has the master stop, waits until it has, and returns its process id.
-///
-/// # Errors
-/// There is no master, it does not stop, or it has stopped without a last checkpoint or without
-/// all files on the disk.
-pub fn stop(conf_dir: &Path, settings: &Settings) -> Result<Pid, CommandError> {
-    let data_dir = Conf::data_dir(conf_dir, settings)?;
-    let pid = data_lock::holder(&data_dir)?;
-    let is_to_save = makes_checkpoints(&data_dir);
-    signal(&data_dir, pid, Signal::SIGTERM)?;
-    match wait(&data_dir, pid, STOP, || Ok(None)) {
-        Ok(_) | Err(CommandError::Ended { .. }) if is_to_save && do_checkpoints_fail(&data_dir) => {
-            Err(CommandError::NotSaved { pid })
-        }
-        Err(CommandError::Ended { .. }) if does_flush_fail(&data_dir) => {
-            Err(CommandError::NotOnDisk { pid })
-        }
-        Err(CommandError::Ended { .. }) => Ok(pid),
-        other => other,
-    }
-}
-
-/// Whether the running server makes checkpoints.
-fn makes_checkpoints(data_dir: &Path) -> bool {
-    let generation = Runtime::open_for_reading(data_dir).map(|runtime| runtime.generation());
-    let conf = generation.ok().and_then(|generation| active::read(data_dir, generation).ok());
-    conf.is_some_and(|conf| conf.srv.data.checkpoint.is_some())
-}
-
-/// Whether files could not be written to the disk when they were last synced.
-fn does_flush_fail(data_dir: &Path) -> bool {
-    Runtime::open_for_reading(data_dir).is_ok_and(|runtime| runtime.flush_failed())
-}
-
-/// Whether the newest checkpoint could not be made.
-fn do_checkpoints_fail(data_dir: &Path) -> bool {
-    Runtime::open_for_reading(data_dir)
-        .is_ok_and(|runtime| runtime.checkpoints_failing_since().is_some())
-}
-
-/// Describes a running server in lines of text.
-///
-/// # Errors
-/// There is no server, or its files cannot be read.
-pub fn status(conf_dir: &Path, settings: &Settings) -> Result<String, CommandError> {
-    let data_dir = Conf::data_dir(conf_dir, settings)?;
-    let pid = data_lock::holder(&data_dir)?;
-    let runtime = Runtime::open_for_reading(&data_dir)?;
-    let generation = runtime.generation();
-    // Its addresses may differ from those in the files now.
-    let conf = active::read(&data_dir, generation)?;
-    let mut text = format!("master       process {pid}\ngeneration   {generation}\n");
-    addresses(&conf.srv).for_each(|(what, listen)| {
-        text += &format!("{what:<12} {listen}\n");
-    });
-    if runtime.is_reload_refused() {
-        let last = ask(&data_dir, pid, REFUSAL, Ask::Refusal);
-        text += &refused_lines(last, generation);
-    }
-    runtime.slots().iter().for_each(|slot| text += &slot_line(slot, generation));
-    Ok(text)
 }
 
 /// The lines of a reload that was refused: the files are others than those in force.
@@ -393,46 +429,6 @@ fn slot_line(slot: &SlotStatus, generation: u64) -> String {
         groups => format!(", {groups} former groups mapped"),
     };
     format!("{role:<12} process {}{state}{retired}\n", slot.pid)
-}
-
-fn signal(data_dir: &Path, pid: Pid, signal: Signal) -> Result<(), CommandError> {
-    let failed = |source| CommandError::Signal { pid, source };
-    let process = pidfd_open(pid).map_err(failed)?;
-    // The id may be another process's by now. The process that was opened held the lock after it
-    // was opened, or it gets no signal.
-    if data_lock::holder(data_dir)? != pid {
-        return Err(CommandError::Ended { pid });
-    }
-    pidfd_send_signal(&process, signal).map_err(failed)
-}
-
-/// Looks for an answer until there is one, the master has ended, or the time limit has passed.
-fn wait<T>(
-    data_dir: &Path,
-    pid: Pid,
-    bound: Duration,
-    mut look: impl FnMut() -> Result<Option<T>, CommandError>,
-) -> Result<T, CommandError> {
-    let begun: Instant = clock::instant();
-    loop {
-        // Read before the look: an answer is then seen even if the master ends right after writing
-        // it.
-        let holder = data_lock::holder(data_dir);
-        if let Some(answer) = look()? {
-            return Ok(answer);
-        }
-        match holder {
-            Ok(holder) if holder == pid => {}
-            Ok(_) | Err(LockError::Free { .. }) => return Err(CommandError::Ended { pid }),
-            // The master empties the file as its last step: it is about to end.
-            Err(_) => {}
-        }
-        let waited = clock::since(begun);
-        if waited > bound {
-            return Err(CommandError::Silent { pid, waited });
-        }
-        std::thread::sleep(LOOK_AGAIN);
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use nix::sys::statvfs::{FsFlags, statvfs};
+use nix::sys::statvfs::{FsFlags, Statvfs, statvfs};
 use nix::unistd::Uid;
 
 use crate::account::root_path::{path_entries, writable_by_others};
@@ -55,16 +55,12 @@ fn look_at(path: &Path, is_above: bool) -> Result<(), Untrusted> {
     };
     // A link is in the file system of its directory.
     let place = if found.is_symlink() { path.parent().unwrap_or(path) } else { path };
-    if is_read_only(place).unwrap_or(false) {
+    // As in the volumes of a pod's configuration.
+    let is_read_only = |fs: Statvfs| fs.flags().contains(FsFlags::ST_RDONLY);
+    if statvfs(place).is_ok_and(is_read_only) {
         return Ok(());
     }
     writable_by_others(&found, is_above).map_or(Ok(()), refused)
-}
-
-/// Whether the file system is mounted read-only at this path, as in the volumes of a pod's
-/// configuration.
-fn is_read_only(path: &Path) -> io::Result<bool> {
-    Ok(statvfs(path)?.flags().contains(FsFlags::ST_RDONLY))
 }
 
 #[cfg(test)]

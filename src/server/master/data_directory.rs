@@ -132,24 +132,23 @@ fn make_for(path: &Path, account: &Account) -> io::Result<()> {
 fn look_at(path: &Path, access: &FileAccess, of: &Own) -> io::Result<()> {
     let found = std::fs::metadata(path)?;
     let own = of.uid.as_raw();
+    let refused = |words: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, words));
     if found.uid() != 0 && found.uid() != own {
-        let words = format!(
+        return refused(format!(
             "found a directory of the user {}, expected one of root or of the server's user \
              ({own}): whoever owns it could replace the files",
             found.uid()
-        );
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, words));
+        ));
     }
     let is_open = found.mode() & OTHERS_WRITE != 0
         || found.mode() & GROUP_WRITES != 0 && !may_write(&found, access, of)?;
     if is_open {
-        let words = format!(
+        return refused(format!(
             "found the mode {:04o} of group {}, expected one that only its owner may write: others \
              could replace the files",
             found.mode() & 0o7777,
             found.gid()
-        );
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, words));
+        ));
     }
     Ok(())
 }

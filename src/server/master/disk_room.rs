@@ -39,7 +39,9 @@ pub(super) fn lacking_room(conf: &Conf, plans: &[MovePlan]) -> Option<String> {
     let names = new.iter().map(|group| &group.name).chain(plans().map(|plan| &plan.name));
     let left: u64 = names.map(|name| store::left_bytes(live, name)).sum();
     let files = Need { dir: live, bytes: (made + moved).saturating_sub(left) };
-    let places = Need { dir: data, bytes: lacking_places_bytes(conf) };
+    // Bytes of the places of processes that are not allocated yet.
+    let there = std::fs::metadata(Runtime::path_in(data)).map_or(0, |there| there.blocks() * 512);
+    let places = Need { dir: data, bytes: runtime_bytes(conf).saturating_sub(there) };
     let needs = match (disk_of(live), disk_of(data)) {
         (Some(one), Some(other)) if one == other => {
             vec![Need { bytes: files.bytes + places.bytes, ..files }]
@@ -76,12 +78,6 @@ pub(super) fn lacking_checkpoint_room(conf: &Conf, plans: &[MovePlan]) -> Option
     let free = free_bytes(&data.dir, conf).filter(|&free| checkpoints > 0 && free < needed)?;
     let (dir, free, needed) = (data.dir.display(), bytes(free), bytes(needed));
     Some(format!("{dir}: {free} free, and {what} need {needed}"))
-}
-
-/// Bytes of the places of processes that are not allocated yet.
-fn lacking_places_bytes(conf: &Conf) -> u64 {
-    let there = std::fs::metadata(Runtime::path_in(&conf.srv.data.dir));
-    runtime_bytes(conf).saturating_sub(there.map_or(0, |there| there.blocks() * 512))
 }
 
 /// The device of a directory, or of the one in which it would be made.

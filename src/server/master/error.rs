@@ -176,7 +176,7 @@ impl ReloadError {
     /// The cause of the refusal, by its remedy.
     pub fn cause(&self) -> Cause {
         match self {
-            ReloadError::Prepare(PrepareError::Refused { cause, .. }) => *cause,
+            ReloadError::Prepare(PrepareError::Refused(refused)) => refused.cause,
             ReloadError::Changes(changes) if changes.iter().all(RestartNeed::is_of_a_move) => {
                 Cause::Moving
             }

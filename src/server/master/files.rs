@@ -34,38 +34,24 @@ const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 /// When the master checks, and what it remembers of the last check.
 pub(super) struct Files {
-    next: Instant,
+    /// The time of the next check.
+    pub next: Instant,
     complaints: LogThrottle,
     /// conf.active.G when it was last found correct.
-    sound: Option<SoundFile>,
+    sound: Option<Stamp>,
 }
 
-/// What the master checks, and may write while no other binary takes over.
-pub(super) struct Watched<'m> {
-    pub in_force: &'m InForce,
-    pub lock: Option<&'m mut DataLock>,
-    pub live_lock: Option<&'m mut LiveLock>,
-    pub control: &'m mut ControlSocket,
-    /// No other binary may have written the files that this one would write.
-    pub is_own: bool,
-}
-
-/// conf.active.G when it was found correct.
-struct SoundFile {
-    generation: u64,
-    stamp: Stamp,
-}
-
-/// The properties of a file that any change to it alters.
+/// The generation of a file conf.active.G, and the properties that any change to the file alters.
 #[derive(PartialEq, Eq)]
-struct Stamp([i64; 7]);
+struct Stamp(u64, [i64; 7]);
 
 impl Stamp {
     fn of(data_dir: &std::path::Path, generation: u64) -> Option<Stamp> {
         let there = fs::metadata(active::path(data_dir, generation)).ok()?;
         let (dev, ino, len) = (there.dev() as i64, there.ino() as i64, there.len() as i64);
         let (changed, nsec) = (there.ctime(), there.ctime_nsec());
-        Some(Stamp([dev, ino, len, changed, nsec, there.mtime(), there.mtime_nsec()]))
+        let all = [dev, ino, len, changed, nsec, there.mtime(), there.mtime_nsec()];
+        Some(Stamp(generation, all))
     }
 }
 
@@ -75,29 +61,26 @@ impl Files {
         Files { next: now, complaints: LogThrottle::new(COMPLAIN_EVERY), sound: None }
     }
 
-    /// The time of the next check.
-    pub fn next(&self) -> Instant {
-        self.next
-    }
-
-    /// Makes the next check due now: a process has died, perhaps because of damage.
-    pub fn hurry(&mut self, now: Instant) {
-        self.next = now;
-    }
-
-    /// Checks the files and repairs what can be repaired.
+    /// Checks the files and repairs what can be repaired. `control` is `None` while another binary
+    /// may have written the files that this one would write.
     ///
     /// # Errors
     /// runtime.mmap is damaged: no process can attach any more.
-    pub fn look(&mut self, watched: Watched<'_>, now: Instant) -> Result<(), Damage> {
-        let Watched { in_force, lock, live_lock, control, is_own } = watched;
+    pub fn look(
+        &mut self,
+        in_force: &InForce,
+        lock: Option<&mut DataLock>,
+        live_lock: Option<&mut LiveLock>,
+        control: Option<&mut ControlSocket>,
+        now: Instant,
+    ) -> Result<(), Damage> {
         self.next = now + LOOK_EVERY;
         in_force.runtime().look()?;
         self.look_at_lock(lock);
         if let Some(Err(error)) = live_lock.map(LiveLock::hold) {
             self.complain(&error, "the directory of live files is not locked");
         }
-        if is_own {
+        if let Some(control) = control {
             look_at_generation(in_force);
             self.look_at_configuration(in_force);
             if let Err(error) = control.look(in_force.data_dir()) {
@@ -118,14 +101,11 @@ impl Files {
     fn look_at_configuration(&mut self, in_force: &InForce) {
         let generation = in_force.generation();
         let stamp = Stamp::of(in_force.data_dir(), generation);
-        let is_sound = |known: &SoundFile| {
-            known.generation == generation && stamp.as_ref() == Some(&known.stamp)
-        };
-        if self.sound.as_ref().is_some_and(is_sound) {
+        if stamp.is_some() && stamp == self.sound {
             return;
         }
         match in_force.put_right() {
-            Ok(None) => self.sound = stamp.map(|stamp| SoundFile { generation, stamp }),
+            Ok(None) => self.sound = stamp,
             Ok(Some(reason)) => tracing::error!(
                 reason,
                 generation,

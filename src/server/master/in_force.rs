@@ -25,7 +25,8 @@ pub(super) struct InForce {
     overlay: Overlay,
     generation: u64,
     runtime: Runtime,
-    tokens: TokenBoard,
+    /// The board of tokens, for a child.
+    pub tokens: TokenBoard,
 }
 
 impl InForce {
@@ -39,11 +40,6 @@ impl InForce {
         tokens: TokenBoard,
     ) -> InForce {
         InForce { conf: Arc::new(conf), texts, overlay, generation, runtime, tokens }
-    }
-
-    /// The board of tokens, for a child.
-    pub fn into_tokens(self) -> TokenBoard {
-        self.tokens
     }
 
     /// The configuration.

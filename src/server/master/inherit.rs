@@ -103,53 +103,42 @@ impl Inherited {
         if let Some(dead_after) = named.dead_after {
             notifier = notifier.with_watchdog(dead_after, clock::instant());
         }
-        let Adopted { sockets, predecessor } = named.adopt()?;
+        // A watchdog's time for this process is for the next one as well.
+        let is_watched = named.dead_after.is_some();
+        let (sockets, predecessor) = named.adopt()?;
         let passed = |(name, _): &(&str, OsString)| {
-            *name == NOTIFY_SOCKET || *name == "WATCHDOG_USEC" && named_watchdog(&values)
+            *name == NOTIFY_SOCKET || *name == "WATCHDOG_USEC" && is_watched
         };
         let environment = values.iter().filter(|pair| passed(pair)).cloned().collect();
         Ok(Inherited { sockets, predecessor, notifier, environment })
     }
 }
 
-/// Whether the watchdog's time is for this process. Then it is for the next one as well.
-fn named_watchdog(values: &[(&'static str, OsString)]) -> bool {
-    let pid = values.iter().find(|(name, _)| *name == "WATCHDOG_PID");
-    pid.is_none_or(|(_, pid)| pid.to_str() == Some(&Pid::this().to_string()))
-}
-
-/// The named descriptors, by their purpose.
-struct Adopted {
-    sockets: Vec<InheritedSocket>,
-    predecessor: Option<Predecessor>,
-}
-
 impl Named {
-    fn adopt(self) -> io::Result<Adopted> {
-        let handover = self.handover.as_ref();
-        let both =
-            handover.map_or([None, None], |handover| [Some(handover.channel), Some(handover.lock)]);
-        let bells = handover.map_or(&[][..], |handover| &handover.bells);
-        let own = handover.map_or(&[][..], |handover| &handover.own);
-        let lent = handover.map_or(&[][..], |handover| &handover.lent);
-        let numbers: Vec<RawFd> =
-            both.into_iter().flatten().chain([bells, own, lent, &self.lent].concat()).collect();
+    /// Takes the named descriptors.
+    fn adopt(self) -> io::Result<(Vec<InheritedSocket>, Option<Predecessor>)> {
+        let (mut ties, mut own, mut lent) = (Vec::new(), Vec::new(), self.lent);
+        if let Some(handover) = self.handover {
+            ties = [&[handover.channel, handover.lock][..], &handover.bells].concat();
+            own = handover.own;
+            lent = [handover.lent, lent].concat();
+        }
+        let numbers = [&ties[..], &own, &lent].concat();
         if numbers.is_empty() {
-            return Ok(Adopted { sockets: Vec::new(), predecessor: None });
+            return Ok((Vec::new(), None));
         }
         let mut adopted = process::adopt(&numbers)?.into_iter();
-        let mut next = || adopted.next().ok_or_else(|| io::Error::other("too few descriptors"));
-        let predecessor = match handover {
-            Some(_) => {
-                let (channel, lock) = (Channel::from_inherited(next()?), next()?);
-                let bells = bells.iter().map(|_| next()).collect::<io::Result<_>>()?;
-                Some(Predecessor { channel, lock, bells: Bells::adopt(bells)? })
+        let mut ties = adopted.by_ref().take(ties.len());
+        let predecessor = match (ties.next(), ties.next()) {
+            (Some(channel), Some(lock)) => {
+                let channel = Channel::from_inherited(channel);
+                Some(Predecessor { channel, lock, bells: Bells::adopt(ties.collect())? })
             }
-            None => None,
+            _ => None,
         };
         let kinds = std::iter::repeat_n(false, own.len()).chain(std::iter::repeat(true));
         let given = adopted.zip(kinds).map(|(socket, lent)| InheritedSocket { socket, lent });
-        Ok(Adopted { sockets: given.collect(), predecessor })
+        Ok((given.collect(), predecessor))
     }
 }
 

@@ -5,7 +5,6 @@
 //! fit into systemd's queue are sent later, in the same order. The protocol is that of
 //! sd_notify(3): a datagram of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io;
@@ -35,7 +34,7 @@ pub struct Notifier {
     line: Option<SystemdSocket>,
     watchdog: Option<Watchdog>,
     /// Messages that wait for room.
-    waiting: RefCell<VecDeque<String>>,
+    waiting: VecDeque<String>,
     is_silent: bool,
 }
 
@@ -66,30 +65,30 @@ impl Notifier {
     }
 
     /// The server serves. `status` is one line for people.
-    pub fn ready(&self, status: &str) {
+    pub fn ready(&mut self, status: &str) {
         self.say(&format!("READY=1\nSTATUS={status}"));
     }
 
     /// Only the activity changes.
-    pub fn status(&self, status: &str) {
+    pub fn status(&mut self, status: &str) {
         self.say(&format!("STATUS={status}"));
     }
 
     /// A reload begins; [`Notifier::ready`] ends it. The stamp lets systemd distinguish this reload
     /// from one that was under way when it asked.
-    pub fn reloading(&self, monotonic_ns: u64) {
+    pub fn reloading(&mut self, monotonic_ns: u64) {
         let monotonic_us = monotonic_ns / 1000;
         self.say(&format!("RELOADING=1\nMONOTONIC_USEC={monotonic_us}\nSTATUS=reloading"));
     }
 
     /// The server begins to end.
-    pub fn stopping(&self, status: &str) {
+    pub fn stopping(&mut self, status: &str) {
         self.say(&format!("STOPPING=1\nSTATUS={status}"));
     }
 
     /// The given process is the master now. The message also restarts the watchdog's interval for
     /// it.
-    pub fn main_process(&self, pid: Pid) {
+    pub fn main_process(&mut self, pid: Pid) {
         let alive = if self.watchdog.is_some() { "\nWATCHDOG=1" } else { "" };
         self.say(&format!("MAINPID={pid}{alive}"));
     }
@@ -102,7 +101,7 @@ impl Notifier {
 
     /// When a message is due: that of the watchdog, or one that waits for room.
     pub fn due(&self, now: Instant) -> Option<Instant> {
-        let waits = (!self.waiting.borrow().is_empty()).then_some(now + LOOK_AGAIN);
+        let waits = (!self.waiting.is_empty()).then_some(now + LOOK_AGAIN);
         self.watchdog.as_ref().map(|watchdog| watchdog.next).into_iter().chain(waits).min()
     }
 
@@ -119,31 +118,29 @@ impl Notifier {
     /// Whether no message waits for room.
     #[cfg(test)]
     pub fn is_said(&self) -> bool {
-        self.waiting.borrow().is_empty()
+        self.waiting.is_empty()
     }
 
-    fn say(&self, text: &str) {
+    fn say(&mut self, text: &str) {
         if self.line.is_some() && !self.is_silent {
-            let mut waiting = self.waiting.borrow_mut();
-            if waiting.len() == WAITING_MAX {
-                waiting.pop_front();
+            if self.waiting.len() == WAITING_MAX {
+                self.waiting.pop_front();
             }
-            waiting.push_back(text.to_owned());
+            self.waiting.push_back(text.to_owned());
         }
         self.flush();
     }
 
-    fn flush(&self) {
+    fn flush(&mut self) {
         let Some(SystemdSocket { socket, address }) = &self.line else { return };
-        let mut waiting = self.waiting.borrow_mut();
-        while let Some(text) = waiting.front() {
+        while let Some(text) = self.waiting.front() {
             match socket.send_to_addr(text.as_bytes(), address) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // Without a message systemd acts by its own time-outs.
                 Err(error) => tracing::warn!(%error, ?address, "cannot notify systemd"),
                 Ok(_) => {}
             }
-            waiting.pop_front();
+            self.waiting.pop_front();
         }
     }
 }
@@ -163,7 +160,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("notify");
         let socket = UnixDatagram::bind(&path).expect("bound");
-        let notifier = Notifier::to(path.as_os_str()).expect("a path");
+        let mut notifier = Notifier::to(path.as_os_str()).expect("a path");
         notifier.ready("2 workers");
         assert_eq!(heard(&socket), "READY=1\nSTATUS=2 workers");
         notifier.reloading(1_234_567);
@@ -181,7 +178,7 @@ mod tests {
         let name = format!("frs-test-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).expect("a name");
         let socket = UnixDatagram::bind_addr(&address).expect("bound");
-        let notifier = Notifier::to(OsStr::new(&format!("@{name}"))).expect("a name");
+        let mut notifier = Notifier::to(OsStr::new(&format!("@{name}"))).expect("a name");
         notifier.status("here");
         assert_eq!(heard(&socket), "STATUS=here");
         // More messages than any queue holds.

@@ -1,12 +1,17 @@
 //! The preparing child prepares the store before any other process is started.
 //!
 //! Invariant: the master maps no group, so a faulting page cannot kill it. The child holds the
-//! directory's lock, too: if the master dies, no other master starts before the child has ended.
+//! directory's lock, too: if the master dies, no other master starts before the child has ended. It
+//! holds no connection for requests, so the master alone decides when one ends.
 
+use std::collections::BTreeMap;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
+use super::control_socket::ControlSocket;
 use super::disk_room::lacking_room;
 use crate::account::Account;
 use crate::process::control::{Cause, Loss};
@@ -22,13 +27,8 @@ use frs_store::{self as store, Moves, Prepared, Preparing, Unserved};
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
     /// The store's reason.
-    #[error("{words}")]
-    Refused {
-        /// The kind of the reason.
-        cause: Cause,
-        /// The reason, one line or more.
-        words: String,
-    },
+    #[error("{}", .0.words)]
+    Refused(Refused),
     /// The child ended without an answer.
     #[error("the process that prepares the store ended with {0}")]
     Died(Exit),
@@ -47,8 +47,6 @@ impl PrepareError {
 
 /// Starts each line that reports progress, before the answer.
 const PROGRESS: &str = "progress ";
-/// Starts each line about records that begin anew, before the answer.
-const FRESH: &str = "fresh ";
 
 /// When the child prepares the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,9 +108,10 @@ impl Work {
 
 /// Why a configuration is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refused {
-    cause: Cause,
-    /// A line or more.
+pub struct Refused {
+    /// The kind of the reason.
+    pub cause: Cause,
+    /// The reason, one line or more.
     pub words: String,
 }
 
@@ -160,17 +159,17 @@ pub(super) fn refusal(plan: &MovePlan, work: Work) -> Option<Refused> {
     Some(Refused::fault(format!("{loss}: to lose them, {cure}")))
 }
 
-/// Logs which records begin anew, and reports them to the master.
-fn fresh_lines(conf: &Conf, work: Work) -> String {
+/// Finds and logs which records begin anew, a line each.
+fn fresh_lines(conf: &Conf, work: Work) -> Vec<String> {
     if work.how == How::AfterFault {
-        return String::new();
+        return Vec::new();
     }
     let fresh = fresh_records(conf, clock::now(), PLUG).unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot tell which records begin anew");
         Vec::new()
     });
     fresh.iter().for_each(|biz| tracing::warn!("{biz}"));
-    fresh.iter().map(|biz| format!("{FRESH}{biz}\n")).collect()
+    fresh.iter().map(ToString::to_string).collect()
 }
 
 fn log_plan(plan: &MovePlan) {
@@ -185,40 +184,44 @@ fn log_plan(plan: &MovePlan) {
     );
 }
 
-/// The result of waiting for a preparation.
-pub struct PreparedAtStart {
-    /// The child's answer.
+/// The answer of a child that has prepared the store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Answer {
     pub prepared: Prepared,
-    /// A reload was requested meanwhile.
-    pub reload_wanted: bool,
+    /// Which records begin anew, a line each.
+    pub fresh: Vec<String>,
 }
 
 /// A child that prepares the store.
-pub struct Preparation {
+pub(super) struct Preparation {
     child: Pid,
     reader: PipeReader,
     /// The output of the child.
     text: Vec<u8>,
-    /// Which records begin anew, a line each.
-    fresh: Vec<String>,
     exit: Option<Exit>,
 }
 
 impl Preparation {
-    /// Forks a child to do this work, as the user of `account` if there is one.
-    pub fn start(conf: &Conf, work: Work, account: Option<&Account>) -> io::Result<Preparation> {
+    /// Forks a child to do this work, as the user of `account` if there is one. The child closes
+    /// its copy of `control`.
+    pub fn start(
+        conf: &Conf,
+        work: Work,
+        account: Option<&Account>,
+        control: &mut ControlSocket,
+    ) -> io::Result<Preparation> {
         let (reader, writer) = io::pipe()?;
         let master = Pid::this();
         match process::fork()? {
             Forked::Child => {
                 drop(reader);
+                *control = ControlSocket::default();
                 let text = in_child(conf, work, master, account, &writer);
                 let told = (&writer).write_all(text.as_bytes());
                 std::process::exit(i32::from(told.is_err()));
             }
             Forked::Parent(child) => {
-                let (text, fresh) = (Vec::new(), Vec::new());
-                Ok(Preparation { child, reader, text, fresh, exit: None })
+                Ok(Preparation { child, reader, text: Vec::new(), exit: None })
             }
         }
     }
@@ -249,36 +252,21 @@ impl Preparation {
     /// The child's progress, if it has reported some since the last call.
     fn take_progress(&mut self) -> Option<String> {
         let mut last = None;
-        loop {
-            let begins = |word: &str| self.text.starts_with(word.as_bytes());
-            let Some(word) = [PROGRESS, FRESH].into_iter().find(|word| begins(word)) else { break };
-            let Some(end) = self.text.iter().position(|&byte| byte == b'\n') else { break };
+        while self.text.starts_with(PROGRESS.as_bytes())
+            && let Some(end) = self.text.iter().position(|&byte| byte == b'\n')
+        {
             let line: Vec<u8> = self.text.drain(..=end).collect();
-            let words = String::from_utf8_lossy(&line[word.len()..end]).into_owned();
-            match word {
-                FRESH => self.fresh.push(words),
-                _ => last = Some(words),
-            }
+            last = Some(String::from_utf8_lossy(&line[PROGRESS.len()..end]).into_owned());
         }
         last
     }
 
-    /// Which records begin anew, a line each, once the answer [is complete](Preparation::is_done).
-    pub fn take_fresh(&mut self) -> Vec<String> {
-        self.take_progress();
-        std::mem::take(&mut self.fresh)
-    }
-
     /// The child's answer, once it [is complete](Preparation::is_done).
-    pub fn answer(mut self) -> Result<Prepared, PrepareError> {
-        while !self.is_done()? {
-            let mut fds = [PollFd::new(self.reader.as_fd(), PollFlags::POLLIN)];
-            process::poll(&mut fds, None)?;
-        }
+    pub fn answer(mut self) -> Result<Answer, PrepareError> {
         self.take_progress();
         let text = String::from_utf8_lossy(&self.text);
         let exit = self.exit.map_or_else(|| process::wait_for(self.child), Ok)?;
-        decode(&text).unwrap_or(Err(PrepareError::Died(exit)))
+        decode(&text).ok_or(PrepareError::Died(exit))?.map_err(PrepareError::Refused)
     }
 
     /// Breaks off the preparation, which is safe at any point.
@@ -290,13 +278,14 @@ impl Preparation {
         Ok(())
     }
 
-    /// Waits for the answer, and reports progress. `None` if a signal to end broke it off.
-    pub fn wait(
+    /// Waits for the answer, and reports progress and signals to reload. `None` if a signal to end
+    /// broke it off.
+    pub(super) fn wait(
         mut self,
         signals: &Signals,
-        tell: &dyn Fn(&str),
-    ) -> Result<Option<PreparedAtStart>, PrepareError> {
-        let mut reload_wanted = false;
+        note_reload: &mut dyn FnMut(),
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Option<Prepared>, PrepareError> {
         while !self.is_done()? {
             self.take_progress().iter().for_each(|words| tell(words));
             let mut fds = [
@@ -304,12 +293,12 @@ impl Preparation {
                 PollFd::new(self.reader.as_fd(), PollFlags::POLLIN),
             ];
             process::poll(&mut fds, None)?;
-            if asked_to_end(signals, &mut reload_wanted)? {
+            if asked_to_end(signals, note_reload)? {
                 self.kill()?;
                 return Ok(None);
             }
         }
-        Ok(Some(PreparedAtStart { prepared: self.answer()?, reload_wanted }))
+        Ok(Some(self.answer()?.prepared))
     }
 }
 
@@ -360,20 +349,21 @@ fn in_child(
                 tracing::info!("{words}");
                 let _ = (&*writer).write_all(format!("{PROGRESS}{words}\n").as_bytes());
             };
-            let _ = (&*writer).write_all(fresh_lines(conf, work).as_bytes());
-            encode(&work.run(conf, &progress))
+            // Before it, because the preparation changes the files.
+            let fresh = fresh_lines(conf, work);
+            encode(work.run(conf, &progress).map(|prepared| Answer { prepared, fresh }))
         }
-        Ok(false) => encode(&Err(Refused::fault("the master has ended"))),
-        Err(error) => encode(&Err(Refused::fault(error))),
+        Ok(false) => encode(Err(Refused::fault("the master has ended"))),
+        Err(error) => encode(Err(Refused::fault(error))),
     }
 }
 
-fn asked_to_end(signals: &Signals, reload_wanted: &mut bool) -> io::Result<bool> {
+fn asked_to_end(signals: &Signals, note_reload: &mut dyn FnMut()) -> io::Result<bool> {
     while let Some(signal) = signals.next()? {
         match signal {
             Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT => return Ok(true),
             Signal::SIGCHLD => {}
-            Signal::SIGHUP => *reload_wanted = true,
+            Signal::SIGHUP => note_reload(),
             Signal::SIGUSR1 => crate::process::log::reopen(),
             other => {
                 tracing::info!(signal = %other, "ignored a signal: the store is being prepared")
@@ -383,68 +373,54 @@ fn asked_to_end(signals: &Signals, reload_wanted: &mut bool) -> io::Result<bool>
     Ok(false)
 }
 
-fn encode(result: &Result<Prepared, Refused>) -> String {
-    match result {
-        Err(Refused { cause, words }) => format!("error {} {words}\n", cause.word()),
-        Ok(prepared) => {
-            let moving: Vec<String> = prepared.moving.iter().map(moving_word).collect();
-            let unserved = prepared.unserved.iter();
-            let unserved = unserved.map(|Unserved { group, reason }| {
-                // A path may hold any characters.
-                format!("{group} {}\n", reason.replace('\n', " "))
-            });
-            format!(
-                "ok {} {}\n{}\n{}\n{}\n{}\n{}",
-                prepared.recovered_slots,
-                prepared.dropped_nodes,
-                prepared.created.join(" "),
-                prepared.scanned.join(" "),
-                prepared.restored.join(" "),
-                moving.join(" "),
-                unserved.collect::<String>(),
-            )
+/// The answer as a line of JSON.
+fn encode(result: Result<Answer, Refused>) -> String {
+    let value = match result {
+        Err(Refused { cause, words }) => json!({ "cause": cause.word(), "words": words }),
+        Ok(Answer { prepared, fresh }) => {
+            let moving = prepared.moving.iter();
+            let moving = moving.map(|(name, mode)| (name, *mode == MoveMode::Lossy));
+            // A path may hold any characters, and a reason is one line.
+            let words = |of: &Unserved| [of.group.clone(), of.reason.replace('\n', " ")];
+            json!({
+                "fresh": fresh,
+                "recovered_slots": prepared.recovered_slots,
+                "dropped_nodes": prepared.dropped_nodes,
+                "created": prepared.created,
+                "scanned": prepared.scanned,
+                "restored": prepared.restored,
+                "moving": moving.collect::<BTreeMap<_, _>>(),
+                "unserved": prepared.unserved.iter().map(words).collect::<Vec<_>>(),
+            })
         }
-    }
+    };
+    format!("{value}\n")
 }
 
-/// The name of a group that moves, with a mark if it may lose nodes.
-fn moving_word((name, mode): (&String, &MoveMode)) -> String {
-    let mark = if *mode == MoveMode::Lossy { "!" } else { "" };
-    format!("{name}{mark}")
-}
-
-fn moving_of(word: &str) -> (String, MoveMode) {
-    match word.strip_suffix('!') {
-        Some(name) => (name.to_owned(), MoveMode::Lossy),
-        None => (word.to_owned(), MoveMode::Lossless),
+fn decode(text: &str) -> Option<Result<Answer, Refused>> {
+    let value: Value = serde_json::from_str(text.strip_suffix('\n')?).ok()?;
+    let word = |value: &Value| value.as_str().map(str::to_owned);
+    if let Some(cause) = value["cause"].as_str() {
+        return Some(Err(Refused { cause: Cause::of(cause)?, words: word(&value["words"])? }));
     }
-}
-
-fn decode(text: &str) -> Option<Result<Prepared, PrepareError>> {
-    let text = text.strip_suffix('\n')?;
-    if let Some(error) = text.strip_prefix("error ") {
-        let (cause, words) = error.split_once(' ')?;
-        let (cause, words) = (Cause::of(cause)?, words.to_owned());
-        return Some(Err(PrepareError::Refused { cause, words }));
-    }
-    let mut lines = text.strip_prefix("ok ")?.split('\n');
-    let (recovered_slots, dropped_nodes) = lines.next()?.split_once(' ')?;
-    let mut names = || Some(lines.next()?.split_whitespace().map(str::to_owned).collect());
-    let (created, scanned) = (names()?, names()?);
-    let (restored, moving): (_, Vec<String>) = (names()?, names()?);
-    let unserved = lines.map(|line| {
-        let (group, reason) = line.split_once(' ')?;
-        Some(Unserved { group: group.to_owned(), reason: reason.to_owned() })
+    let names = |key| -> Option<Vec<String>> { value[key].as_array()?.iter().map(word).collect() };
+    let moving = value["moving"].as_object()?.iter().map(|(name, is_lossy)| {
+        let mode = if *is_lossy == true { MoveMode::Lossy } else { MoveMode::Lossless };
+        (name.clone(), mode)
     });
-    Some(Ok(Prepared {
-        recovered_slots: recovered_slots.parse().ok()?,
-        dropped_nodes: dropped_nodes.parse().ok()?,
-        created,
-        scanned,
-        restored,
+    let unserved = value["unserved"].as_array()?.iter();
+    let unserved =
+        unserved.map(|of| Some(Unserved { group: word(&of[0])?, reason: word(&of[1])? }));
+    let prepared = Prepared {
+        recovered_slots: value["recovered_slots"].as_u64()?.try_into().ok()?,
+        dropped_nodes: value["dropped_nodes"].as_u64()?,
+        created: names("created")?,
+        scanned: names("scanned")?,
+        restored: names("restored")?,
         unserved: unserved.collect::<Option<_>>()?,
-        moving: moving.iter().map(|word| moving_of(word)).collect(),
-    }))
+        moving: moving.collect(),
+    };
+    Some(Ok(Answer { prepared, fresh: names("fresh")? }))
 }
 
 #[cfg(test)]
@@ -464,17 +440,14 @@ mod tests {
                 .map(|group| Unserved { group: group.into(), reason: "a b: c".into() })
                 .into(),
         };
-        for prepared in [prepared, Prepared::default()] {
-            let text = encode(&Ok(prepared.clone()));
-            assert_eq!(decode(&text).expect("whole").expect("no error"), prepared);
+        let answer = Answer { prepared, fresh: vec!["biz a: 1 live record".into()] };
+        for answer in [answer, Answer::default()] {
+            let text = encode(Ok(answer.clone()));
+            assert_eq!(decode(&text).expect("whole").expect("no error"), answer);
             assert!(decode(text.trim_end()).is_none(), "cut off");
         }
         let refused = Refused { cause: Cause::NoRoom, words: "a\nb c".into() };
-        let Some(Err(PrepareError::Refused { cause, words })) = decode(&encode(&Err(refused)))
-        else {
-            panic!("a refusal");
-        };
-        assert_eq!((cause, &*words), (Cause::NoRoom, "a\nb c"));
+        assert_eq!(decode(&encode(Err(refused.clone()))), Some(Err(refused)));
         assert!(decode("").is_none());
     }
 }

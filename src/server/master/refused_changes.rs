@@ -12,14 +12,19 @@ const RLS: &str = "<rls listen>";
 const HASH: &str = "hash";
 
 /// A change that a reload cannot make, with the action that it needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RestartNeed {
     /// A setting of srv.xml that is read only at start.
+    #[error("srv.xml: {setting} differs from the one in force: it needs a restart")]
     NeedsRestart {
         /// The element or attribute.
         setting: &'static str,
     },
     /// The geometry of a group that has files.
+    #[error(
+        "map.xml: group {group}: {setting} is {found} in the live files, {wanted} is wanted: {}",
+        cure(setting)
+    )]
     Geometry {
         /// The group.
         group: String,
@@ -31,6 +36,10 @@ pub enum RestartNeed {
         wanted: String,
     },
     /// A second change of the geometry of a group that moves.
+    #[error(
+        "map.xml: group {group}: it is moving to {setting} {moving}, {wanted} is wanted: a second \
+         change waits until it has moved: reload again then"
+    )]
     SecondChange {
         /// The group.
         group: String,
@@ -50,28 +59,11 @@ impl RestartNeed {
     }
 }
 
-impl std::fmt::Display for RestartNeed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            RestartNeed::NeedsRestart { setting } => {
-                write!(f, "srv.xml: {setting} differs from the one in force: it needs a restart")
-            }
-            RestartNeed::Geometry { group, setting, found, wanted } => write!(
-                f,
-                "map.xml: group {group}: {setting} is {found} in the live files, {wanted} is \
-                 wanted: {}",
-                if *setting == HASH {
-                    "stop the server, run `frs-inspect migrate DATA --conf DIR`, start it"
-                } else {
-                    "reload first, so that it moves"
-                },
-            ),
-            RestartNeed::SecondChange { group, setting, moving, wanted } => write!(
-                f,
-                "map.xml: group {group}: it is moving to {setting} {moving}, {wanted} is wanted: a \
-                 second change waits until it has moved: reload again then",
-            ),
-        }
+/// How to change a setting of a group that has files.
+fn cure(setting: &str) -> &'static str {
+    match setting {
+        HASH => "stop the server, run `frs-inspect migrate DATA --conf DIR`, start it",
+        _ => "reload first, so that it moves",
     }
 }
 
@@ -102,12 +94,9 @@ pub fn second_changes(
 ) -> Vec<RestartNeed> {
     let moving = changed_groups(old, new).filter(|(live, _)| is_moving(&live.name));
     let changes = moving.filter_map(|(live, group)| {
-        match geometry_changes(live, group).into_iter().next()? {
-            RestartNeed::Geometry { group, setting, found: moving, wanted } => {
-                Some(RestartNeed::SecondChange { group, setting, moving, wanted })
-            }
-            other => Some(other),
-        }
+        let change = live.geometry.differences(&group.geometry).next()?;
+        let OtherSetting { field: setting, found: moving, expected: wanted } = change;
+        Some(RestartNeed::SecondChange { group: group.name.clone(), setting, moving, wanted })
     });
     changes.collect()
 }
@@ -189,16 +178,12 @@ fn resps(conf: &Conf) -> Vec<&Listen> {
     conf.srv.resps.iter().map(|resp| &resp.listen).collect()
 }
 
-fn geometry_changes(live: &Group, new: &Group) -> Vec<RestartNeed> {
-    let differences = live.geometry.differences(&new.geometry);
-    differences
-        .map(|OtherSetting { field, found, expected }| RestartNeed::Geometry {
-            group: new.name.clone(),
-            setting: field,
-            found,
-            wanted: expected,
-        })
-        .collect()
+fn geometry_changes(live: &Group, new: &Group) -> impl Iterator<Item = RestartNeed> {
+    let group = new.name.clone();
+    live.geometry.differences(&new.geometry).map(move |change| {
+        let OtherSetting { field: setting, found, expected: wanted } = change;
+        RestartNeed::Geometry { group: group.clone(), setting, found, wanted }
+    })
 }
 
 #[cfg(test)]

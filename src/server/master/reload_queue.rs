@@ -3,7 +3,8 @@
 //!
 //! Invariant: one reload is under way at a time, from its preparation to its answer. A request that
 //! arrives meanwhile begins after it, so each reload reads the files after its request. A waiting
-//! request counts while its sender waits, too.
+//! request counts while its sender waits, too. An upgrade waits only for the reloads that were
+//! requested before it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -12,17 +13,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::conf_trust;
-use super::control_socket::{Asker, Request};
+use super::control_socket::{Asker, ControlSocket, Request};
 use super::error::ReloadError;
 use super::in_force::InForce;
-use super::preparing_child::{How, Preparation, Work};
+use super::preparing_child::{Answer, How, Preparation, Work};
 use super::refused_changes;
 use crate::account::Account;
 use crate::process::control::{Ask, Loss, ReloadOptions, Reloaded};
 use frs_base::clock;
 use frs_base::sys::process::{Exit, Pid};
 use frs_conf::{Cluster, ClusterSecrets, Conf, EpochRaise, Group, LoadedConf, RespTokens};
-use frs_store::{self as store, FilesBefore, Prepared, Runtime, Unserved};
+use frs_store::{self as store, FilesBefore, Runtime, Unserved};
 
 /// Time limit for acknowledgements. Processes that exceed it are named.
 const ACKNOWLEDGE: Duration = Duration::from_secs(2);
@@ -75,20 +76,48 @@ pub(super) struct ReloadCandidate {
 }
 
 impl ReloadCandidate {
-    /// Which records begin anew, a line each.
-    pub fn take_fresh(&mut self) -> Vec<String> {
-        self.preparation.take_fresh()
+    /// Reads the files, lays the settings of the start over them, and begins to prepare their
+    /// configuration if it may follow the one in force.
+    pub fn begin(
+        report: Report,
+        conf_dir: &Path,
+        in_force: &InForce,
+        account: Option<&Account>,
+        control: &mut ControlSocket,
+        options: ReloadOptions,
+    ) -> Result<ReloadCandidate, ReloadError> {
+        let (loaded, secrets) = Account::as_root(account, || {
+            conf_trust::look(conf_dir)?;
+            let loaded = Conf::load_texts(conf_dir, in_force.settings())?;
+            let loaded = store::settled(loaded, &in_force.conf().map.groups)?;
+            let secrets = loaded.conf.srv.cluster.as_ref().map(Cluster::secrets).transpose()?;
+            Ok::<_, ReloadError>((loaded, secrets))
+        })?;
+        let (old, new) = (in_force.conf(), &loaded.conf);
+        // Read as the user of the workers.
+        let tokens = new.srv.read_tokens()?;
+        let mut refused = refused_changes::refused(old, new);
+        let is_moving = |name: &str| in_force.overlay().moving().contains_key(name);
+        refused.extend(refused_changes::second_changes(old, new, is_moving));
+        if !refused.is_empty() {
+            return Err(ReloadError::Changes(refused));
+        }
+        let work = Work { how: How::Beside, loss: options.loss, accepts_loss: false };
+        let files = FilesBefore::look(new, old);
+        let preparation = Preparation::start(new, work, account, control)?;
+        let checked = Box::new(CheckedConf { loaded, secrets, tokens, options });
+        Ok(ReloadCandidate { report, preparation, checked, files })
     }
 
     /// The result of the preparation. A group of `groups`, which are in force already, may fail: it
     /// stays unserved. A new group that fails refuses the reload.
-    pub fn answer(self, groups: &[Group]) -> Result<(Prepared, CheckedConf), ReloadError> {
-        let prepared = self.preparation.answer()?;
+    pub fn answer(self, groups: &[Group]) -> Result<(Answer, CheckedConf), ReloadError> {
+        let answer = self.preparation.answer()?;
         let is_old = |name: &str| groups.iter().any(|group| group.name == name);
-        let unserved = prepared.unserved.iter().filter(|unserved| !is_old(&unserved.group));
+        let unserved = answer.prepared.unserved.iter().filter(|of| !is_old(&of.group));
         let unserved: Vec<Unserved> = unserved.cloned().collect();
         match unserved.is_empty() {
-            true => Ok((prepared, *self.checked)),
+            true => Ok((answer, *self.checked)),
             false => Err(ReloadError::Unserved(unserved)),
         }
     }
@@ -110,13 +139,28 @@ struct Acknowledging {
     fresh: Vec<String>,
 }
 
+impl Acknowledging {
+    fn waited_ns(&self) -> u64 {
+        clock::monotonic_ns().saturating_sub(self.published_ns)
+    }
+
+    /// The answer, with the processes that have not taken the generation.
+    fn answer(self, laggards: Vec<String>) -> (Report, Reloaded) {
+        let Acknowledging { report, generation, fresh, .. } = self;
+        (report, Reloaded::Taken { generation, laggards, fresh })
+    }
+}
+
 /// All requests, and the reloads in progress.
 #[derive(Default)]
 pub(super) struct Reloads {
-    candidate: Option<ReloadCandidate>,
+    /// The reload that is being prepared.
+    pub candidate: Option<ReloadCandidate>,
     acknowledging: Vec<Acknowledging>,
     /// Requests that have not begun.
     waiting: VecDeque<Request>,
+    /// An upgrade that waits for these reloads, and the reloads that were requested after it.
+    upgrade: Option<VecDeque<Request>>,
     /// The faults of the last refused reload.
     pub faults: Vec<String>,
     /// Resets of other machines that are not followed yet, by their biz. The latest one counts.
@@ -129,7 +173,7 @@ impl Reloads {
         self.candidate.is_some()
     }
 
-    /// Whether a reload is prepared or waits for its beginning.
+    /// Whether a reload is prepared, or waits and is not behind an upgrade.
     pub fn is_busy(&self) -> bool {
         self.is_preparing() || self.waiting.iter().any(Request::is_reload)
     }
@@ -154,14 +198,29 @@ impl Reloads {
     /// Keeps the request of a signal, unless one is waiting.
     pub fn note_signal(&mut self) {
         let request = Request { by: None, ask: Ask::Reload(Loss::Refused.into()) };
-        if !self.waiting.contains(&request) {
-            self.waiting.push_back(request);
+        let queue = self.upgrade.as_mut().unwrap_or(&mut self.waiting);
+        if !queue.contains(&request) {
+            queue.push_back(request);
         }
     }
 
-    /// Keeps a request.
+    /// Keeps a request. A switch does not wait for an upgrade.
     pub fn note_request(&mut self, request: Request) {
-        self.waiting.push_back(request);
+        let behind = self.upgrade.as_mut().filter(|_| request.is_reload());
+        behind.unwrap_or(&mut self.waiting).push_back(request);
+    }
+
+    /// Keeps an upgrade. Reloads that are requested from now on begin after it.
+    pub fn note_upgrade(&mut self) {
+        self.upgrade.get_or_insert_default();
+    }
+
+    /// Whether an upgrade waits. It waits no longer, and the reloads behind it are next.
+    pub fn take_upgrade(&mut self) -> bool {
+        let behind = self.upgrade.take();
+        let has_waited = behind.is_some();
+        self.waiting.extend(behind.into_iter().flatten());
+        has_waited
     }
 
     /// Keeps resets of other machines.
@@ -172,7 +231,9 @@ impl Reloads {
     /// Drops the waiting requests of senders that are gone. The permission of a killed command to
     /// lose records must not reach a later reload.
     pub fn forget_gone(&mut self, is_there: impl Fn(&Asker) -> bool) {
-        self.waiting.retain(|request| request.by.as_ref().is_none_or(&is_there));
+        for queue in std::iter::once(&mut self.waiting).chain(&mut self.upgrade) {
+            queue.retain(|request| request.by.as_ref().is_none_or(&is_there));
+        }
     }
 
     /// The next request that can begin, and the recipients of its answer. No request begins while a
@@ -208,40 +269,6 @@ impl Reloads {
         std::mem::take(&mut self.raises).into_values().collect()
     }
 
-    /// Reads the files, lays the settings of the start over them, and begins to prepare their
-    /// configuration if it may follow the one in force.
-    pub fn prepare(
-        &mut self,
-        report: Report,
-        conf_dir: &Path,
-        in_force: &InForce,
-        account: Option<&Account>,
-        options: ReloadOptions,
-    ) -> Result<(), ReloadError> {
-        let (loaded, secrets) = Account::as_root(account, || {
-            conf_trust::look(conf_dir)?;
-            let loaded = Conf::load_texts(conf_dir, in_force.settings())?;
-            let loaded = store::settled(loaded, &in_force.conf().map.groups)?;
-            let secrets = loaded.conf.srv.cluster.as_ref().map(Cluster::secrets).transpose()?;
-            Ok::<_, ReloadError>((loaded, secrets))
-        })?;
-        let (old, new) = (in_force.conf(), &loaded.conf);
-        // Read as the user of the workers.
-        let tokens = new.srv.read_tokens()?;
-        let mut refused = refused_changes::refused(old, new);
-        let is_moving = |name: &str| in_force.overlay().moving().contains_key(name);
-        refused.extend(refused_changes::second_changes(old, new, is_moving));
-        if !refused.is_empty() {
-            return Err(ReloadError::Changes(refused));
-        }
-        let work = Work { how: How::Beside, loss: options.loss, accepts_loss: false };
-        let files = FilesBefore::look(new, old);
-        let preparation = Preparation::start(new, work, account)?;
-        let checked = Box::new(CheckedConf { loaded, secrets, tokens, options });
-        self.candidate = Some(ReloadCandidate { report, preparation, checked, files });
-        Ok(())
-    }
-
     /// The reload whose preparation has finished or failed.
     pub fn take_prepared(&mut self) -> io::Result<Option<ReloadCandidate>> {
         let done = self.candidate.as_mut().map(|candidate| candidate.preparation.is_done());
@@ -269,11 +296,11 @@ impl Reloads {
         self.candidate = None;
         self.raises.clear();
         let waiting = self.waiting.drain(..).filter_map(|request| request.by).collect();
-        let answer = |Acknowledging { report, generation, fresh, .. }| {
-            let laggards = laggards(generation);
-            (report, Reloaded::Taken { generation, laggards, fresh })
-        };
-        (waiting, self.acknowledging.drain(..).map(answer).collect())
+        let answers = self.acknowledging.drain(..).map(|waiting| {
+            let laggards = laggards(waiting.generation);
+            waiting.answer(laggards)
+        });
+        (waiting, answers.collect())
     }
 
     /// Forgets which acknowledgements are missing.
@@ -294,31 +321,20 @@ impl Reloads {
         &mut self,
         laggards: impl Fn(u64) -> Vec<String>,
     ) -> Vec<(Report, Reloaded)> {
-        let mut answers = Vec::new();
-        self.acknowledging.retain_mut(
-            |Acknowledging { report, generation, published_ns, fresh }| {
-                let (generation, laggards) = (*generation, laggards(*generation));
-                let waited_ns = clock::monotonic_ns().saturating_sub(*published_ns);
-                if !laggards.is_empty() && u128::from(waited_ns) < ACKNOWLEDGE.as_nanos() {
-                    return true;
-                }
-                let waited_ms = waited_ns / 1_000_000;
-                tracing::info!(generation, waited_ms, "the new configuration is in force");
-                for laggard in &laggards {
-                    tracing::warn!(
-                        generation,
-                        "{laggard} has not acknowledged the new configuration"
-                    );
-                }
-                let fresh = std::mem::take(fresh);
-                answers.push((
-                    std::mem::take(report),
-                    Reloaded::Taken { generation, laggards, fresh },
-                ));
-                false
-            },
-        );
-        answers
+        let is_over = |waiting: &mut Acknowledging| {
+            u128::from(waiting.waited_ns()) >= ACKNOWLEDGE.as_nanos()
+                || laggards(waiting.generation).is_empty()
+        };
+        let over = self.acknowledging.extract_if(.., is_over).map(|waiting| {
+            let (generation, laggards) = (waiting.generation, laggards(waiting.generation));
+            let waited_ms = waiting.waited_ns() / 1_000_000;
+            tracing::info!(generation, waited_ms, "the new configuration is in force");
+            for laggard in &laggards {
+                tracing::warn!(generation, "{laggard} has not acknowledged the new configuration");
+            }
+            waiting.answer(laggards)
+        });
+        over.collect()
     }
 }
 
@@ -398,6 +414,30 @@ mod tests {
         let taken = Reloaded::Taken { generation: 2, laggards: Vec::new(), fresh };
         assert_eq!(answers, [(Report { askers: vec![asker(1, false)], is_reload: true }, taken)]);
         assert_eq!(next(&mut reloads), Some((PLAIN, vec![asker(3, false)])));
+    }
+
+    // Shows: upgrades.
+    #[test]
+    fn an_upgrade_waits_for_the_reloads_before_it_and_for_no_other() {
+        let mut reloads = waiting(&[(of_command(1), PLAIN), (of_command(2), LOSSY)]);
+        reloads.note_upgrade();
+        reloads.note_upgrade();
+        let switch = Ask::Degrade(true);
+        reloads.note_request(Request { by: of_command(3), ask: PLAIN });
+        reloads.note_request(Request { by: of_plane(4), ask: switch });
+        reloads.note_request(Request { by: of_command(5), ask: PLAIN });
+        // A signal without end.
+        (0..9).for_each(|_| reloads.note_signal());
+        reloads.forget_gone(|asker| Some(*asker) != of_command(5));
+        assert_eq!(next(&mut reloads), Some((PLAIN, vec![asker(1, false)])));
+        assert!(reloads.is_busy());
+        assert_eq!(next(&mut reloads), Some((LOSSY, vec![asker(2, false)])));
+        assert_eq!(next(&mut reloads), Some((switch, vec![asker(4, true)])));
+        assert_eq!(next(&mut reloads), None);
+        assert!(!reloads.is_busy(), "the upgrade is next");
+        assert!(reloads.take_upgrade() && !reloads.take_upgrade());
+        assert_eq!(next(&mut reloads), Some((PLAIN, vec![asker(3, false)])));
+        assert_eq!(next(&mut reloads), None);
     }
 
     // Shows: one-answer-each.

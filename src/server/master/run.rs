@@ -6,7 +6,7 @@
 //! | [`InForce`] | the configuration in force, runtime.mmap |
 //! | [`Children`] | supervision, the channels to the children |
 //! | [`ControlSocket`] | the connections of those who send requests |
-//! | [`Reloads`] | requests that wait, and the reload that is prepared or not yet acknowledged |
+//! | [`Reloads`] | what waits, and the reload that is prepared or not yet acknowledged |
 //! | [`Moves`] | groups that have moved, and the end of their moves |
 //! | [`Upgrades`] | the new binary that is taking over |
 //! | [`OlderMaster`] | the channel to the master that this one takes over from |
@@ -35,7 +35,7 @@ use super::change_notes::ChangeNotes;
 use super::children::{ChildReports, Children, NewChild};
 use super::control_socket::ControlSocket;
 use super::error::MasterError;
-use super::files::{self, Files, Watched};
+use super::files::{self, Files};
 use super::in_force::InForce;
 use super::notify::Notifier;
 use super::reload_queue::Reloads;
@@ -63,6 +63,14 @@ pub enum Ended {
     Child(Box<ForkedChild>),
 }
 
+/// What the server's processes share if there is a cluster.
+pub(super) struct ClusterTies {
+    pub bells: Bells,
+    /// The secret of the start, or of the reload that added the cluster, and the password of the
+    /// last reload.
+    pub secrets: ClusterSecrets,
+}
+
 /// The master of a server.
 pub(super) struct Master {
     pub conf_dir: PathBuf,
@@ -84,11 +92,8 @@ pub(super) struct Master {
     pub older: Option<OlderMaster>,
     pub files: Files,
     pub notifier: Notifier,
-    /// The doorbells, if there is a cluster.
-    pub bells: Option<Bells>,
-    /// The secrets of the cluster: the secret of the start, or of the reload that added the
-    /// cluster, and the password of the last reload.
-    pub secrets: Option<ClusterSecrets>,
+    /// Present if there is a cluster.
+    pub cluster: Option<ClusterTies>,
     /// All processes have served once.
     pub announced: bool,
     /// Why it ends, if nobody requested the end.
@@ -149,12 +154,12 @@ impl Master {
         }
         self.look_at_files(&mut events);
         let ChildReports { raises, moved } = self.children.receive(&mut events);
-        self.moves.note(moved);
+        self.moves.moved = moved.or(self.moves.moved);
         self.reloads.note_raises(raises);
         self.receive_requests();
         self.follow_reload(&mut events)?;
         self.begin_requests();
-        self.begin_wanted_upgrade();
+        self.begin_waiting_upgrade();
         self.follow_upgrade(&mut events);
         if self.older.is_none() {
             // Until then systemd listens to the older master only.
@@ -195,8 +200,9 @@ impl Master {
     }
 
     fn begin_end(&mut self, words: &str) {
-        if let Some(end) = self.upgrades.abandon() {
-            self.end_upgrade(end, &mut VecDeque::new());
+        self.reloads.take_upgrade();
+        if let Some(upgrade) = self.upgrades.abandon() {
+            self.go_on(upgrade.taken_from());
         }
         if self.older.is_none() {
             self.notifier.stopping(words);
@@ -234,7 +240,7 @@ impl Master {
     /// When the files are checked next; never before this master serves or after the handover.
     fn next_look(&self) -> Option<Instant> {
         let serves = self.lock.is_some() && self.older.is_none();
-        (serves && !self.children.is_ending()).then_some(self.files.next())
+        (serves && !self.children.is_ending()).then_some(self.files.next)
     }
 
     fn look_at_files(&mut self, events: &mut VecDeque<Event>) {
@@ -242,12 +248,9 @@ impl Master {
         if self.next_look().is_none_or(|next| next > now) {
             return;
         }
-        let is_own = !self.upgrades.is_giving_away();
-        let (in_force, lock) = (&self.in_force, self.lock.as_mut());
-        let live_lock = self.live_lock.as_mut();
-        let control = &mut self.control;
-        let watched = Watched { in_force, lock, live_lock, control, is_own };
-        if let Err(damage) = self.files.look(watched, now) {
+        let control = (!self.upgrades.is_giving_away()).then_some(&mut self.control);
+        let (lock, live_lock) = (self.lock.as_mut(), self.live_lock.as_mut());
+        if let Err(damage) = self.files.look(&self.in_force, lock, live_lock, control, now) {
             self.fail(damage, events);
         }
     }
@@ -258,7 +261,7 @@ impl Master {
         self.failure = Some(MasterError::Damaged(damage.error));
         // Acknowledgements are in the slots, which are not touched any more.
         self.reloads.forget_acknowledging();
-        self.children.forgo_last_pass();
+        self.children.supervisor.forgo_last_pass();
         self.begin_end("runtime.mmap is damaged");
         events.push_back(Event::End(Ending::Finish));
     }
@@ -266,14 +269,14 @@ impl Master {
     /// # Errors
     /// Not all is on the disk.
     fn close(mut self, is_damaged: bool) -> Result<(), MasterError> {
-        let restarts = self.children.restarts();
+        let restarts = self.children.supervisor.restarts();
         // Before the older master lets go, it owns lock, files and sockets. After the handover
         // there is no lock here, and the newer master owns them.
         let (None, Some(lock)) = (&self.older, self.lock.take()) else {
             tracing::info!(restarts, "ended; another master serves");
             return Ok(());
         };
-        if self.children.lost_last_pass() {
+        if self.children.supervisor.lost_last_pass() {
             tracing::error!("the keeper died before the last checkpoint was made");
             // The keeper, which would write it, is dead.
             let failing = self.in_force.runtime().checkpoints_failing_since();

@@ -6,6 +6,7 @@
 //! that file, as every master does. Programs are left alone: only their owners know their purpose.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -62,10 +63,7 @@ fn end_if_stopped(runtime: &Runtime, slot: &SlotStatus) -> io::Result<bool> {
     }
     pidfd_send_signal(&handle, Signal::SIGKILL)?;
     // Its addresses and locks are released when it ends.
-    poll(
-        &mut [PollFd::new(std::os::fd::AsFd::as_fd(&handle), PollFlags::POLLIN)],
-        Some(LINGERING),
-    )?;
+    poll(&mut [PollFd::new(handle.as_fd(), PollFlags::POLLIN)], Some(LINGERING))?;
     Ok(true)
 }
 

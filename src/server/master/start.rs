@@ -16,13 +16,13 @@ use super::error::MasterError;
 use super::files::Files;
 use super::in_force::InForce;
 use super::inherit::{Inherited, Predecessor};
-use super::preparing_child::{How, Preparation, PrepareError, PreparedAtStart, Work, log_prepared};
+use super::preparing_child::{How, Preparation, PrepareError, Work, log_prepared};
 use super::refused_changes;
 use super::reload_queue::Reloads;
-use super::run::{Ended, Master, Moves};
+use super::run::{ClusterTies, Ended, Master, Moves};
 use super::stale_processes;
 use super::take_over::OlderMaster;
-use super::upgrade::{Program, Upgrades};
+use super::upgrade::Upgrades;
 use crate::account::Account;
 use crate::buffer_sizes::BUFFER_SIZES;
 use crate::net::listeners::{
@@ -42,8 +42,7 @@ use frs_cluster::PLUG;
 use frs_conf::Machine;
 use frs_conf::active;
 use frs_conf::memory_bound::Memory;
-use frs_conf::{ClusterKeys, ClusterSecrets};
-use frs_conf::{Conf, LoadedConf, Overlay, Settings, Texts, report};
+use frs_conf::{ClusterKeys, Conf, LoadedConf, Overlay, Settings, Texts, report};
 use frs_engine::note_limits_in_force;
 use frs_store::{self as store, LINGERING, Prepared, Runtime};
 
@@ -97,12 +96,17 @@ fn start(
     let inherited = Inherited::take().map_err(MasterError::Inherited)?;
     // As early as possible: until then a signal to rotate or reload ends this process.
     let signals = take_signals()?;
-    let LoadedConf { conf, texts } = load(conf_dir, settings, inherited.predecessor.is_some())?;
+    let Inherited { sockets, mut predecessor, mut notifier, environment } = inherited;
+    // The processes of an older binary serve until this one is ready.
+    let is_beside = predecessor.is_some();
+    let LoadedConf { conf, texts } = load(conf_dir, settings, is_beside)?;
     let account = find_account(conf.srv.user.as_deref())?;
-    let Inherited { sockets, mut predecessor, notifier, environment } = inherited;
     // From here on this process acts as the user of the workers, except in steps that need root.
     account.as_ref().map_or(Ok(()), Account::lower)?;
-    start_log(&conf)?;
+    log::start(&conf.srv.log).map_err(|source| {
+        let path = conf.srv.log.file.clone().unwrap_or_default();
+        MasterError::Log { path, source }
+    })?;
     let _name = log::name_process("master");
     for setting in settings.iter() {
         let (name, value, from) = (setting.name(), setting.value(), setting.origin());
@@ -110,70 +114,59 @@ fn start(
     }
     look_at_machine(&conf)?;
     let data_dir = conf.srv.data.dir.clone();
-    let ClusterTies { secrets, bells } =
+    let cluster =
         Account::as_root(account.as_ref(), || tie_to_cluster(&conf, predecessor.as_mut()))?;
-    match predecessor {
-        None => data_directory::make(&conf, account.as_ref())?,
-        Some(_) => data_directory::look(&conf)?,
+    let cluster_keys = cluster.as_ref().map(|ties| ties.secrets.secret.keys());
+    match is_beside {
+        true => data_directory::look(&conf)?,
+        false => data_directory::make(&conf, account.as_ref())?,
     }
-    let TakenLock { mut lock, older: predecessor } =
-        take_lock(&conf, account.as_ref(), predecessor)?;
+    let (mut lock, older) = take_lock(&data_dir, account.as_ref(), predecessor)?;
     // A server that takes over is refused below if its files name another directory.
-    let has_live = predecessor.is_none() || store::live_dir(&conf).is_dir();
+    let has_live = !is_beside || store::live_dir(&conf).is_dir();
     let live_lock = if has_live { LiveLock::take(&conf)? } else { None };
     let tokens = TokenBoard::new(&conf.srv.read_tokens()?).map_err(MasterError::Tokens)?;
-    let runtime = match &predecessor {
-        Some(_) => open_runtime_in_use(
-            &data_dir,
-            &conf,
-            secrets.as_ref().map(|secrets| secrets.secret.keys()),
-        )?,
-        None => {
-            let runtime = Runtime::create_or_open(&data_dir)?;
-            lock.hold_runtime()?;
-            runtime
-        }
-    };
     let mut control = ControlSocket::default();
-    if predecessor.is_none() {
+    let runtime = if is_beside {
+        open_runtime_in_use(&data_dir, &conf, cluster_keys)?
+    } else {
+        let runtime = Runtime::create_or_open(&data_dir)?;
+        lock.hold_runtime()?;
         // Commands wait there until the master serves, which tells why there is no socket.
         let _ = control.look(&data_dir);
-    }
-    if predecessor.is_none() {
         // Before any process of this start can attach.
         frs_cluster::newest_copy::begin(&runtime);
         end_stopped(&runtime, account.as_ref());
-    }
-    let listeners = listen(&conf, (&runtime, account.as_ref()), &sockets, predecessor.is_some())?;
-    drop(sockets);
-    if predecessor.is_none() {
-        // Otherwise systemd does not know this process yet.
-        notifier.status("preparing the store");
-    }
-    let work = match &predecessor {
-        Some(_) => How::Beside,
-        None => How::AtStart,
+        runtime
     };
-    let is_known = predecessor.is_none();
-    let tell_progress = |words: &str| {
-        if is_known {
+    let listeners = listen(&conf, &runtime, account.as_ref(), &sockets, is_beside)?;
+    drop(sockets);
+    let mut tell_progress = |words: &str| {
+        // systemd does not know a process that takes over yet.
+        if !is_beside {
             notifier.status(words);
         }
     };
-    let prepared =
-        prepare(&conf, (work, accepts_loss), account.as_ref(), &signals, &tell_progress)?;
-    let Some(PreparedAtStart { prepared, reload_wanted }) = prepared else {
+    tell_progress("preparing the store");
+    let how = if is_beside { How::Beside } else { How::AtStart };
+    let work = Work { how, loss: Loss::Refused, accepts_loss };
+    let mut reloads = Reloads::default();
+    let prepared = prepare(&conf, work, account.as_ref(), &mut control, |preparation| {
+        preparation.wait(&signals, &mut || reloads.note_signal(), &mut tell_progress)
+    })?;
+    let Some(prepared) = prepared else {
         tracing::info!("stopped while the store was being prepared");
-        if predecessor.is_none() {
+        if !is_beside {
             listeners.remove_files(account.as_ref());
             control.remove(&data_dir);
         }
         return Ok(Ended::Stopped);
     };
-    if strict && !prepared.unserved.is_empty() || is_without_groups(&conf, &prepared) {
+    let (unserved, all) = (prepared.unserved.len(), conf.map.groups.len());
+    if unserved > 0 && (strict || unserved == all) {
         return Err(MasterError::Unserved(prepared.unserved));
     }
-    let older = predecessor.map(OlderMaster::ask).transpose().map_err(MasterError::TakeOver)?;
+    let older = older.map(OlderMaster::ask).transpose().map_err(MasterError::TakeOver)?;
     // Not earlier: until now the older master may have switched or reset something.
     let found = Overlay::read(&data_dir)?;
     let mut overlay = found.clone();
@@ -185,20 +178,16 @@ fn start(
     if overlay.degrade {
         tracing::warn!("nothing is limited: degrade was on before this start");
     }
-    if older.is_none() {
+    if !is_beside {
         runtime.set_started(clock::now());
     }
-    if let Some(secrets) = &secrets {
-        runtime.keep_words(secrets.secret.keys().words());
+    if let Some(keys) = cluster_keys {
+        runtime.keep_words(keys.words());
     }
     store::give_access(&conf);
-    let generation = publish(&conf, &runtime, &texts, &overlay, older.is_some())?;
+    let generation = publish(&conf, &runtime, &texts, &overlay, is_beside)?;
     tell(&conf, &listeners, &prepared, generation);
     let now = clock::instant();
-    let mut reloads = Reloads::default();
-    if reload_wanted {
-        reloads.note_signal();
-    }
     let in_force = InForce::new(generation, conf, texts, overlay, runtime, tokens);
     let master = Master {
         conf_dir: conf_dir.to_owned(),
@@ -213,12 +202,11 @@ fn start(
         changes: ChangeNotes::new(in_force.data_dir()),
         in_force,
         moves: Moves::default(),
-        upgrades: Upgrades::new(Program::this(environment)),
+        upgrades: Upgrades::new(environment),
         older,
         files: Files::new(now),
         notifier,
-        bells,
-        secrets,
+        cluster,
         announced: false,
         failure: None,
         is_over: false,
@@ -226,25 +214,17 @@ fn start(
     master.run()
 }
 
-/// The secrets and doorbells of the server's processes. Both are None without a cluster.
-struct ClusterTies {
-    secrets: Option<ClusterSecrets>,
-    bells: Option<Bells>,
-}
-
 /// Reads the secret files, as root if the server starts as root, and makes the doorbells or adopts
 /// those of the older master's processes.
 fn tie_to_cluster(
     conf: &Conf,
     predecessor: Option<&mut Predecessor>,
-) -> Result<ClusterTies, MasterError> {
-    let Some(cluster) = &conf.srv.cluster else {
-        return Ok(ClusterTies { secrets: None, bells: None });
-    };
+) -> Result<Option<ClusterTies>, MasterError> {
+    let Some(cluster) = &conf.srv.cluster else { return Ok(None) };
     let secrets = cluster.secrets().map_err(MasterError::Secret)?;
     let adopted = predecessor.and_then(|predecessor| predecessor.bells.take());
     let bells = adopted.map_or_else(Bells::new, Ok).map_err(MasterError::Bells)?;
-    Ok(ClusterTies { secrets: Some(secrets), bells: Some(bells) })
+    Ok(Some(ClusterTies { secrets, bells }))
 }
 
 /// Reads the configuration. While an older binary serves, it waits for a change that the older
@@ -254,23 +234,14 @@ fn load(conf_dir: &Path, settings: &Settings, is_in_use: bool) -> Result<LoadedC
     let data_dir = Conf::data_dir(conf_dir, settings)?;
     // If the files name another directory by now, nobody changes them under the guard of this one.
     // What needs a restart is reported later.
-    let _guard =
-        (is_in_use && data_dir.is_dir()).then(|| guard(conf_dir, &data_dir)).transpose()?;
+    let guard = || {
+        // As the server's user: root could be led out of the data directory.
+        let account = find_account(Conf::user(conf_dir)?.as_deref())?;
+        Account::as_user(account.as_ref(), || ConfGuard::to_read(&data_dir, CHANGES))
+            .map_err(MasterError::Change)
+    };
+    let _guard = (is_in_use && data_dir.is_dir()).then(guard).transpose()?;
     Ok(store::settled(Conf::load_texts(conf_dir, settings)?, &[])?)
-}
-
-/// Keeps changes away, as the server's user: root could be led out of the data directory.
-fn guard(conf_dir: &Path, data_dir: &Path) -> Result<ConfGuard, MasterError> {
-    let account = find_account(Conf::user(conf_dir)?.as_deref())?;
-    Account::as_user(account.as_ref(), || ConfGuard::to_read(data_dir, CHANGES))
-        .map_err(MasterError::Change)
-}
-
-fn start_log(conf: &Conf) -> Result<(), MasterError> {
-    log::start(&conf.srv.log).map_err(|source| {
-        let path = conf.srv.log.file.clone().unwrap_or_default();
-        MasterError::Log { path, source }
-    })
 }
 
 fn look_at_machine(conf: &Conf) -> Result<(), MasterError> {
@@ -280,42 +251,27 @@ fn look_at_machine(conf: &Conf) -> Result<(), MasterError> {
 }
 
 fn take_signals() -> io::Result<Signals> {
-    let read = [
-        Signal::SIGCHLD,
-        Signal::SIGHUP,
-        Signal::SIGTERM,
-        Signal::SIGINT,
-        Signal::SIGQUIT,
-        Signal::SIGUSR1,
-        Signal::SIGUSR2,
-    ];
+    use Signal::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
+    let read = [SIGCHLD, SIGHUP, SIGTERM, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2];
     // In all processes, a write beyond the file limit is an error and not a signal.
-    Signals::take(&read, &[Signal::SIGXFSZ])
+    Signals::take(&read, &[SIGXFSZ])
 }
 
-/// The directory's lock.
-struct TakenLock {
-    lock: DataLock,
-    /// The channel to the older master, if the lock comes from it.
-    older: Option<Channel>,
-}
-
-/// Takes the directory's lock, or adopts it from the older master.
+/// Takes the directory's lock, or adopts it from the older master, with the channel to that master.
 fn take_lock(
-    conf: &Conf,
+    data_dir: &Path,
     account: Option<&Account>,
     predecessor: Option<Predecessor>,
-) -> Result<TakenLock, MasterError> {
-    let data_dir = &conf.srv.data.dir;
+) -> Result<(DataLock, Option<Channel>), MasterError> {
     if let Some(of) = account {
         Account::as_root(account, || {
             data_lock::give_file(data_dir, of).map_err(MasterError::from)
         })?;
     }
     match predecessor {
-        None => Ok(TakenLock { lock: DataLock::take(data_dir)?, older: None }),
+        None => Ok((DataLock::take(data_dir)?, None)),
         Some(Predecessor { channel, lock, .. }) => {
-            Ok(TakenLock { lock: DataLock::adopt(lock, data_dir)?, older: Some(channel) })
+            Ok((DataLock::adopt(lock, data_dir)?, Some(channel)))
         }
     }
 }
@@ -388,22 +344,17 @@ fn publish(
 /// ending one may lose its sockets long after its slot.
 fn listen(
     conf: &Conf,
-    (runtime, account): (&Runtime, Option<&Account>),
+    runtime: &Runtime,
+    account: Option<&Account>,
     given: &[InheritedSocket],
     is_in_use: bool,
 ) -> Result<ListeningSockets, ListenError> {
     // An orderly end leaves no generation and no process.
     let is_after_kill = !is_in_use && runtime.generation() != 0;
     let (begun, mut is_told) = (clock::instant(), false);
+    let (served, others) = (ServedAddress::all(&conf.srv), OtherAddresses::of(&conf.srv));
     loop {
-        let served = ServedAddress::all(&conf.srv);
-        match ListeningSockets::open(
-            account,
-            &served,
-            OtherAddresses::of(&conf.srv),
-            conf.srv.workers,
-            given,
-        ) {
+        match ListeningSockets::open(account, &served, others, conf.srv.workers, given) {
             Err(error) if error.is_in_use() => {
                 let has_orphans = || runtime.slots().iter().any(|slot| slot.alive);
                 if !may_end_soon(clock::since(begun), is_after_kill, has_orphans) {
@@ -466,32 +417,24 @@ fn tell(conf: &Conf, listeners: &ListeningSockets, prepared: &Prepared, generati
 }
 
 /// Has a child prepare the store. If the child meets an unreadable page of a group, another child
-/// prepares it. `None` if a signal to end broke it off.
+/// prepares it. `None` if `wait` broke it off.
 fn prepare(
     conf: &Conf,
-    (first, accepts_loss): (How, bool),
+    work: Work,
     account: Option<&Account>,
-    signals: &Signals,
-    tell_progress: &dyn Fn(&str),
-) -> Result<Option<PreparedAtStart>, PrepareError> {
-    let attempt = |how| {
-        let work = Work { how, loss: Loss::Refused, accepts_loss };
-        Preparation::start(conf, work, account)?.wait(signals, tell_progress)
-    };
-    let mut result = attempt(first);
+    control: &mut ControlSocket,
+    mut wait: impl FnMut(Preparation) -> Result<Option<Prepared>, PrepareError>,
+) -> Result<Option<Prepared>, PrepareError> {
+    let mut attempt = |work| wait(Preparation::start(conf, work, account, control)?);
+    let mut result = attempt(work);
     for _ in &conf.map.groups {
         match &result {
             Err(error) if error.is_of_a_page() => tracing::error!("{error}: a file cannot be read"),
             _ => break,
         }
-        result = attempt(How::AfterFault);
+        result = attempt(Work { how: How::AfterFault, ..work });
     }
     result
-}
-
-/// Whether there are groups and none of them can be served.
-fn is_without_groups(conf: &Conf, prepared: &Prepared) -> bool {
-    !prepared.unserved.is_empty() && prepared.unserved.len() == conf.map.groups.len()
 }
 
 #[cfg(test)]

@@ -138,14 +138,34 @@ struct Vacancy {
     until_ms: u64,
 }
 
+/// What a server needs besides its keeper.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Needs {
+    /// The number of workers.
+    pub workers: u16,
+    /// The cluster's child.
+    pub cluster: bool,
+    /// An frs-envoy.
+    pub envoy: bool,
+    /// A last checkpoint, which the keeper makes when all others have ended, however long that
+    /// takes. A second request to finish skips it.
+    pub last_pass: bool,
+}
+
+impl Needs {
+    /// The needed processes.
+    fn roles(self) -> impl Iterator<Item = ChildRole> {
+        let workers = (0..self.workers).map(ChildRole::Worker);
+        let cluster = self.cluster.then_some(ChildRole::Cluster);
+        let envoy = self.envoy.then_some(ChildRole::Envoy);
+        std::iter::once(ChildRole::Keeper).chain(workers).chain(cluster).chain(envoy)
+    }
+}
+
 /// All processes but the master, and the decisions about them.
 #[derive(Debug)]
 pub struct Supervisor {
-    workers: u16,
-    has_cluster: bool,
-    has_envoy: bool,
-    /// The keeper makes a last checkpoint at the end, however long that takes.
-    has_last_pass: bool,
+    needs: Needs,
     /// The keeper died in its last checkpoint.
     lost_last_pass: bool,
     sets: u16,
@@ -158,18 +178,15 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// A keeper and this many workers, none of them started.
-    pub fn new(workers: u16) -> Self {
+    /// The processes of a server, none of them started.
+    pub fn new(needs: Needs) -> Self {
         let vacancy = |role| Vacancy { role, until_ms: 0 };
         Supervisor {
-            workers,
-            has_cluster: false,
-            has_envoy: false,
-            has_last_pass: false,
+            needs,
             lost_last_pass: false,
-            sets: workers,
+            sets: needs.workers,
             processes: Vec::new(),
-            vacancies: needed_roles(workers, false, false).map(vacancy).collect(),
+            vacancies: needs.roles().map(vacancy).collect(),
             deaths_in_a_row: BTreeMap::new(),
             restarts: 0,
             ending: None,
@@ -177,30 +194,9 @@ impl Supervisor {
         }
     }
 
-    /// The cluster's child as well, which is not started yet.
-    pub fn with_cluster(mut self) -> Self {
-        self.has_cluster = true;
-        self.vacancies.push(Vacancy { role: ChildRole::Cluster, until_ms: 0 });
-        self
-    }
-
-    /// An frs-envoy as well, which is not started yet.
-    pub fn with_envoy(mut self) -> Self {
-        self.has_envoy = true;
-        self.vacancies.push(Vacancy { role: ChildRole::Envoy, until_ms: 0 });
-        self
-    }
-
-    /// A keeper that makes a last checkpoint when all others have ended. A second request to finish
-    /// skips it.
-    pub fn with_last_pass(mut self) -> Self {
-        self.has_last_pass = true;
-        self
-    }
-
-    /// Skips the last checkpoint.
+    /// Skips the last checkpoint, because the store is damaged.
     pub fn forgo_last_pass(&mut self) {
-        self.has_last_pass = false;
+        self.needs.last_pass = false;
     }
 
     /// Whether the keeper died before its last checkpoint was made.
@@ -263,11 +259,9 @@ impl Supervisor {
         self.ending.is_some()
     }
 
-    /// Whether the keeper, all workers and, if there are to be any, the cluster's child and
-    /// frs-envoy serve.
+    /// Whether all needed processes serve.
     pub fn is_complete(&self) -> bool {
-        needed_roles(self.workers, self.has_cluster, self.has_envoy)
-            .all(|role| self.find(role).is_some_and(|process| process.ready))
+        self.needs.roles().all(|role| self.find(role).is_some_and(|process| process.ready))
     }
 
     /// When a vacant place gets a process; none if the place is not vacant.
@@ -295,7 +289,7 @@ impl Supervisor {
     fn is_in_last_pass(&self) -> bool {
         let is_last =
             matches!(&self.processes[..], [only] if only.role == ChildRole::Keeper && only.leaving);
-        is_last && self.has_last_pass && self.ending.is_some_and(|how| how != Ending::HandOver)
+        is_last && self.needs.last_pass && self.ending.is_some_and(|how| how != Ending::HandOver)
     }
 
     fn spawned(&mut self, role: ChildRole, pid: Pid, now_ms: u64) {
@@ -347,7 +341,7 @@ impl Supervisor {
         if self.ending.is_some() {
             return;
         }
-        self.workers = workers;
+        self.needs.workers = workers;
         self.sets = self.sets.max(workers);
         let is_over = |role| matches!(role, ChildRole::Worker(number) if number >= workers);
         self.vacancies.retain(|vacancy| !is_over(vacancy.role));
@@ -359,7 +353,7 @@ impl Supervisor {
         if self.ending.is_some() {
             return;
         }
-        self.has_cluster = change != ClusterChange::Removed;
+        self.needs.cluster = change != ClusterChange::Removed;
         self.vacancies.retain(|vacancy| vacancy.role != ChildRole::Cluster);
         self.deaths_in_a_row.remove(&ChildRole::Cluster);
         // Doorbells are made before the fork of the processes that use them, and another cluster
@@ -377,7 +371,7 @@ impl Supervisor {
         self.processes.iter_mut().filter(|process| is_over(process.role)).for_each(|process| {
             process.leaving = true;
         });
-        for role in needed_roles(self.workers, self.has_cluster, self.has_envoy) {
+        for role in self.needs.roles() {
             if self.find(role).is_none() && self.vacant_until_ms(role).is_none() {
                 self.vacancies.push(Vacancy { role, until_ms: now_ms });
             }
@@ -416,16 +410,14 @@ impl Supervisor {
     }
 
     fn fill_vacancies(&mut self, now_ms: u64, orders: &mut Vec<Order>) {
-        let due = |vacancy: &Vacancy| vacancy.until_ms <= now_ms;
-        let (due, later) = self.vacancies.drain(..).partition(due);
-        self.vacancies = later;
-        let due: Vec<Vacancy> = due;
+        let due = self.vacancies.extract_if(.., |vacancy| vacancy.until_ms <= now_ms);
+        let due: Vec<Vacancy> = due.collect();
         let spawn = |vacancy: &Vacancy| Order::Spawn(vacancy.role, self.home_sets(vacancy.role));
         orders.extend(due.iter().map(spawn));
     }
 
     fn home(&self, set: u16) -> u16 {
-        set % self.workers.max(1)
+        set % self.needs.workers.max(1)
     }
 
     fn home_sets(&self, role: ChildRole) -> BTreeSet<u16> {
@@ -443,7 +435,8 @@ impl Supervisor {
 
     /// The worker that substitutes for `number`: the next one in the ring that can serve.
     fn neighbour(&self, number: u16) -> Option<Pid> {
-        let ring = (1..self.workers).map(|step| (number + step) % self.workers);
+        let workers = self.needs.workers;
+        let ring = (1..workers).map(|step| (number + step) % workers);
         ring.filter_map(|next| self.find(ChildRole::Worker(next)))
             .find(|process| process.ready && !process.stopped)
             .map(|process| process.pid)
@@ -511,7 +504,7 @@ impl Supervisor {
             // Requests of their clients may still need the cluster.
         } else if is_left(|role| role == ChildRole::Cluster) {
             self.finish(ChildRole::Cluster, now_ms + CLUSTER_END_MS, orders);
-        } else if self.has_last_pass && self.ending != Some(Ending::HandOver) {
+        } else if self.needs.last_pass && self.ending != Some(Ending::HandOver) {
             // The keeper has unlimited time, unless it is stopped by a signal. A second request to
             // end skips the checkpoint.
             for process in self.processes.iter_mut().filter(|process| !process.leaving) {
@@ -528,7 +521,7 @@ impl Supervisor {
     /// Ends the keeper without a last checkpoint, or in the middle of it, because the end was
     /// requested again.
     fn skip_last_pass(&mut self, now_ms: u64, orders: &mut Vec<Order>) {
-        if !std::mem::take(&mut self.has_last_pass) {
+        if !std::mem::take(&mut self.needs.last_pass) {
             return;
         }
         let is_in_it =
@@ -547,18 +540,6 @@ impl Supervisor {
             orders.push(Order::Ask(process.pid, ChildRequest::Finish));
         }
     }
-}
-
-/// The processes that a server needs.
-fn needed_roles(
-    workers: u16,
-    has_cluster: bool,
-    has_envoy: bool,
-) -> impl Iterator<Item = ChildRole> {
-    let cluster = has_cluster.then_some(ChildRole::Cluster);
-    let envoy = has_envoy.then_some(ChildRole::Envoy);
-    let others = std::iter::once(ChildRole::Keeper).chain(cluster).chain(envoy);
-    others.chain((0..workers).map(ChildRole::Worker))
 }
 
 /// Whether clients wait for such a process to finish.

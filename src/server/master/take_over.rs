@@ -27,8 +27,27 @@ impl OlderMaster {
     /// Asks for the server, once nothing is left that this binary could fail at. If the older
     /// master has died, the server also passes to this one.
     pub fn ask(channel: Channel) -> io::Result<OlderMaster> {
-        ask(&channel)?;
-        Ok(OlderMaster { channel, said_serving: false })
+        channel.send(PREPARED, &[]).or_else(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => Ok(true),
+            _ => Err(error),
+        })?;
+        let until = clock::instant() + ANSWER;
+        loop {
+            match channel.receive()? {
+                Delivery::Message(word, _) if word != YOURS => {
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+                Delivery::Message(..) | Delivery::Closed => {
+                    return Ok(OlderMaster { channel, said_serving: false });
+                }
+                Delivery::Nothing => {}
+            }
+            let left = until.saturating_duration_since(clock::instant());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            process::poll(&mut [PollFd::new(channel.as_fd(), PollFlags::POLLIN)], Some(left))?;
+        }
     }
 
     /// The descriptor to wait on.
@@ -47,26 +66,5 @@ impl OlderMaster {
     /// Whether the older master has let go or died.
     pub fn has_let_go(&self) -> bool {
         !matches!(self.channel.receive(), Ok(Delivery::Nothing))
-    }
-}
-
-fn ask(channel: &Channel) -> io::Result<()> {
-    channel.send(PREPARED, &[]).or_else(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => Ok(true),
-        _ => Err(error),
-    })?;
-    let until = clock::instant() + ANSWER;
-    loop {
-        match channel.receive()? {
-            Delivery::Message(word, _) if word == YOURS => return Ok(()),
-            Delivery::Message(..) => return Err(io::ErrorKind::InvalidData.into()),
-            Delivery::Closed => return Ok(()),
-            Delivery::Nothing => {}
-        }
-        let left = until.saturating_duration_since(clock::instant());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        process::poll(&mut [PollFd::new(channel.as_fd(), PollFlags::POLLIN)], Some(left))?;
     }
 }

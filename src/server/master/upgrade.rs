@@ -23,17 +23,13 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::detached::{DetachedProcess, fork_away};
 use super::inherit::{HANDOVER, Handover};
-use crate::account::Account;
-use crate::net::listeners::{AllSockets, ListeningSockets};
-use crate::process::bells::Bells;
-use crate::process::data_lock::DataLock;
 use frs_base::clock;
 use frs_base::sys::process::{self, Channel, Delivery, Pid, Signal};
 
@@ -49,38 +45,6 @@ const TAKE_OVER: Duration = Duration::from_secs(20);
 const END: Duration = Duration::from_secs(2);
 /// Exit status of a child that could not become the new binary.
 const EXIT_NO_BINARY: i32 = 127;
-
-/// How this process was started, so that it can be started again.
-pub(super) struct Program {
-    arguments: Vec<OsString>,
-    environment: Vec<(&'static str, OsString)>,
-}
-
-impl Program {
-    /// This program. Its name is looked up again, so a binary installed under it since is used.
-    pub fn this(environment: Vec<(&'static str, OsString)>) -> Program {
-        Program { arguments: std::env::args_os().collect(), environment }
-    }
-
-    /// Becomes this program; returns only on failure.
-    fn exec(&self, handover: &Handover) -> io::Error {
-        let mut arguments = self.arguments.iter();
-        let Some(name) = arguments.next() else {
-            return io::Error::new(io::ErrorKind::NotFound, "this process has no name");
-        };
-        // The new binary decides which signals it ignores.
-        if let Err(error) = process::stop_ignoring(Signal::SIGXFSZ) {
-            return error;
-        }
-        let environment = self.environment.iter().map(|(name, value)| (name, value));
-        Command::new(name)
-            .args(arguments)
-            .envs(environment)
-            .env(HANDOVER, handover.text())
-            .arg0(name)
-            .exec()
-    }
-}
 
 /// A new binary that is taking over.
 pub(super) struct Upgrade {
@@ -138,53 +102,17 @@ pub(super) enum UpgradeEnd {
     Failed(Upgrade),
 }
 
-/// The things that a new binary inherits from this process.
-pub(super) struct Estate<'m> {
-    pub account: Option<&'m Account>,
-    pub lock: Option<&'m DataLock>,
-    pub listeners: &'m ListeningSockets,
-    pub bells: Option<&'m Bells>,
-}
-
-impl Estate<'_> {
-    /// In the child: keeps the descriptors to hand over open across the exec, and names them.
-    fn leave_open(&self, channel: &Channel) -> io::Result<Handover> {
-        self.account.map_or(Ok(()), Account::raise)?;
-        let lock = self.lock.ok_or_else(|| io::Error::other("the lock is not held"))?;
-        let AllSockets { own, lent } = self.listeners.all();
-        let ties = [channel.as_fd(), lock.as_fd()];
-        let bells = self.bells.map(Bells::fds).unwrap_or_default();
-        ties.iter()
-            .chain(&bells)
-            .chain(&own)
-            .chain(&lent)
-            .try_for_each(|fd| process::pass_on(*fd))?;
-        let raw = |fds: Vec<BorrowedFd<'_>>| -> Vec<RawFd> {
-            fds.iter().map(AsRawFd::as_raw_fd).collect()
-        };
-        Ok(Handover {
-            pid: Pid::this().as_raw(),
-            channel: channel.as_fd().as_raw_fd(),
-            lock: lock.as_fd().as_raw_fd(),
-            bells: raw(bells),
-            own: raw(own),
-            lent: raw(lent),
-        })
-    }
-}
-
-/// The upgrade that is wanted or in progress. There is at most one.
+/// How this process was started, and the upgrade that is in progress. There is at most one.
 pub(super) struct Upgrades {
-    program: Program,
+    arguments: Vec<OsString>,
+    environment: Vec<(&'static str, OsString)>,
     current: Option<Upgrade>,
-    /// An upgrade was requested when it could not begin.
-    wanted: bool,
 }
 
 impl Upgrades {
-    /// No upgrade.
-    pub fn new(program: Program) -> Upgrades {
-        Upgrades { program, current: None, wanted: false }
+    /// No upgrade. `environment` is for the next binary.
+    pub fn new(environment: Vec<(&'static str, OsString)>) -> Upgrades {
+        Upgrades { arguments: std::env::args_os().collect(), environment, current: None }
     }
 
     /// Descriptors to wait on: the new binary's messages, and its end.
@@ -211,19 +139,9 @@ impl Upgrades {
         self.current.as_ref().is_some_and(|upgrade| upgrade.stage == UpgradeStage::TakingOver)
     }
 
-    /// Keeps an upgrade for later: it cannot begin yet.
-    pub fn want(&mut self) {
-        self.wanted = true;
-    }
-
-    /// Whether an upgrade was kept for later; clears that.
-    pub fn take_wanted(&mut self) -> bool {
-        std::mem::take(&mut self.wanted)
-    }
-
-    /// Starts the binary that now has this one's name, to take over.
-    pub fn begin(&mut self, estate: &Estate<'_>, generation: u64) {
-        match self.start_binary(estate, generation) {
+    /// Begins an upgrade with a binary that was started.
+    pub fn begin(&mut self, started: io::Result<Upgrade>) {
+        match started {
             Ok(upgrade) => {
                 tracing::info!(child = %upgrade.pid(), "a new binary is started to take over");
                 self.current = Some(upgrade);
@@ -232,11 +150,17 @@ impl Upgrades {
         }
     }
 
-    fn start_binary(&self, estate: &Estate<'_>, generation: u64) -> io::Result<Upgrade> {
+    /// Starts the binary that now has this one's name, to take over. `leave_open` runs in the child:
+    /// it keeps the descriptors to hand over open across the exec, and names them.
+    pub fn start(
+        &self,
+        generation: u64,
+        leave_open: impl FnOnce(&Channel) -> io::Result<Handover>,
+    ) -> io::Result<Upgrade> {
         let (channel, theirs) = Channel::pair()?;
         let Some(process) = fork_away()? else {
-            let error = match estate.leave_open(&theirs) {
-                Ok(handover) => self.program.exec(&handover),
+            let error = match leave_open(&theirs) {
+                Ok(handover) => self.exec(&handover),
                 Err(error) => error,
             };
             tracing::error!(%error, "cannot become the new binary");
@@ -244,6 +168,26 @@ impl Upgrades {
         };
         let (stage, until) = (UpgradeStage::Preparing, clock::instant() + PREPARE);
         Ok(Upgrade { process, channel, stage, until, generation, closed: false })
+    }
+
+    /// Becomes this program again; returns only on failure. The name is looked up again, so a binary
+    /// installed under it since is used.
+    fn exec(&self, handover: &Handover) -> io::Error {
+        let mut arguments = self.arguments.iter();
+        let Some(name) = arguments.next() else {
+            return io::Error::new(io::ErrorKind::NotFound, "this process has no name");
+        };
+        // The new binary decides which signals it ignores.
+        if let Err(error) = process::stop_ignoring(Signal::SIGXFSZ) {
+            return error;
+        }
+        let environment = self.environment.iter().map(|(name, value)| (name, value));
+        Command::new(name)
+            .args(arguments)
+            .envs(environment)
+            .env(HANDOVER, handover.text())
+            .arg0(name)
+            .exec()
     }
 
     /// Advances the upgrade, if possible; returns its end, if it has ended. `generation` is the one
@@ -285,10 +229,7 @@ impl Upgrades {
     }
 
     /// Breaks off an upgrade, as the server ends.
-    pub fn abandon(&mut self) -> Option<UpgradeEnd> {
-        self.wanted = false;
-        let upgrade = self.current.take()?;
-        upgrade.give_up("the server is to end");
-        Some(UpgradeEnd::Failed(upgrade))
+    pub fn abandon(&mut self) -> Option<Upgrade> {
+        self.current.take().inspect(|upgrade| upgrade.give_up("the server is to end"))
     }
 }

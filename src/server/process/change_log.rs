@@ -29,6 +29,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
 
+use super::words::words;
 use frs_base::clock::{self, Millis};
 use frs_base::figures;
 use frs_conf::active;
@@ -61,35 +62,8 @@ pub enum ChangeKind {
     Undo,
 }
 
-impl ChangeKind {
-    /// All kinds.
-    pub const ALL: [ChangeKind; 7] = [
-        ChangeKind::Biz,
-        ChangeKind::Node,
-        ChangeKind::Reset,
-        ChangeKind::Reload,
-        ChangeKind::Degrade,
-        ChangeKind::LiftBans,
-        ChangeKind::Undo,
-    ];
-
-    /// The word of the kind in the log.
-    pub const fn word(self) -> &'static str {
-        match self {
-            ChangeKind::Biz => "biz",
-            ChangeKind::Node => "node",
-            ChangeKind::Reset => "reset",
-            ChangeKind::Reload => "reload",
-            ChangeKind::Degrade => "degrade",
-            ChangeKind::LiftBans => "lift-bans",
-            ChangeKind::Undo => "undo",
-        }
-    }
-
-    fn of(word: &str) -> Option<ChangeKind> {
-        ChangeKind::ALL.into_iter().find(|kind| kind.word() == word)
-    }
-}
+words!(ChangeKind: Biz "biz", Node "node", Reset "reset", Reload "reload", Degrade "degrade",
+    LiftBans "lift-bans", Undo "undo");
 
 /// The author of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,21 +117,9 @@ impl ChangeOutcome {
     pub const fn is_unknown(self) -> bool {
         matches!(self, ChangeOutcome::Unknown)
     }
-
-    const fn word(self) -> &'static str {
-        match self {
-            ChangeOutcome::Done => "done",
-            ChangeOutcome::Failed => "failed",
-            ChangeOutcome::Unknown => "unknown",
-        }
-    }
-
-    fn of(word: &str) -> Option<ChangeOutcome> {
-        [ChangeOutcome::Done, ChangeOutcome::Failed, ChangeOutcome::Unknown]
-            .into_iter()
-            .find(|outcome| outcome.word() == word)
-    }
 }
+
+words!(ChangeOutcome: Done "done", Failed "failed", Unknown "unknown");
 
 /// The outcome of a change, with the texts that were unknown when it began.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -377,30 +339,32 @@ fn content_stamp(log: &File) -> io::Result<ContentStamp> {
 }
 
 fn line(id: u64, now: Millis, author: &Author, subject: &Subject, begun: bool) -> String {
-    let mut line = format!("{{\"id\":{id}");
-    let mut member = |name: &str, value: Option<&str>| {
-        if let Some(value) = value {
-            line += &format!(",\"{name}\":{}", Value::from(value));
-        }
-    };
-    member("time", Some(&figures::time(now, 3)));
-    member("who", Some(&author.who));
-    member("peer", author.peer.as_deref());
-    member("what", Some(subject.kind.word()));
-    member("target", subject.target.as_deref());
-    member("old", kept(subject.old.as_ref()));
-    member("new", kept(subject.new.as_ref()));
-    line + if begun { ",\"begun\":true}\n" } else { "}\n" }
+    let members = [
+        ("time", Some(&*figures::time(now, 3))),
+        ("who", Some(&*author.who)),
+        ("peer", author.peer.as_deref()),
+        ("what", Some(subject.kind.word())),
+        ("target", subject.target.as_deref()),
+        ("old", kept(subject.old.as_ref())),
+        ("new", kept(subject.new.as_ref())),
+    ];
+    object(id, &members) + if begun { ",\"begun\":true}\n" } else { "}\n" }
 }
 
-fn outcome_line(id: u64, conclusion: &Conclusion) -> String {
-    let mut line = format!("{{\"id\":{id},\"outcome\":\"{}\"", conclusion.outcome.word());
-    for (name, text) in [("old", &conclusion.old), ("new", &conclusion.new)] {
-        if let Some(text) = kept(text.as_ref()) {
-            line += &format!(",\"{name}\":{}", Value::from(text));
+fn outcome_line(id: u64, Conclusion { outcome, old, new }: &Conclusion) -> String {
+    let (old, new) = (kept(old.as_ref()), kept(new.as_ref()));
+    object(id, &[("outcome", Some(outcome.word())), ("old", old), ("new", new)]) + "}\n"
+}
+
+/// The beginning of a JSON object with these members. Members without a value are left out.
+fn object(id: u64, members: &[(&str, Option<&str>)]) -> String {
+    let mut object = format!("{{\"id\":{id}");
+    for (name, value) in members {
+        if let Some(value) = value {
+            object += &format!(",\"{name}\":{}", Value::from(*value));
         }
     }
-    line + "}\n"
+    object
 }
 
 /// Replaces a text that is too long. No other text equals it, and it is no element.

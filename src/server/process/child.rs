@@ -54,7 +54,8 @@ impl ChildRole {
 
 /// A child before [`ForkedChild::init`].
 pub struct ForkedChild {
-    pub(crate) role: ChildRole,
+    /// The future role of the child.
+    pub role: ChildRole,
     pub(crate) account: Option<Account>,
     pub(crate) inherited: Inheritance,
 }
@@ -93,11 +94,6 @@ pub struct ChildContext {
 }
 
 impl ForkedChild {
-    /// The future role of the child.
-    pub fn role(&self) -> ChildRole {
-        self.role
-    }
-
     /// Becomes an independent process. Returns `None` if the master died meanwhile.
     pub fn init(self) -> io::Result<Option<ChildContext>> {
         if let Some(account) = &self.account {

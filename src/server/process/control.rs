@@ -11,6 +11,8 @@
 //!
 //! LOSS is a number of [`Loss`], EDIT and SWITCH are 0 or 1, and BIZ and EPOCH may be `-`.
 
+use super::words::words;
+
 /// The most bytes of the text of a request.
 pub const REQUEST_BYTES_MAX: usize = 128;
 /// The most bytes of the text of an answer. The lines beyond are in the log.
@@ -156,24 +158,7 @@ pub enum Cause {
     NotNow,
 }
 
-impl Cause {
-    const ALL: [Cause; 4] = [Cause::Fault, Cause::NoRoom, Cause::Moving, Cause::NotNow];
-
-    /// The word of the cause in texts.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Cause::Fault => "fault",
-            Cause::NoRoom => "no-room",
-            Cause::Moving => "moving",
-            Cause::NotNow => "not-now",
-        }
-    }
-
-    /// The cause with this word.
-    pub fn of(word: &str) -> Option<Cause> {
-        Cause::ALL.into_iter().find(|cause| cause.word() == word)
-    }
-}
+words!(Cause: Fault "fault", NoRoom "no-room", Moving "moving", NotNow "not-now");
 
 impl Reloaded {
     /// The text of the answer. It ends with the last line that fits.

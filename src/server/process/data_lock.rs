@@ -38,7 +38,7 @@ const SIGNED: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// The byte of data/lock that keeps other masters out. Earlier versions lock it, too.
 const LOCK_BYTE: u64 = 0;
-/// The byte by which the kernel names the master.
+/// The byte by which the kernel names the process that locks it as the master.
 const MASTER_BYTE: u64 = 1;
 /// The mode of data/lock. Only its writers may open it, because any reader of a file could lock it.
 const FILE_MODE: u32 = 0o600;
@@ -96,6 +96,12 @@ pub enum LockError {
     },
 }
 
+/// The error of a system call about the lock of this directory.
+fn failed(data_dir: &Path) -> impl FnOnce(io::Error) -> LockError {
+    let path = path_in(data_dir);
+    move |source| LockError::Io { path, source }
+}
+
 fn named(pid: i32) -> String {
     if pid == 0 { String::new() } else { format!(" (process {pid})") }
 }
@@ -117,15 +123,12 @@ impl DataLock {
         living: Duration,
         dead: Duration,
     ) -> Result<DataLock, LockError> {
-        let path = path_in(data_dir);
         let begun = frs_base::clock::instant();
         loop {
-            let taken = Self::try_take(data_dir);
-            if let Some(lock) =
-                taken.map_err(|source| LockError::Io { path: path.clone(), source })?
-            {
+            if let Some(lock) = Self::try_take(data_dir).map_err(failed(data_dir))? {
                 return Ok(lock);
             }
+            let path = path_in(data_dir);
             let named = claimant(&path).or_else(|| read_pid(&path));
             let pid = named.or_else(|| proven_holder(data_dir));
             // A process with a pending SIGKILL seems alive until it receives the signal.
@@ -160,18 +163,18 @@ impl DataLock {
         let begun = frs_base::clock::instant();
         // The start may have created the file anew.
         self.runtime = None;
-        while self.runtime.is_none() {
+        loop {
             self.runtime = MasterLock::try_take(&self.data_dir)?;
-            if self.runtime.is_none() && frs_base::clock::since(begun) > ORPHANS {
+            if self.runtime.is_some() {
+                return Ok(());
+            }
+            if frs_base::clock::since(begun) > ORPHANS {
                 let pid = proven_holder(&self.data_dir).filter(|pid| *pid != Pid::this());
                 let path = Runtime::path_in(&self.data_dir);
                 return Err(LockError::Held { pid: pid.map_or(0, Pid::as_raw), path });
             }
-            if self.runtime.is_none() {
-                std::thread::sleep(LOOK_AGAIN);
-            }
+            std::thread::sleep(LOOK_AGAIN);
         }
-        Ok(())
     }
 
     /// Takes over the lock of a data directory from the master that holds it. Both share the lock
@@ -181,12 +184,8 @@ impl DataLock {
     /// # Errors
     /// The handed-over lock belongs to another directory, or is not held.
     pub fn adopt(fd: OwnedFd, data_dir: &Path) -> Result<DataLock, LockError> {
-        let path = path_in(data_dir);
-        match Self::try_adopt(File::from(fd), data_dir) {
-            Ok(Some(lock)) => Ok(lock),
-            Ok(None) => Err(LockError::Foreign { path }),
-            Err(source) => Err(LockError::Io { path, source }),
-        }
+        let adopted = Self::try_adopt(File::from(fd), data_dir).map_err(failed(data_dir))?;
+        adopted.ok_or_else(|| LockError::Foreign { path: path_in(data_dir) })
     }
 
     fn try_adopt(handed: File, data_dir: &Path) -> io::Result<Option<DataLock>> {
@@ -223,7 +222,7 @@ impl DataLock {
         }
         self.take_lock_byte()?;
         if master == Pid::this() {
-            self.claim_master_byte()?;
+            sys::claim_range(&self.file, MASTER_BYTE, 1)?;
         }
         let line = line_of(master);
         self.file.write_all_at(line.as_bytes(), 0)?;
@@ -238,11 +237,6 @@ impl DataLock {
         Ok(())
     }
 
-    /// Takes the lock by which the kernel names this process as the master.
-    fn claim_master_byte(&self) -> io::Result<()> {
-        sys::claim_range(&self.file, MASTER_BYTE, 1).map(drop)
-    }
-
     /// Writes the id of this process into the file if the file does not name it. Returns whether it
     /// had to.
     ///
@@ -255,7 +249,7 @@ impl DataLock {
         let was_signed = is_ours && signed(&self.file) == Some(Pid::this());
         if was_signed {
             self.take_lock_byte()?;
-            self.claim_master_byte()?;
+            sys::claim_range(&self.file, MASTER_BYTE, 1)?;
         } else {
             self.sign(Pid::this())?;
         }
@@ -289,7 +283,7 @@ impl DataLock {
 /// # Errors
 /// The file cannot be examined or given away.
 pub fn give_file(data_dir: &Path, account: &Account) -> Result<(), LockError> {
-    give(data_dir, account).map_err(|source| LockError::Io { path: path_in(data_dir), source })
+    give(data_dir, account).map_err(failed(data_dir))
 }
 
 fn give(data_dir: &Path, account: &Account) -> io::Result<()> {
@@ -373,12 +367,8 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
 /// # Errors
 /// No master holds the lock, or the master cannot be found.
 pub fn holder(data_dir: &Path) -> Result<Pid, LockError> {
-    let path = path_in(data_dir);
-    match look(data_dir) {
-        Ok(Some(pid)) => Ok(pid),
-        Ok(None) => Err(LockError::Free { path }),
-        Err(source) => Err(LockError::Io { path, source }),
-    }
+    let found = look(data_dir).map_err(failed(data_dir))?;
+    found.ok_or_else(|| LockError::Free { path: path_in(data_dir) })
 }
 
 fn look(data_dir: &Path) -> io::Result<Option<Pid>> {

@@ -5,7 +5,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -77,25 +77,19 @@ impl InheritedDescriptors {
         let Some(value) = process::take_variable(DESCRIPTORS_VARIABLE)? else { return Ok(None) };
         let wrong =
             || io::Error::other(format!("{DESCRIPTORS_VARIABLE}={value:?}: not understood"));
-        let numbers = value.to_str().and_then(read).ok_or_else(wrong)?;
-        let mut fds = process::adopt(&[numbers.channel, numbers.listener])?.into_iter();
+        let (channel, listener, is_tcp) = value.to_str().and_then(read).ok_or_else(wrong)?;
+        let mut fds = process::adopt(&[channel, listener])?.into_iter();
         let (Some(channel), Some(listener)) = (fds.next(), fds.next()) else { return Err(wrong()) };
-        let listener = listener_of(listener, numbers.is_tcp);
+        let listener = match is_tcp {
+            true => PlainListener::Tcp(listener.into()),
+            false => PlainListener::Unix(listener.into()),
+        };
         Ok(Some(InheritedDescriptors { channel: Channel::from_inherited(channel), listener }))
     }
 }
 
-fn listener_of(fd: OwnedFd, is_tcp: bool) -> PlainListener {
-    if is_tcp { PlainListener::Tcp(fd.into()) } else { PlainListener::Unix(fd.into()) }
-}
-
-struct DescriptorNumbers {
-    channel: i32,
-    listener: i32,
-    is_tcp: bool,
-}
-
-fn read(text: &str) -> Option<DescriptorNumbers> {
+/// The numbers of the channel and of the listener, and whether the listener is one of TCP.
+fn read(text: &str) -> Option<(RawFd, RawFd, bool)> {
     let (channel, listener) = text.split_once(' ')?;
     let (kind, listener) = listener.split_once('=')?;
     let is_tcp = match kind {
@@ -104,7 +98,7 @@ fn read(text: &str) -> Option<DescriptorNumbers> {
         _ => return None,
     };
     let channel = channel.strip_prefix("channel=")?.parse().ok()?;
-    Some(DescriptorNumbers { channel, listener: listener.parse().ok()?, is_tcp })
+    Some((channel, listener.parse().ok()?, is_tcp))
 }
 
 /// Starts the log of frs-envoy. If its file cannot be opened, lines go to standard error.
@@ -121,11 +115,10 @@ mod tests {
 
     #[test]
     fn descriptors_are_read_as_they_are_written() {
-        let is_tcp = |text| read(text).map(|it| (it.channel, it.listener, it.is_tcp));
-        assert_eq!(is_tcp("channel=5 tcp=6"), Some((5, 6, true)));
-        assert_eq!(is_tcp("channel=5 unix=6"), Some((5, 6, false)));
+        assert_eq!(read("channel=5 tcp=6"), Some((5, 6, true)));
+        assert_eq!(read("channel=5 unix=6"), Some((5, 6, false)));
         for wrong in ["", "channel=5", "channel=x tcp=6", "channel=5 udp=6", "tcp=6 channel=5"] {
-            assert!(is_tcp(wrong).is_none(), "{wrong}");
+            assert!(read(wrong).is_none(), "{wrong}");
         }
     }
 }

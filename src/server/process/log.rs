@@ -43,7 +43,20 @@ pub(crate) fn start(log: &Log) -> io::Result<()> {
     if let Some(path) = &log.file {
         *output() = Some(LogOutput { path: path.clone(), file: open(path)? });
     }
-    install(log);
+    let (level, handle) = reload::Layer::new(filter(log.level));
+    if LEVEL.set(handle).is_err() {
+        return Ok(());
+    }
+    let format = log.format;
+    let layer = fmt::layer().with_writer(move || LogSink(format)).with_target(false);
+    // Lines that cannot be written are lost. The default would panic on a closed standard error.
+    let layer = layer.with_ansi(false).log_internal_errors(false);
+    let registry = Registry::default().with(level);
+    let set = match log.format {
+        LogFormat::Text => tracing::subscriber::set_global_default(registry.with(layer)),
+        LogFormat::Json => tracing::subscriber::set_global_default(registry.with(layer.json())),
+    };
+    debug_assert!(set.is_ok(), "the log is started once");
     Ok(())
 }
 
@@ -114,40 +127,18 @@ impl LogSink {
 
 impl Write for LogSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Ok(Cow::Owned(line)) = std::str::from_utf8(bytes).map(|line| self.shown(line)) {
-            put(line.as_bytes(), |out, line| out.write_all(line))?;
-            return Ok(bytes.len());
+        let line = std::str::from_utf8(bytes).map(|line| self.shown(line));
+        let shown = line.as_ref().map_or(bytes, |line| line.as_bytes());
+        match &mut *output() {
+            Some(output) => output.file.write_all(shown)?,
+            None => io::stderr().write_all(shown)?,
         }
-        put(bytes, |out, bytes| out.write(bytes))
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-fn put<T>(bytes: &[u8], write: impl Fn(&mut dyn Write, &[u8]) -> T) -> T {
-    match &mut *output() {
-        Some(output) => write(&mut output.file, bytes),
-        None => write(&mut io::stderr(), bytes),
-    }
-}
-
-fn install(log: &Log) {
-    let (level, handle) = reload::Layer::new(filter(log.level));
-    if LEVEL.set(handle).is_err() {
-        return;
-    }
-    let format = log.format;
-    let layer = fmt::layer().with_writer(move || LogSink(format)).with_target(false);
-    // Lines that cannot be written are lost. The default would panic on a closed standard error.
-    let layer = layer.with_ansi(false).log_internal_errors(false);
-    let registry = Registry::default().with(level);
-    let set = match log.format {
-        LogFormat::Text => tracing::subscriber::set_global_default(registry.with(layer)),
-        LogFormat::Json => tracing::subscriber::set_global_default(registry.with(layer.json())),
-    };
-    debug_assert!(set.is_ok(), "the log is started once");
 }
 
 /// Sets the level of this process.

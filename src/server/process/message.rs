@@ -57,22 +57,13 @@ const READY: &[u8] = b"ready";
 const MESSAGE_BYTES: usize = 1 + 4 + 8 + 8;
 const _: () = assert!(MESSAGE_BYTES <= MESSAGE_BYTES_MAX);
 
-/// Tells the master that all nodes of a group have moved.
-pub fn send_moved(channel: &Channel, moved: MovedGroup) -> io::Result<()> {
-    send(channel, ToMaster::Moved(moved))
-}
-
-/// Asks the master to follow a reset of another machine.
-pub fn send_follow(channel: &Channel, raise: EpochRaise) -> io::Result<()> {
-    send(channel, ToMaster::Follow(raise))
-}
-
-fn send(channel: &Channel, message: ToMaster) -> io::Result<()> {
-    match channel.send(&message.encode(), &[]) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
-        Err(error) => Err(error),
-    }
+/// Sends a message to the master.
+///
+/// # Errors
+/// `WouldBlock` if there is no room for it.
+pub fn send(channel: &Channel, message: ToMaster) -> io::Result<()> {
+    let is_sent = channel.send(&message.encode(), &[])?;
+    if is_sent { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
 }
 
 impl ToMaster {
@@ -126,18 +117,11 @@ impl ToChild {
     }
 
     fn decode(bytes: &[u8]) -> Option<ToChild> {
-        let &[kind, low, high] = bytes else { return None };
+        use ToChild::{Generation, LastPass, Leave, Recover, ReopenLog, Serve, Yield};
+        let &[_, low, high] = bytes else { return None };
         let set = u16::from_le_bytes([low, high]);
-        match kind {
-            b'g' => Some(ToChild::Generation),
-            b's' => Some(ToChild::Serve(set)),
-            b'y' => Some(ToChild::Yield(set)),
-            b'r' => Some(ToChild::Recover),
-            b'l' => Some(ToChild::Leave),
-            b'p' => Some(ToChild::LastPass),
-            b'o' => Some(ToChild::ReopenLog),
-            _ => None,
-        }
+        let all = [Generation, Serve(set), Yield(set), Recover, Leave, LastPass, ReopenLog];
+        all.into_iter().find(|message| message.encode() == bytes)
     }
 }
 
@@ -252,9 +236,9 @@ mod tests {
         assert_eq!(channel.receive(), None);
         send_ready(&child).expect("sent");
         let raise = EpochRaise { biz: u32::MAX, from: 3, to: 1 << 50 };
-        send_follow(&child, raise).expect("sent");
+        send(&child, ToMaster::Follow(raise)).expect("sent");
         let moved = MovedGroup { generation: u64::MAX, group: 7 };
-        send_moved(&child, moved).expect("sent");
+        send(&child, ToMaster::Moved(moved)).expect("sent");
         assert_eq!(channel.receive(), Some(ToMaster::Ready));
         assert_eq!(channel.receive(), Some(ToMaster::Follow(raise)));
         assert_eq!(channel.receive(), Some(ToMaster::Moved(moved)));

@@ -104,23 +104,11 @@ impl WorkerListeners {
         Ok(())
     }
 
-    /// Closes this worker's copies of a listener set's listeners.
-    pub fn close_set(&mut self, registry: &Registry, set: u16) -> io::Result<()> {
-        self.close_where(registry, |listener| listener.set == Some(set))
-    }
-
-    /// Closes all listeners.
-    pub fn close_all(&mut self, registry: &Registry) -> io::Result<()> {
-        self.close_where(registry, |_| true)
-    }
-
-    fn close_where(
-        &mut self,
-        registry: &Registry,
-        to_close: impl Fn(&WorkerListener) -> bool,
-    ) -> io::Result<()> {
+    /// Closes this worker's copies of a listener set's listeners, or of all listeners if no set is
+    /// given.
+    pub fn close(&mut self, registry: &Registry, set: Option<u16>) -> io::Result<()> {
         for entry in &mut self.listeners {
-            if let Some(mut listener) = entry.take_if(|listener| to_close(listener)) {
+            if let Some(mut listener) = entry.take_if(|its| set.is_none() || its.set == set) {
                 // The master's copy keeps the file description open, so a close alone would leave
                 // the listener in the epoll set.
                 listener.socket.source().deregister(registry)?;
@@ -129,19 +117,12 @@ impl WorkerListeners {
         Ok(())
     }
 
-    /// Notes that a client waits at this listener. Returns false if the token belongs to no
-    /// listener.
-    pub fn mark_ready(&mut self, token: Token) -> bool {
-        let Some(index) = token.0.checked_sub(self.first_token) else { return false };
-        match self.listeners.get_mut(index) {
-            Some(entry) => {
-                // An event may still name a listener that was closed in this tick.
-                if let Some(listener) = entry {
-                    listener.ready = true;
-                }
-                true
-            }
-            None => false,
+    /// Notes that a client waits at this listener. An event may still name a listener that was
+    /// closed in this tick.
+    pub fn mark_ready(&mut self, token: Token) {
+        let index = token.0.checked_sub(self.first_token);
+        if let Some(Some(listener)) = index.and_then(|index| self.listeners.get_mut(index)) {
+            listener.ready = true;
         }
     }
 
@@ -279,13 +260,14 @@ mod tests {
         assert!(ports.iter().all(|port| let_in.contains(port)));
         assert!(!listeners.is_ready());
 
-        listeners.close_set(registry, 5).expect("closed");
+        listeners.close(registry, Some(5)).expect("closed");
         TcpStream::connect(at(&kept)).expect("the other copy's queue takes it");
-        assert!(listeners.mark_ready(Token(11)), "named by an event of the same tick");
+        // Events of the same tick name a closed listener; others name none.
+        [11, 12, 9].into_iter().for_each(|token| listeners.mark_ready(Token(token)));
         assert!(!listeners.is_ready());
-        assert!(listeners.mark_ready(Token(10)) && listeners.is_ready());
-        assert!(!listeners.mark_ready(Token(12)) && !listeners.mark_ready(Token(9)));
-        listeners.close_all(registry).expect("closed");
+        listeners.mark_ready(Token(10));
+        assert!(listeners.is_ready());
+        listeners.close(registry, None).expect("closed");
         assert!(listeners.accept(0).is_none());
     }
 

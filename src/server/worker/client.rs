@@ -10,10 +10,11 @@ use std::ops::Range;
 
 use super::buffer_pool::{BufferPool, make_room};
 use super::buffers::{Arena, Buffers};
-use super::connection::{Connection, InputProgress, ParkedItem, Parks, RespRules, Serve};
+use super::connection::{Connection, InputProgress, ParkedItem, RespRules, Serve};
 use super::resp_connection::{Input, RespConnection};
 use crate::net::face::Face;
 use crate::net::stream::Stream;
+use crate::protocol::response_head::ResponseOptions;
 use crate::protocol::{Error, resp};
 use frs_conf::Srv;
 use frs_engine::Exchange;
@@ -50,8 +51,10 @@ pub enum Writing {
 /// A client.
 #[derive(Debug)]
 pub struct Client {
-    stream: Stream,
-    peer: Option<IpAddr>,
+    /// The socket of the client.
+    pub stream: Stream,
+    /// The address of the client. `None` on a unix socket.
+    pub peer: Option<IpAddr>,
     protocol: ClientProtocol,
     /// Input that waits for more bytes, or for the next tick.
     kept: Vec<u8>,
@@ -69,11 +72,12 @@ pub struct Client {
     /// No more input is read.
     ended: bool,
     phase: ClientPhase,
-    /// The client is not served.
-    refused: bool,
+    /// The client is not served. It gets only the answer that tells it so.
+    pub refused: bool,
     /// The client is in the list of clients that have work in the next tick.
     pub queued: bool,
-    traffic: Traffic,
+    /// Bytes read and written that the worker has not counted yet.
+    pub traffic: Traffic,
 }
 
 /// The phase of a client. A client never returns to an earlier variant, except that a parked
@@ -107,19 +111,20 @@ enum ClientProtocol {
     Resp(u16, Box<RespConnection>),
 }
 
-impl Parks for ClientProtocol {
+impl ClientProtocol {
+    /// The parked items of the connection, in order.
     #[inline]
     fn parked(&self) -> &[ParkedItem] {
         match self {
-            ClientProtocol::Http(connection) => connection.parked(),
-            ClientProtocol::Resp(_, connection) => connection.parked(),
+            ClientProtocol::Http(connection) => &connection.parked,
+            ClientProtocol::Resp(_, connection) => &connection.parked,
         }
     }
 
     fn parked_mut(&mut self) -> &mut Vec<ParkedItem> {
         match self {
-            ClientProtocol::Http(connection) => connection.parked_mut(),
-            ClientProtocol::Resp(_, connection) => connection.parked_mut(),
+            ClientProtocol::Http(connection) => &mut connection.parked,
+            ClientProtocol::Resp(_, connection) => &mut connection.parked,
         }
     }
 }
@@ -144,12 +149,7 @@ impl Traffic {
 }
 
 impl Client {
-    /// The address of the client. `None` on a unix socket.
-    pub fn peer(&self) -> Option<IpAddr> {
-        self.peer
-    }
-
-    /// A new client. `peer` is its address, or `None` on a unix socket.
+    /// A new client.
     pub fn new(stream: Stream, peer: Option<IpAddr>, face: Face) -> Client {
         let protocol = match face {
             Face::Http => ClientProtocol::Http(Connection::new(peer)),
@@ -174,17 +174,6 @@ impl Client {
         }
     }
 
-    /// The bytes read and written since the last call.
-    #[inline]
-    pub fn traffic(&mut self) -> &mut Traffic {
-        &mut self.traffic
-    }
-
-    /// The socket of the client.
-    pub fn stream(&mut self) -> &mut Stream {
-        &mut self.stream
-    }
-
     /// Whether a part of a request has arrived.
     pub fn has_begun(&self) -> bool {
         matches!(self.phase, ClientPhase::Serving { begun: true, .. })
@@ -203,11 +192,6 @@ impl Client {
     /// Whether a full tick left input unprocessed.
     fn has_more(&self) -> bool {
         matches!(self.phase, ClientPhase::Serving { more: true, .. })
-    }
-
-    /// Whether the client is refused. A refused client gets only the answer that tells it so.
-    pub fn is_refused(&self) -> bool {
-        self.refused
     }
 
     /// Whether some answers are unsent.
@@ -232,7 +216,7 @@ impl Client {
     /// Parks an item that the batch parked for this client.
     #[cold]
     pub fn park(&mut self, parked: ParkedItem) {
-        self.protocol.park(parked);
+        self.protocol.parked_mut().push(parked);
         self.phase = ClientPhase::BETWEEN_REQUESTS;
     }
 
@@ -372,7 +356,9 @@ impl Client {
     pub fn refuse(&mut self, error: &Error, buffers: &mut Buffers) {
         let Buffers { scratch, out, .. } = buffers;
         match (&self.protocol, error) {
-            (ClientProtocol::Http(_), _) => scratch.refuse(error, out),
+            (ClientProtocol::Http(_), _) => {
+                scratch.refuse(ResponseOptions::CLOSE.into(), error, out);
+            }
             (ClientProtocol::Resp(..), Error::Overloaded) => {
                 resp::write_fault(out, resp::Fault::Overloaded);
             }
@@ -429,7 +415,7 @@ impl Client {
 
     /// Takes the parked items of a client that is closed.
     pub fn give_up(&mut self) -> Vec<ParkedItem> {
-        self.protocol.give_up()
+        std::mem::take(self.protocol.parked_mut())
     }
 
     /// Returns the buffers of a closed client.

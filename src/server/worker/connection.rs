@@ -35,7 +35,7 @@ pub use context::ConnectionBuffers;
 pub(super) use context::RequestContext;
 pub(crate) use context::{BUFFERS_IN_HAND, QUEUE_BYTES};
 use head_cache::ConnectionSlot;
-pub use parked_items::{ParkedItem, Parks};
+pub use parked_items::ParkedItem;
 use pending_request::{ClientPreferences, PendingRequest};
 pub(crate) use queued_reply::QUEUE;
 pub(super) use queued_reply::ReplyForm;
@@ -76,8 +76,9 @@ pub struct Connection {
     slot: ConnectionSlot,
     /// The part of a chunked body that has arrived.
     gathered: Vec<u8>,
-    /// Requests that wait for a reply, and requests and answers behind them.
-    parked: Vec<ParkedItem>,
+    /// Requests that wait for a reply, and requests and answers behind them. The connection reads
+    /// nothing meanwhile, and the next batch resumes them.
+    pub(super) parked: Vec<ParkedItem>,
 }
 
 #[derive(Debug)]
@@ -97,14 +98,6 @@ enum HttpState {
 
 const BETWEEN: HttpState = HttpState::Head(Search::START);
 
-/// A parsed head, with its target and host.
-struct ReadHead<'h, 'b> {
-    head: Head<'h, 'b>,
-    target: Target<'b>,
-    /// The host of the Host field, if there is one.
-    host: Option<Authority<'b>>,
-}
-
 /// The action that a head requests.
 enum RequestPlan {
     /// Wait for the items, in this format.
@@ -117,8 +110,8 @@ enum RequestPlan {
     Permit,
 }
 
-/// The result of one step.
-enum HttpStep {
+/// The result of one step, in any protocol.
+pub(super) enum Step {
     /// Consumed this many bytes; go on.
     Took(usize),
     /// Consumed this many bytes and answered.
@@ -169,18 +162,15 @@ impl Connection {
         if !self.parked.is_empty() {
             context.resume(&mut self.parked);
         }
-        let is_full = |answered, context: &RequestContext<'_, S>| {
-            answered == MAX_REQUESTS_PER_TICK || context.answered_bytes(from) >= TICK_ANSWER_BYTES
-        };
-        while !is_full(answered, &context) && !context.is_parked() {
+        while !context.is_full(answered, from) && !context.is_parked() {
             match self.step(&input[consumed..], &mut context) {
-                HttpStep::Took(bytes) => consumed += bytes,
-                HttpStep::Answered(bytes) => {
+                Step::Took(bytes) => consumed += bytes,
+                Step::Answered(bytes) => {
                     consumed += bytes;
                     answered += 1;
                     context.weigh(bytes);
                 }
-                HttpStep::Starved(bytes, more) => {
+                Step::Starved(bytes, more) => {
                     consumed += bytes;
                     need = more;
                     break;
@@ -192,7 +182,7 @@ impl Connection {
         InputProgress {
             consumed: input.len() - rest,
             need,
-            more: rest > 0 && is_full(answered, &context),
+            more: rest > 0 && context.is_full(answered, from),
             begun: !close && self.has_begun(&input[consumed..]),
             close,
         }
@@ -225,7 +215,7 @@ impl Connection {
             HttpState::Skip(_) | HttpState::ChunkedSkip(_) | HttpState::Closed => None,
         };
         if let Some((call, options)) = call {
-            scratch.refuse_by(rules.asker(options), &Error::Timeout, out);
+            scratch.refuse(rules.asker(options), &Error::Timeout, out);
             serve.answered(call, Error::Timeout.status());
         }
         self.close();
@@ -236,18 +226,18 @@ impl Connection {
         self.gathered = Vec::new();
     }
 
-    fn step<S: Serve>(&mut self, input: &[u8], context: &mut RequestContext<'_, S>) -> HttpStep {
+    fn step<S: Serve>(&mut self, input: &[u8], context: &mut RequestContext<'_, S>) -> Step {
         match &mut self.state {
-            HttpState::Closed => HttpStep::Starved(input.len(), 1),
+            HttpState::Closed => Step::Starved(input.len(), 1),
             HttpState::Head(_) => self.step_head(input, context),
             HttpState::Items(pending, length) => {
                 let (pending, length) = (*pending, *length);
                 match input.get(..length) {
-                    None => HttpStep::Starved(0, length),
+                    None => Step::Starved(0, length),
                     Some(body) => {
                         self.state = BETWEEN;
                         self.answer_items(body, pending, input.len() == length, context);
-                        HttpStep::Answered(length)
+                        Step::Answered(length)
                     }
                 }
             }
@@ -256,48 +246,44 @@ impl Connection {
                 let taken = input.len().min(*left);
                 *left -= taken;
                 if *left > 0 {
-                    return HttpStep::Starved(taken, 1);
+                    return Step::Starved(taken, 1);
                 }
                 self.state = BETWEEN;
-                HttpStep::Took(taken)
+                Step::Took(taken)
             }
             HttpState::ChunkedSkip(chunked) => match chunked.decode(input, |_| ()) {
                 Ok(taken) if chunked.is_done() => {
                     self.state = BETWEEN;
-                    HttpStep::Took(taken)
+                    Step::Took(taken)
                 }
-                Ok(taken) => HttpStep::Starved(taken, 1),
+                Ok(taken) => Step::Starved(taken, 1),
                 // The request is already answered. The client would take a second answer for that
                 // of its next request.
                 Err(_) => {
                     self.close();
-                    HttpStep::Took(input.len())
+                    Step::Took(input.len())
                 }
             },
         }
     }
 
-    fn step_head<S: Serve>(
-        &mut self,
-        input: &[u8],
-        context: &mut RequestContext<'_, S>,
-    ) -> HttpStep {
-        let HttpState::Head(search) = &mut self.state else { return HttpStep::Took(0) };
+    fn step_head<S: Serve>(&mut self, input: &[u8], context: &mut RequestContext<'_, S>) -> Step {
+        let HttpState::Head(search) = &mut self.state else { return Step::Took(0) };
         if *search == Search::START
             && let Some(met) = context.scratch.heads.get(self.slot, input)
             && met.fits(context.rules.http)
         {
             self.state = HttpState::Items(met.pending, met.body_bytes);
-            return HttpStep::Took(met.head_bytes);
+            return Step::Took(met.head_bytes);
         }
         // Skips empty lines before a request line (RFC 9112, section 2.2).
         if *search == Search::START {
             let empty = input.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count() * 2;
             if empty > 0 {
-                return HttpStep::Took(empty);
+                return Step::Took(empty);
             }
             if matches!(input, [] | [b'\r']) {
-                return HttpStep::Starved(0, input.len() + 1);
+                return Step::Starved(0, input.len() + 1);
             }
         }
         let max_head_bytes = context.rules.http.max_head_bytes;
@@ -321,7 +307,7 @@ impl Connection {
                 self.take_head(head, &input[..end], end == input.len(), context)
             }
             Ok(None) if resp::looks_like_resp(input) => self.refuse_resp(input, context),
-            Ok(None) => HttpStep::Starved(0, max_head_bytes as usize),
+            Ok(None) => Step::Starved(0, max_head_bytes as usize),
             Err(error) => self.take_head(Err(error), input, true, context),
         }
     }
@@ -333,15 +319,20 @@ impl Connection {
         bytes: &[u8],
         last: bool,
         context: &mut RequestContext<'_, S>,
-    ) -> HttpStep {
+    ) -> Step {
         let asked = head.and_then(|head| {
             let (target, host) = (Target::parse(head.target)?, head.authority()?);
-            Ok(ReadHead { head, target, host })
+            Ok((head, target, host))
         });
         match asked {
-            Ok(asked) => {
-                self.begin_request(&asked, last, context);
-                self.remember(&asked.head, bytes, context.scratch);
+            Ok((head, target, host)) => {
+                self.begin_request(&head, &target, host, last, context);
+                // A head whose items are awaited is cached.
+                if let HttpState::Items(pending, _) = self.state
+                    && let Some(slot) = context.scratch.heads.insert(&head, bytes, pending)
+                {
+                    self.slot = slot;
+                }
             }
             Err(_) if resp::looks_like_resp(bytes) => return self.refuse_resp(bytes, context),
             Err(error) => {
@@ -351,45 +342,34 @@ impl Connection {
         }
         // If a body follows, the answer is counted after the body.
         match self.state {
-            HttpState::Items(..) | HttpState::ChunkedItems(..) => HttpStep::Took(bytes.len()),
-            _ => HttpStep::Answered(bytes.len()),
+            HttpState::Items(..) | HttpState::ChunkedItems(..) => Step::Took(bytes.len()),
+            _ => Step::Answered(bytes.len()),
         }
     }
 
     /// Tells a Redis client, in RESP, that this listener does not speak RESP.
     #[cold]
-    fn refuse_resp<S: Serve>(
-        &mut self,
-        bytes: &[u8],
-        context: &mut RequestContext<'_, S>,
-    ) -> HttpStep {
+    fn refuse_resp<S: Serve>(&mut self, bytes: &[u8], context: &mut RequestContext<'_, S>) -> Step {
         self.close();
         let fault = resp::Fault::OnHttp;
         context.write_with(Call::Other, fault.status(), |out| resp::write_fault(out, fault));
-        HttpStep::Answered(bytes.len())
+        Step::Answered(bytes.len())
     }
 
-    /// Caches a head whose items are awaited.
-    fn remember(&mut self, head: &Head<'_, '_>, bytes: &[u8], scratch: &mut ConnectionBuffers) {
-        if let HttpState::Items(pending, _) = self.state
-            && let Some(slot) = scratch.heads.insert(head, bytes, pending)
-        {
-            self.slot = slot;
-        }
-    }
-
-    /// Answers a request whose head is complete, or awaits its items. `last` means that no input
-    /// follows the head.
+    /// Answers a request whose head is complete, or awaits its items. `host` is that of the Host
+    /// field, and `last` means that no input follows the head.
     fn begin_request<S: Serve>(
         &mut self,
-        ReadHead { head, target, host }: &ReadHead<'_, '_>,
+        head: &Head<'_, '_>,
+        target: &Target<'_>,
+        host: Option<Authority<'_>>,
         last: bool,
         context: &mut RequestContext<'_, S>,
     ) {
         let closes = last && context.serve.draining();
         let route = route(head.method, target);
         let for_gateway = matches!(route, Ok(Route::Authz(_)));
-        let page = if context.rules.http.takes_host(target.authority.or(*host)) {
+        let page = if context.rules.http.takes_host(target.authority.or(host)) {
             page(head, for_gateway, context.rules.http)
         } else {
             Err(Error::HostForbidden)
@@ -524,9 +504,9 @@ impl Connection {
         &mut self,
         input: &[u8],
         context: &mut RequestContext<'_, S>,
-    ) -> HttpStep {
+    ) -> Step {
         let HttpState::ChunkedItems(pending, chunked) = &mut self.state else {
-            return HttpStep::Took(0);
+            return Step::Took(0);
         };
         let pending = *pending;
         let most = context.rules.http.max_body_bytes as usize;
@@ -548,19 +528,19 @@ impl Connection {
                 if first {
                     chunks = body;
                 }
-                HttpStep::Answered(taken)
+                Step::Answered(taken)
             }
             Ok(taken) => {
                 if first {
                     self.gathered = chunks.as_slice().into();
                 }
-                HttpStep::Starved(taken, 1)
+                Step::Starved(taken, 1)
             }
             Err(error) => {
                 self.close();
                 let options = pending.closing();
                 context.write_error(Call::from(pending.command), options, &error);
-                HttpStep::Answered(input.len())
+                Step::Answered(input.len())
             }
         };
         context.scratch.chunks = chunks;
@@ -590,16 +570,6 @@ impl Connection {
             }
             Err(error) => context.write_error(Call::from(command), options.of(format), &error),
         }
-    }
-}
-
-impl Parks for Connection {
-    fn parked(&self) -> &[ParkedItem] {
-        &self.parked
-    }
-
-    fn parked_mut(&mut self) -> &mut Vec<ParkedItem> {
-        &mut self.parked
     }
 }
 

@@ -4,37 +4,11 @@
 //! whether replies that its clients wait for have come (store/watch/mailbox/doorbell.rs).
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
 
-use mio::unix::SourceFd;
-use mio::{Interest, Registry, Token};
-
-use crate::process::bells::{Bells, WorkerBells};
+use crate::process::bells::WorkerBells;
 use frs_engine::Service;
-use frs_store::EventBell;
 
-/// The bells of a worker.
-#[derive(Debug)]
-pub struct MailboxBells {
-    reader: EventBell,
-    own: EventBell,
-}
-
-impl MailboxBells {
-    /// The bells of the worker in this slot. The worker's own bell is polled with `token`.
-    pub fn of_worker(
-        bells: Bells,
-        slot: u32,
-        registry: &Registry,
-        token: Token,
-    ) -> io::Result<Option<MailboxBells>> {
-        let Some(WorkerBells { reader, own }) = bells.into_worker_bells(slot) else {
-            return Ok(None);
-        };
-        registry.register(&mut SourceFd(&own.as_fd().as_raw_fd()), token, Interest::READABLE)?;
-        Ok(Some(MailboxBells { reader, own }))
-    }
-
+impl WorkerBells {
     /// Rings the reader after the worker has pushed a letter.
     pub fn call(&self, service: &Service) {
         self.reader.ring(service.handle().runtime().workers_bell());

@@ -12,8 +12,7 @@ mod transaction;
 
 use super::buffer_pool::BufferPool;
 use super::connection::{
-    ConnectionBuffers, InputProgress, MAX_REQUESTS_PER_TICK, ParkedItem, Parks, ReplyForm,
-    RequestContext, RespRules, Serve, TICK_ANSWER_BYTES,
+    ConnectionBuffers, InputProgress, ParkedItem, ReplyForm, RequestContext, RespRules, Serve, Step,
 };
 use crate::protocol::call::Call;
 use crate::protocol::resp::{
@@ -39,7 +38,7 @@ pub struct RespConnection {
     /// Commands between MULTI and the end of EXEC.
     transaction: Option<Transaction>,
     /// Requests that wait for a reply, and requests and answers behind them.
-    parked: Vec<ParkedItem>,
+    pub(super) parked: Vec<ParkedItem>,
     closed: bool,
 }
 
@@ -53,16 +52,6 @@ pub struct Input<'a> {
     pub has_more: bool,
 }
 
-/// The result of one step.
-enum RespStep {
-    /// Consumed this many bytes without an answer.
-    Took(usize),
-    /// Consumed this many bytes and answered.
-    Answered(usize),
-    /// The input has no whole command.
-    Starved,
-}
-
 /// The source of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CommandOrigin {
@@ -71,8 +60,8 @@ enum CommandOrigin {
 }
 
 /// The context of a command.
-struct Serving<'c, 'a, S> {
-    context: &'c mut RequestContext<'a, S>,
+struct Serving<'a, S> {
+    context: RequestContext<'a, S>,
     own: RespRules<'a>,
 }
 
@@ -89,43 +78,44 @@ impl RespConnection {
         scratch: &'a mut ConnectionBuffers,
         out: &'a mut Vec<u8>,
     ) -> InputProgress {
-        let mut context = RequestContext { rules: own.rules, serve, scratch, out };
+        let context = RequestContext { rules: own.rules, serve, scratch, out };
+        let mut serving = Serving { context, own };
         let bounds = CommandBounds::from(own.rules.http);
-        let (mut consumed, mut answered, mut starved) = (0, 0, false);
-        let wrong_tokens = self.session.wrong_tokens();
-        let from = context.out.len();
+        let (mut consumed, mut answered, mut starved, mut need) = (0, 0, false, 1);
+        let wrong_tokens = self.session.wrong_tokens;
+        let from = serving.context.out.len();
         let has_waited = !self.parked.is_empty();
         if has_waited {
-            context.resume(&mut self.parked);
+            serving.context.resume(&mut self.parked);
         }
-        let is_full = |answered, context: &RequestContext<'_, S>| {
-            answered == MAX_REQUESTS_PER_TICK || context.answered_bytes(from) >= TICK_ANSWER_BYTES
-        };
         let mut has_guessed = false;
-        while !self.closed && !is_full(answered, &context) && !context.is_parked() && !has_guessed {
-            let serving = Serving { context: &mut context, own };
-            match self.step(&input[consumed..], bounds, serving) {
-                RespStep::Took(bytes) => consumed += bytes,
-                RespStep::Answered(bytes) => {
+        while !self.closed
+            && !serving.context.is_full(answered, from)
+            && !serving.context.is_parked()
+            && !has_guessed
+        {
+            match self.step(&input[consumed..], bounds, &mut serving) {
+                Step::Took(bytes) => consumed += bytes,
+                Step::Answered(bytes) => {
                     consumed += bytes;
                     answered += 1;
-                    context.weigh(bytes);
+                    serving.context.weigh(bytes);
                 }
-                RespStep::Starved => {
-                    starved = true;
+                Step::Starved(_, more) => {
+                    (starved, need) = (true, more);
                     break;
                 }
             }
-            has_guessed = self.session.wrong_tokens() > wrong_tokens;
+            has_guessed = self.session.wrong_tokens > wrong_tokens;
         }
-        if self.session.wrong_tokens() >= MAX_WRONG_TOKENS {
+        if self.session.wrong_tokens >= MAX_WRONG_TOKENS {
             self.closed = true;
         }
         let rest = &input[consumed..];
-        let has_stopped = has_guessed || is_full(answered, &context);
+        let has_stopped = has_guessed || serving.context.is_full(answered, from);
         let is_between = (starved || has_stopped) && rest.is_empty() && self.transaction.is_none();
         let is_last = is_between && (answered > 0 || has_waited) && !has_more;
-        if is_last && context.serve.draining() {
+        if is_last && serving.context.serve.draining() {
             self.closed = true;
         }
         if self.closed {
@@ -135,9 +125,8 @@ impl RespConnection {
         InputProgress {
             consumed,
             // The buffer gets room for the longest command, whatever the length of this one.
-            need: if starved && !rest.is_empty() { bounds.bytes } else { 1 },
-            more: (has_guessed || is_full(answered, &context))
-                && (!rest.is_empty() || self.is_running()),
+            need: if rest.is_empty() { 1 } else { need },
+            more: has_stopped && (!rest.is_empty() || self.is_running()),
             begun: !matches!(rest, [] | [b'\r']),
             close: false,
         }
@@ -169,8 +158,8 @@ impl RespConnection {
         &mut self,
         input: &[u8],
         bounds: CommandBounds,
-        serving: Serving<'_, '_, S>,
-    ) -> RespStep {
+        serving: &mut Serving<'_, S>,
+    ) -> Step {
         if self.is_running() {
             return self.step_transaction(serving);
         }
@@ -178,43 +167,41 @@ impl RespConnection {
             Ok(Scanned::Array(end)) => {
                 let args = Args::of_array(&input[..end]);
                 self.command(args, CommandOrigin::Input, serving);
-                RespStep::Answered(end)
+                Step::Answered(end)
             }
             Ok(Scanned::Line { text, end }) => {
                 self.line(&input[..text], bounds, serving);
-                RespStep::Answered(end)
+                Step::Answered(end)
             }
-            Ok(Scanned::Empty(end)) => RespStep::Took(end),
+            Ok(Scanned::Empty(end)) => Step::Took(end),
             Ok(Scanned::Http) => {
                 self.closed = true;
                 // The client speaks HTTP, so the error is written in HTTP.
                 let options = ResponseOptions::CLOSE;
                 serving.context.write_error(Call::Other, options, &Error::OnResp);
-                RespStep::Answered(0)
+                Step::Answered(0)
             }
-            Ok(Scanned::Partial) => RespStep::Starved,
+            Ok(Scanned::Partial) => Step::Starved(0, bounds.bytes),
             Err(fault) => {
                 self.fail(fault, serving);
-                RespStep::Answered(0)
+                Step::Answered(0)
             }
         }
     }
 
     /// Answers an inline command.
-    fn line<S: Serve>(&mut self, line: &[u8], bounds: CommandBounds, serving: Serving<'_, '_, S>) {
-        let Serving { context, own } = serving;
-        let mut words = std::mem::take(&mut context.scratch.resp.words);
-        let serving = Serving { context: &mut *context, own };
+    fn line<S: Serve>(&mut self, line: &[u8], bounds: CommandBounds, serving: &mut Serving<'_, S>) {
+        let mut words = std::mem::take(&mut serving.context.scratch.resp.words);
         match read_line(line, bounds, &mut words) {
             Ok(args) => self.command(args, CommandOrigin::Input, serving),
             Err(fault) => self.fail(fault, serving),
         }
-        context.scratch.resp.words = words;
+        serving.context.scratch.resp.words = words;
     }
 
     /// Answers a fault that ends the connection.
     #[cold]
-    fn fail<S: Serve>(&mut self, fault: Fault, mut serving: Serving<'_, '_, S>) {
+    fn fail<S: Serve>(&mut self, fault: Fault, serving: &mut Serving<'_, S>) {
         self.closed = true;
         serving.drop_transaction(&mut self.transaction);
         serving.context.write_with(Call::Other, fault.status(), |out| write_fault(out, fault));
@@ -226,7 +213,7 @@ impl RespConnection {
         &mut self,
         mut args: Args<'_>,
         origin: CommandOrigin,
-        mut serving: Serving<'_, '_, S>,
+        serving: &mut Serving<'_, S>,
     ) {
         let whole = args;
         // A command has at least its name.
@@ -247,86 +234,41 @@ impl RespConnection {
         if self.transaction.is_some() && may_queue {
             return self.queue(whole, serving);
         }
-        let items = match command.name {
-            Name::Update => self.ask_one(Command::Update, args, &mut serving),
-            Name::Query => self.ask_one(Command::Query, args, &mut serving),
-            Name::Throttle => self.throttle(args, &mut serving),
-            Name::ManyUpdate => self.ask_many(Command::Update, args, &mut serving),
-            Name::ManyQuery => self.ask_many(Command::Query, args, &mut serving),
-            name => return self.run(name, args, serving),
-        };
-        if let Err(error) = items {
-            serving.error(self.session.version, error);
+        let version = self.session.version;
+        let form = |command, shape| AnswerForm { call: Call::from(command), version, shape };
+        let http = serving.own.rules.http;
+        let request = serving.context.scratch.queue.request();
+        let read =
+            match command.name {
+                Name::Update => read_one(Command::Update, args, request)
+                    .map(|()| form(Command::Update, Shape::One)),
+                Name::Query => read_one(Command::Query, args, request)
+                    .map(|()| form(Command::Query, Shape::One)),
+                Name::Throttle => read_throttle(args, serving.own.throttle, request)
+                    .map(|()| form(Command::Update, Shape::Throttle)),
+                Name::ManyUpdate => read_many(Command::Update, args, Bounds::from(http), request)
+                    .map(|()| form(Command::Update, Shape::Many)),
+                Name::ManyQuery => read_many(Command::Query, args, Bounds::from(http), request)
+                    .map(|()| form(Command::Query, Shape::Many)),
+                name => return self.answer(name, args, serving),
+            };
+        match read {
+            Ok(form) => serving.context.enqueue(ReplyForm::Resp(form)),
+            Err(error) => serving.error(version, error),
         }
     }
 
     /// Answers the error of a command that is not run. The error spoils an open transaction.
     #[cold]
-    fn refuse<S: Serve>(&mut self, error: CommandError<'_>, mut serving: Serving<'_, '_, S>) {
+    fn refuse<S: Serve>(&mut self, error: CommandError<'_>, serving: &mut Serving<'_, S>) {
         if let Some(transaction) = &mut self.transaction {
             transaction.spoil();
         }
         serving.error(self.session.version, error);
     }
-
-    #[inline]
-    fn ask_one<'i, S: Serve>(
-        &mut self,
-        command: Command,
-        args: Args<'i>,
-        serving: &mut Serving<'_, '_, S>,
-    ) -> Result<(), CommandError<'i>> {
-        read_one(command, args, serving.context.scratch.queue.request())?;
-        self.enqueue(command, Shape::One, serving);
-        Ok(())
-    }
-
-    fn ask_many<'i, S: Serve>(
-        &mut self,
-        command: Command,
-        args: Args<'i>,
-        serving: &mut Serving<'_, '_, S>,
-    ) -> Result<(), CommandError<'i>> {
-        let bounds = Bounds::from(serving.context.rules.http);
-        read_many(command, args, bounds, serving.context.scratch.queue.request())?;
-        self.enqueue(command, Shape::Many, serving);
-        Ok(())
-    }
-
-    #[inline]
-    fn throttle<'i, S: Serve>(
-        &mut self,
-        args: Args<'i>,
-        serving: &mut Serving<'_, '_, S>,
-    ) -> Result<(), CommandError<'i>> {
-        read_throttle(args, serving.own.throttle, serving.context.scratch.queue.request())?;
-        self.enqueue(Command::Update, Shape::Throttle, serving);
-        Ok(())
-    }
-
-    #[inline]
-    fn enqueue<S: Serve>(
-        &mut self,
-        command: Command,
-        shape: Shape,
-        serving: &mut Serving<'_, '_, S>,
-    ) {
-        let (call, version) = (Call::from(command), self.session.version);
-        serving.context.enqueue(ReplyForm::Resp(AnswerForm { call, version, shape }));
-    }
 }
 
-impl Parks for RespConnection {
-    fn parked(&self) -> &[ParkedItem] {
-        &self.parked
-    }
-
-    fn parked_mut(&mut self) -> &mut Vec<ParkedItem> {
-        &mut self.parked
-    }
-}
-
-impl<S: Serve> Serving<'_, '_, S> {
+impl<S: Serve> Serving<'_, S> {
     /// Answers the error of a command.
     #[cold]
     fn error(&mut self, version: Version, error: CommandError<'_>) {

@@ -4,11 +4,11 @@
 //! share of semaphores, so a stalled client delays no other. In the steady state it allocates
 //! nothing and writes no log line, unless `<log refusals>` asks for some.
 
+mod arrivals;
 mod parking;
 mod refusal_log;
 
 use std::io;
-use std::net::IpAddr;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
@@ -17,24 +17,22 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
 use self::refusal_log::{RefusalLog, log_left_out};
-use super::accept::{ACCEPTS_PER_TICK, AcceptedClient, WorkerListeners};
+use super::accept::WorkerListeners;
 use super::buffers::Buffers;
 use super::client::{Client, Reading, Traffic, Writing};
 use super::conf_in_use::ConfInUse;
-use super::mailbox_bells::MailboxBells;
 use super::overload_log::OverloadLog;
 use super::parked_clients::ParkedClients;
 use super::request_handler::RequestHandler;
 use crate::net::listeners::ListenerSet;
 use crate::net::timers::{Expired, TimeoutLengths, TimerKind, Timers};
+use crate::process::bells::WorkerBells;
 use crate::process::child::ChildContext;
 use crate::process::log::{self, LogThrottle};
 use crate::process::message::{self, Received, ToChild};
 use crate::process::token_board::TokenBoard;
-use crate::protocol;
 use frs_base::clock;
 use frs_base::sys::process::{Channel, Signal, Signals};
-use frs_conf::Srv;
 use frs_engine::Service;
 use frs_store::counter::Counters;
 use frs_store::{Counter, RETIRED_EVERY};
@@ -104,7 +102,7 @@ pub struct Worker {
     /// Clients with a request that waits for a reply.
     parked: ParkedClients,
     /// `None` without a cluster.
-    bells: Option<MailboxBells>,
+    bells: Option<WorkerBells>,
     timers: Timers,
     buffers: Buffers,
     origin: Instant,
@@ -136,10 +134,10 @@ impl Worker {
             listeners.open_unix(registry, shared)?;
         }
         let slot = service.handle().slot_number();
-        let bells = match child.bells {
-            Some(bells) => MailboxBells::of_worker(bells, slot, registry, BELL)?,
-            None => None,
-        };
+        let bells = child.bells.and_then(|bells| bells.into_worker_bells(slot));
+        if let Some(bells) = &bells {
+            registry.register(&mut SourceFd(&bells.own.as_fd().as_raw_fd()), BELL, readable)?;
+        }
         let conf = ConfInUse::of(service.conf(), &child.tokens);
         message::send_ready(&child.channel)?;
         Ok(Worker {
@@ -202,9 +200,7 @@ impl Worker {
                     SIGNALS | CHANNEL => master_spoke = true,
                     BELL => {}
                     token if token.0 >= FIRST_CLIENT => self.note(token, event),
-                    token => {
-                        self.listeners.mark_ready(token);
-                    }
+                    token => self.listeners.mark_ready(token),
                 }
             }
             if master_spoke {
@@ -308,7 +304,7 @@ impl Worker {
             self.conf = ConfInUse::of(conf, &self.tokens);
             log::set_level(self.conf.srv.log.level);
             let sample = self.handler.service.refusal_sample_mut();
-            log_left_out(self.refusals.reload(&self.conf.srv, sample));
+            log_left_out(self.refusals.go_on(RefusalLog::of(&self.conf.srv), sample));
             tracing::debug!("took a new configuration");
         }
     }
@@ -332,7 +328,7 @@ impl Worker {
                     self.listeners.open_set(self.poll.registry(), set, listeners)?;
                 }
                 Received::Message(ToChild::Yield(set), _) => {
-                    self.listeners.close_set(self.poll.registry(), set)?;
+                    self.listeners.close(self.poll.registry(), Some(set))?;
                 }
                 Received::Message(ToChild::Leave, _) => {
                     self.handler.replaced = true;
@@ -366,7 +362,7 @@ impl Worker {
         };
         self.ending = Some(WorkerEnd { mode, until_ms: self.now_ms + bound_ms });
         self.handler.draining = true;
-        if let Err(error) = self.listeners.close_all(self.poll.registry()) {
+        if let Err(error) = self.listeners.close(self.poll.registry(), None) {
             tracing::warn!(%error, "cannot close a listener");
         }
         if mode == EndMode::Finish {
@@ -418,7 +414,7 @@ impl Worker {
             let Some(client) = self.clients[index as usize].as_mut() else { continue };
             client.queued = false;
             let reading = client.read(&mut self.buffers.arena);
-            self.traffic.take(client.traffic());
+            self.traffic.take(&mut client.traffic);
             match reading {
                 Reading::Run => self.to_run.push(index),
                 Reading::Wait if client.is_blocked() => self.to_run.push(index),
@@ -467,8 +463,8 @@ impl Worker {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         if client.is_blocked() {
             let writing = client.write_unsent(&mut self.buffers.scratch.pool);
-            let has_taken = client.traffic().written > 0;
-            self.traffic.take(client.traffic());
+            let has_taken = client.traffic.written > 0;
+            self.traffic.take(&mut client.traffic);
             self.give_time(index, has_taken);
             self.after_writing(index, writing);
             return self.wait_again(index);
@@ -507,7 +503,7 @@ impl Worker {
         } else {
             Writing::Done
         };
-        self.traffic.take(client.traffic());
+        self.traffic.take(&mut client.traffic);
         self.give_time(index, answered);
         self.after_writing(index, writing);
     }
@@ -535,7 +531,7 @@ impl Worker {
             Writing::Gone => self.close(index),
             Writing::Blocked => {}
             Writing::Done if client.is_closing() => {
-                let kind = if client.is_refused() { TimerKind::Refused } else { TimerKind::Linger };
+                let kind = if client.refused { TimerKind::Refused } else { TimerKind::Linger };
                 if client.linger(&mut self.buffers.scratch.pool) {
                     self.timers.arm(index, kind, self.now_ms);
                     self.settle(index);
@@ -564,7 +560,7 @@ impl Worker {
                 self.give_up(index, &mut client);
             }
             client.release(&mut self.buffers.scratch.pool);
-            self.refused -= usize::from(client.is_refused());
+            self.refused -= usize::from(client.refused);
             if client.queued {
                 // Otherwise the next client with this index would be in the list twice.
                 self.ready.retain(|&other| other != index);
@@ -601,100 +597,5 @@ impl Worker {
         self.buffers.out.clear();
         client.time_out(&self.conf.srv, &mut self.handler, &mut self.buffers);
         self.write(index, 0..self.buffers.out.len());
-    }
-
-    // Accepting.
-
-    fn accept_clients(&mut self) {
-        for _ in 0..ACCEPTS_PER_TICK {
-            if !self.listeners.may_accept(self.now_ms) {
-                return;
-            }
-            if let Some(accepted) = self.listeners.accept(self.now_ms) {
-                self.admit(accepted);
-            }
-        }
-    }
-
-    /// Serves a client, or refuses it.
-    fn admit(&mut self, AcceptedClient { stream, peer, face }: AcceptedClient) {
-        let refusal = self.refusal_of(peer);
-        self.count(Counter::Connections);
-        if refusal.is_some() {
-            self.count(Counter::ConnectionsRefused);
-        }
-        if matches!(refusal, Some(protocol::Error::Overloaded)) {
-            self.overloads.add();
-        }
-        if refusal.is_some() && self.refused >= REFUSED_CLIENTS && !self.make_room_for_refused() {
-            return;
-        }
-        let Some(index) = self.add_client(Client::new(stream, peer, face)) else { return };
-        match refusal {
-            None => self.timers.arm(index, TimerKind::Idle, self.now_ms),
-            Some(error) => self.refuse(index, &error),
-        }
-    }
-
-    /// The reason to refuse a client, or `None` if it is served.
-    fn refusal_of(&self, peer: Option<IpAddr>) -> Option<protocol::Error> {
-        let srv: &Srv = &self.conf.srv;
-        let served = self.clients.len() - self.free.len() - self.refused;
-        if !srv.allows(peer) {
-            return Some(protocol::Error::PeerForbidden);
-        }
-        let is_full = served >= srv.http.max_connections as usize;
-        is_full.then_some(protocol::Error::Overloaded)
-    }
-
-    /// Answers a client that is not served.
-    fn refuse(&mut self, index: u32, error: &protocol::Error) {
-        self.buffers.out.clear();
-        if let Some(client) = self.clients[index as usize].as_mut() {
-            client.refuse(error, &mut self.buffers);
-            self.refused += 1;
-        }
-        self.write(index, 0..self.buffers.out.len());
-        // The socket of a new connection takes such a short answer at once. If it does not, the
-        // client is closed, because no memory is counted for the answer.
-        if self.client(index).is_some_and(|client| client.is_blocked()) {
-            self.close(index);
-        }
-    }
-
-    /// Closes the client that was refused first. Returns false if there is none.
-    fn make_room_for_refused(&mut self) -> bool {
-        let Some(index) = self.timers.first(TimerKind::Refused) else { return false };
-        // Input left unread would cause a reset that overtakes the answer.
-        if let Some(client) = self.clients[index as usize].as_mut() {
-            client.read(&mut self.buffers.arena);
-            self.traffic.take(client.traffic());
-        }
-        self.close(index);
-        true
-    }
-
-    fn log_overloads(&self, count: Option<u64>) {
-        if let Some(connections) = count {
-            let max_connections = self.conf.srv.http.max_connections;
-            tracing::warn!(connections, max_connections, "refused connections with 503");
-        }
-    }
-
-    /// Gives a client an index. Returns `None` if the poll cannot watch its socket.
-    fn add_client(&mut self, mut client: Client) -> Option<u32> {
-        let index = self.free.last().copied().unwrap_or(self.clients.len() as u32);
-        let token = Token(FIRST_CLIENT + index as usize);
-        if let Err(error) = client.stream().register(self.poll.registry(), token) {
-            if self.unwatched.is_due(clock::instant()) {
-                tracing::warn!(%error, "cannot watch a connection");
-            }
-            return None;
-        }
-        match self.free.pop() {
-            Some(index) => self.clients[index as usize] = Some(client),
-            None => self.clients.push(Some(client)),
-        }
-        Some(index)
     }
 }

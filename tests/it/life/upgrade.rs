@@ -7,6 +7,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use frs_base::sys::process::{self, Channel, Delivery};
@@ -229,6 +231,33 @@ fn switching_while_new_binaries_take_over_is_done_or_refused_and_never_forgotten
     }
     change(false);
     check(false);
+    life.stop();
+}
+
+// Shows: upgrades.
+#[test]
+fn an_upgrade_gets_its_turn_among_reloads_without_end() {
+    let setup = Setup::new(&Settings::default());
+    let life = Life::start(&setup);
+    let (old, is_over, begun) = (life.first(), AtomicBool::new(false), Instant::now());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) && begun.elapsed() < 2 * BOUND {
+                // Not reaped before the end of the test, so the id is not used again.
+                let _ = kill(old, Signal::SIGHUP);
+            }
+        });
+        life.wait_for_log("the new configuration is in force");
+        kill(old, Signal::SIGUSR2).expect("signalled");
+        wait_until("another master is named", || life.try_master().filter(|&pid| pid != old));
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let log = setup.log();
+    let before = log.split("a new binary is started").next().expect("a part");
+    let waited = before.split("the new binary is started after the reload").nth(1);
+    let reloads = waited.unwrap_or("").matches("the new configuration is in force").count();
+    // Those that were acknowledged, prepared and waiting when the upgrade was requested.
+    assert!(reloads <= 3, "{reloads} reloads went first");
     life.stop();
 }
 

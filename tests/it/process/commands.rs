@@ -1,14 +1,18 @@
 //! Requests over data/control: each command gets its own answer, whoever else asks, is killed or
 //! sends nonsense.
 
-use std::io::Write;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Instant;
 
+use frs_base::sys::process::parent_of;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::common::{MAP, Settings, Setup, descriptors, text, wait_until};
+use crate::common::{BOUND, MAP, Settings, Setup, descriptors, text, wait_until};
 
 /// Starts an frs command.
 fn begin(setup: &Setup, arguments: &[&str]) -> Child {
@@ -80,6 +84,38 @@ fn nonsense_and_silence_on_the_socket_stop_no_command() {
 
 // Shows: one-answer-each.
 #[test]
+fn a_connection_that_the_master_closes_ends_while_a_reload_is_prepared() {
+    let setup = Setup::new(&Settings::default());
+    let server = setup.start();
+    let mut stream = UnixStream::connect(setup.path("data/control")).expect("it listens");
+    stream.set_read_timeout(Some(BOUND)).expect("set");
+    // The master accepts in order.
+    assert!(setup.frs(&["reload"]).status.success());
+    setup.write_map(&MAP.replace("<map>", "<map><group name=\"more\" keys=\"500000\"/>"));
+    let children = || -> BTreeSet<i32> {
+        let numbers = fs::read_dir("/proc").expect("read").flatten();
+        let pids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(|&pid| parent_of(Pid::from_raw(pid)) == Some(server.master())).collect()
+    };
+    let before = children();
+    let (command, begun) = (begin(&setup, &["reload"]), Instant::now());
+    let is_of_more = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with("more");
+    while !fs::read_dir(setup.path("data")).expect("read").flatten().any(is_of_more) {
+        assert!(begun.elapsed() < BOUND, "no process makes the group");
+    }
+    let child = children().difference(&before).next().copied();
+    let child = Pid::from_raw(child.expect("a child that prepares"));
+    let _ = kill(child, Signal::SIGSTOP);
+    stream.write_all(&[0xff; 64]).expect("sent");
+    let ended = stream.read(&mut [0]);
+    let _ = kill(child, Signal::SIGCONT);
+    let is_late = |error: std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
+    assert!(!ended.is_err_and(is_late), "the child holds the connection");
+    assert_eq!(end(command).status.code(), Some(0));
+}
+
+// Shows: one-answer-each.
+#[test]
 fn the_request_of_a_killed_command_loses_nothing() {
     const GROUP: &str = r#"files="2" key-nodes="64" chain="8" node-size="128""#;
     let setup = Setup::new(&Settings { http: "lock-timeout='10s'".into(), ..Settings::default() });
@@ -138,7 +174,7 @@ fn a_master_without_its_socket_is_named_and_opens_it_again() {
     let setup = Setup::new(&Settings::default());
     let server = setup.start();
     server.signal(Signal::SIGSTOP);
-    std::fs::remove_file(setup.path("data/control")).expect("there");
+    fs::remove_file(setup.path("data/control")).expect("there");
     // As with a master of an earlier version.
     let output = setup.frs(&["reload"]);
     assert_eq!(output.status.code(), Some(1));

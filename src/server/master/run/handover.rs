@@ -4,18 +4,21 @@
 //! touches them only after that.
 
 use std::collections::VecDeque;
-
-use frs_base::causes::with_causes;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use super::Master;
+use crate::account::Account;
 use crate::master::error::ReloadError;
+use crate::master::inherit::Handover;
 use crate::master::reload_queue::refusal;
 use crate::master::supervise::{Ending, Event};
-use crate::master::upgrade::{Estate, UpgradeEnd};
-use crate::net::listeners::ListeningSockets;
+use crate::master::upgrade::UpgradeEnd;
+use crate::net::listeners::{AllSockets, ListeningSockets};
 use crate::process::message::ToChild;
+use frs_base::causes::with_causes;
 use frs_base::clock;
-use frs_base::sys::process::Pid;
+use frs_base::sys::process::{self, Channel, Pid};
 
 impl Master {
     /// Starts the binary that now has this one's name, to take over.
@@ -26,39 +29,54 @@ impl Master {
             tracing::warn!("no new binary is started: one is taking over already");
         } else if self.reloads.is_busy() || self.moves.is_ending() {
             tracing::info!("the new binary is started after the reload");
-            self.upgrades.want();
+            self.reloads.note_upgrade();
         } else {
-            let (account, lock) = (self.account.as_ref(), self.lock.as_ref());
-            let (listeners, bells) = (&self.listeners, self.bells.as_ref());
-            let estate = Estate { account, lock, listeners, bells };
-            self.upgrades.begin(&estate, self.in_force.generation());
+            let generation = self.in_force.generation();
+            let started = self.upgrades.start(generation, |channel| self.leave_open(channel));
+            self.upgrades.begin(started);
         }
     }
 
-    /// Begins an upgrade that waited for a reload.
-    pub(super) fn begin_wanted_upgrade(&mut self) {
+    /// In the child: keeps the descriptors to hand over open across the exec, and names them.
+    fn leave_open(&self, channel: &Channel) -> io::Result<Handover> {
+        self.account.as_ref().map_or(Ok(()), Account::raise)?;
+        let lock = self.lock.as_ref().ok_or_else(|| io::Error::other("the lock is not held"))?;
+        let AllSockets { own, lent } = self.listeners.all();
+        let ties = [channel.as_fd(), lock.as_fd()];
+        let bells = self.cluster.as_ref().map(|ties| ties.bells.fds()).unwrap_or_default();
+        let mut all = ties.iter().chain(&bells).chain(&own).chain(&lent);
+        all.try_for_each(|fd| process::pass_on(*fd))?;
+        let raw = |fds: Vec<BorrowedFd<'_>>| fds.iter().map(AsRawFd::as_raw_fd).collect();
+        Ok(Handover {
+            pid: Pid::this().as_raw(),
+            channel: channel.as_fd().as_raw_fd(),
+            lock: lock.as_fd().as_raw_fd(),
+            bells: raw(bells),
+            own: raw(own),
+            lent: raw(lent),
+        })
+    }
+
+    /// Begins an upgrade that waited for reloads, and then the reloads behind it.
+    pub(super) fn begin_waiting_upgrade(&mut self) {
         let is_free = !self.reloads.is_busy() && !self.moves.is_ending();
-        if is_free && self.upgrades.take_wanted() {
+        if is_free && self.reloads.take_upgrade() {
             self.begin_upgrade();
+            self.begin_requests();
         }
     }
 
     pub(super) fn follow_upgrade(&mut self, events: &mut VecDeque<Event>) {
-        if let Some(end) = self.upgrades.follow(self.in_force.generation()) {
-            self.end_upgrade(end, events);
-        }
-    }
-
-    pub(super) fn end_upgrade(&mut self, end: UpgradeEnd, events: &mut VecDeque<Event>) {
-        match &end {
-            UpgradeEnd::Serving(upgrade) => self.hand_over(upgrade.pid(), events),
-            UpgradeEnd::Failed(upgrade) => self.go_on(upgrade.taken_from()),
+        match &self.upgrades.follow(self.in_force.generation()) {
+            Some(UpgradeEnd::Serving(upgrade)) => self.hand_over(upgrade.pid(), events),
+            Some(UpgradeEnd::Failed(upgrade)) => self.go_on(upgrade.taken_from()),
+            None => {}
         }
     }
 
     /// Continues after the new binary failed. `taken_from` is the generation in force when it was
     /// told to take over.
-    fn go_on(&mut self, taken_from: Option<u64>) {
+    pub(super) fn go_on(&mut self, taken_from: Option<u64>) {
         let found = self.in_force.runtime().generation();
         if taken_from.is_none_or(|generation| generation == found) {
             return;
@@ -116,7 +134,7 @@ impl Master {
             return;
         }
         // A master that is about to stop requests nothing more.
-        let complete = self.children.is_complete() && !self.children.is_ending();
+        let complete = self.children.supervisor.is_complete() && !self.children.is_ending();
         if let Some(older) = &mut self.older {
             if complete {
                 older.say_serving();

@@ -21,8 +21,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// Groups that have moved.
 #[derive(Default)]
 pub(in crate::master) struct Moves {
-    /// The keeper's reports since the last look.
-    moved: Vec<MovedGroup>,
+    /// The keeper's last report, if it has not been followed yet.
+    pub moved: Option<MovedGroup>,
     ending: Option<EndingMove>,
 }
 
@@ -36,11 +36,6 @@ struct EndingMove {
 }
 
 impl Moves {
-    /// Keeps the keeper's reports.
-    pub fn note(&mut self, moved: Vec<MovedGroup>) {
-        self.moved.extend(moved);
-    }
-
     /// Whether a move is between its last two steps.
     pub fn is_ending(&self) -> bool {
         self.ending.is_some()
@@ -56,27 +51,24 @@ impl Master {
     /// Ends the moves of groups whose nodes have all moved. If a move cannot end now the keeper
     /// reports it again.
     pub(super) fn follow_moves(&mut self) {
-        let moved = std::mem::take(&mut self.moves.moved);
+        let moved = self.moves.moved.take();
         if self.older.is_some() || self.lock.is_none() || self.failure.is_some() {
             return;
         }
         if let Some(ending) = self.moves.ending.take() {
             self.end_move(ending);
         }
-        let is_free = !self.reloads.is_preparing() && !self.upgrades.is_begun();
-        let Some(&MovedGroup { generation, group }) = moved.last().filter(|_| is_free) else {
-            return;
-        };
-        if self.moves.is_ending()
-            || self.children.is_ending()
-            || generation != self.in_force.generation()
-        {
+        let is_busy = self.reloads.is_preparing()
+            || self.upgrades.is_begun()
+            || self.moves.is_ending()
+            || self.children.is_ending();
+        let Some(moved) = moved.filter(|_| !is_busy) else { return };
+        if moved.generation != self.in_force.generation() {
             return;
         }
         let groups = &self.in_force.conf().map.groups;
-        let Some(group) = groups.get(group as usize).map(|group| group.name.clone()) else {
-            return;
-        };
+        let Some(group) = groups.get(moved.group as usize) else { return };
+        let group = group.name.clone();
         let mut overlay = self.in_force.overlay().clone();
         let Some(mode) = overlay.end_move(&group) else { return };
         match self.publish_overlay(overlay) {

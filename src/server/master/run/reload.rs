@@ -6,10 +6,9 @@
 use std::collections::VecDeque;
 use std::io;
 
-use super::Master;
-use crate::master::change_notes::GenerationChange;
+use super::{ClusterTies, Master};
 use crate::master::error::ReloadError;
-use crate::master::preparing_child::log_prepared;
+use crate::master::preparing_child::{Answer, log_prepared};
 use crate::master::reload_queue::{self, CheckedConf, ReloadCandidate, Report, refusal};
 use crate::master::supervise::{ClusterChange, Event};
 use crate::process::bells::Bells;
@@ -31,35 +30,28 @@ impl Master {
         if self.announced {
             self.notifier.reloading(clock::monotonic_ns());
         }
-        if let Err(error) = self.prepare_reload(report.clone(), options) {
-            self.refuse_reload(&report, &error, options.is_edit);
-        }
-    }
-
-    fn prepare_reload(
-        &mut self,
-        report: Report,
-        options: ReloadOptions,
-    ) -> Result<(), ReloadError> {
         if self.upgrades.is_begun() {
-            return Err(ReloadError::TakingOver);
+            return self.refuse_reload(&report, &ReloadError::TakingOver, options.is_edit);
         }
-        let account = self.account.as_ref();
-        self.reloads.prepare(report, &self.conf_dir, &self.in_force, account, options)
+        let (account, control, asked) = (self.account.as_ref(), &mut self.control, report.clone());
+        let (conf_dir, in_force) = (&self.conf_dir, &self.in_force);
+        match ReloadCandidate::begin(asked, conf_dir, in_force, account, control, options) {
+            Ok(candidate) => self.reloads.candidate = Some(candidate),
+            Err(error) => self.refuse_reload(&report, &error, options.is_edit),
+        }
     }
 
     /// Advances the current reload, if possible.
     pub(super) fn follow_reload(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
         if let Some(mut candidate) = self.reloads.take_prepared()? {
-            let mut fresh = candidate.take_fresh();
             let report = std::mem::take(&mut candidate.report);
             let is_edit = candidate.checked.options.is_edit;
             let files = std::mem::take(&mut candidate.files);
             let old = self.in_force.generation();
             match self.publish(candidate, events) {
-                Ok(generation) => {
+                Ok((generation, mut fresh)) => {
                     if !report.is_of_plane() {
-                        self.changes.note_reload(GenerationChange { old, new: generation });
+                        self.changes.note_reload(old, generation);
                     }
                     fresh.extend(self.unserved_words());
                     self.reloads.wait_for(report, generation, fresh);
@@ -102,14 +94,15 @@ impl Master {
         unserved.map(words).collect()
     }
 
-    /// Puts a prepared configuration in force; returns its generation.
+    /// Puts a prepared configuration in force; returns its generation, and which records begin anew.
     fn publish(
         &mut self,
         candidate: ReloadCandidate,
         events: &mut VecDeque<Event>,
-    ) -> Result<u64, ReloadError> {
-        let (prepared, CheckedConf { loaded, secrets, tokens, options }) =
-            candidate.answer(&self.in_force.conf().map.groups)?;
+    ) -> Result<(u64, Vec<String>), ReloadError> {
+        let (answer, checked) = candidate.answer(&self.in_force.conf().map.groups)?;
+        let Answer { prepared, fresh } = answer;
+        let CheckedConf { loaded, secrets, tokens, options } = checked;
         let LoadedConf { conf, texts } = loaded;
         let (workers, level) = (conf.srv.workers, conf.srv.log.level);
         let grown = self.listeners.grow(self.account.as_ref(), workers);
@@ -117,11 +110,14 @@ impl Master {
         events.push_back(Event::ListenerSets(self.listeners.sets()));
         grown?;
         let change = self.cluster_change(&conf, secrets.as_ref());
-        let is_added = change == Some(ClusterChange::Added);
-        let bells = is_added.then(Bells::new).transpose()?;
-        if let Some(secrets) = secrets.as_ref().filter(|_| is_added) {
-            self.in_force.runtime().keep_words(secrets.secret.keys().words());
-        }
+        let bells = match (change, &secrets) {
+            (Some(ClusterChange::Added), Some(secrets)) => {
+                let bells = Bells::new()?;
+                self.in_force.runtime().keep_words(secrets.secret.keys().words());
+                Some(bells)
+            }
+            _ => None,
+        };
         let mut overlay = self.in_force.overlay().clone();
         overlay.set_moving(prepared.moving.clone());
         options.lift_bans.map_or(Ok(()), |biz| overlay.lift_bans(biz, clock::now()))?;
@@ -129,21 +125,19 @@ impl Master {
         log_prepared(&prepared);
         log::set_level(level);
         self.children.say_all(ToChild::Generation);
-        match change {
-            Some(ClusterChange::Added | ClusterChange::Removed) => {
-                (self.bells, self.secrets) = (bells, secrets);
-            }
+        match (change, &mut self.cluster, secrets) {
             // The secret in force stays, because serving processes name keys by it.
-            Some(ClusterChange::Login) => {
-                if let (Some(own), Some(secrets)) = (&mut self.secrets, secrets) {
-                    own.password = secrets.password;
-                }
+            (Some(ClusterChange::Login), Some(own), Some(secrets)) => {
+                own.secrets.password = secrets.password;
             }
-            None => {}
+            (None | Some(ClusterChange::Login), ..) => {}
+            (Some(ClusterChange::Added | ClusterChange::Removed), own, secrets) => {
+                *own = bells.zip(secrets).map(|(bells, secrets)| ClusterTies { bells, secrets });
+            }
         }
         events.push_back(Event::Resize(workers));
         events.extend(change.map(Event::Cluster));
-        Ok(generation)
+        Ok((generation, fresh))
     }
 
     /// How a new configuration changes the cluster. `None` if the processes take all changes by
@@ -154,7 +148,7 @@ impl Master {
         secrets: Option<&ClusterSecrets>,
     ) -> Option<ClusterChange> {
         let login_of = |conf: &Conf| conf.srv.cluster.as_ref()?.login.clone();
-        match (&self.secrets, secrets) {
+        match (self.cluster.as_ref().map(|ties| &ties.secrets), secrets) {
             (None, None) => None,
             (None, Some(_)) => Some(ClusterChange::Added),
             (Some(_), None) => Some(ClusterChange::Removed),

@@ -30,16 +30,13 @@ impl Master {
     /// Begins requests in turn. A master with a damaged runtime.mmap, which it does not touch,
     /// refuses them.
     pub(super) fn begin_requests(&mut self) {
-        while self.failure.is_some()
-            && let Some((_, report)) = self.reloads.take_next()
-        {
-            self.refuse(&report, &ReloadError::Ending, "a request is refused");
-        }
-        while self.older.is_none()
-            && self.failure.is_none()
-            && !self.moves.is_ending()
+        while (self.failure.is_some() || self.older.is_none() && !self.moves.is_ending())
             && let Some((ask, report)) = self.reloads.take_next()
         {
+            if self.failure.is_some() {
+                self.refuse(&report, &ReloadError::Ending, "a request is refused");
+                continue;
+            }
             let (mut overlay, mut reset) = (self.in_force.overlay().clone(), Ok(()));
             match ask {
                 Ask::Reload(options) => {

@@ -27,7 +27,7 @@ impl Master {
         let Some(event) = self.children.note_change(pid, change) else { return };
         if matches!(event, Event::Ended(..)) {
             // A damaged file may have caused the death.
-            self.files.hurry(clock::instant());
+            self.files.next = clock::instant();
         }
         events.push_back(event);
     }
@@ -67,7 +67,9 @@ impl Master {
         match order {
             Order::Spawn(..) => {}
             Order::Ask(pid, request) => self.children.ask(pid, request),
-            Order::Serve(pid, set) => self.children.serve(pid, set, self.listeners.set_fds(set)),
+            Order::Serve(pid, set) => {
+                self.children.send(pid, ToChild::Serve(set), self.listeners.set_fds(set));
+            }
             Order::Yield(pid, set) => self.children.say(pid, ToChild::Yield(set)),
             Order::Recover(pid) => self.children.say(pid, ToChild::Recover),
             // A damaged runtime.mmap is the known cause of the signal, and no group needs a check.
@@ -79,6 +81,7 @@ impl Master {
 
     /// Drops the rest of the master, which closes its descriptors.
     pub(super) fn into_forked_child(self, child: NewChild) -> ForkedChild {
+        let (bells, secrets) = self.cluster.map(|ties| (ties.bells, ties.secrets)).unzip();
         let inherited = Inheritance {
             channel: child.channel,
             control: child.control,
@@ -89,13 +92,12 @@ impl Master {
                 ChildRole::Cluster => ListenerShare::default(),
             },
             data_dir: self.in_force.data_dir().to_owned(),
-            tokens: self.in_force.into_tokens(),
+            tokens: self.in_force.tokens,
             conf_dir: self.conf_dir,
             master: child.master,
-            bells: self
-                .bells
+            bells: bells
                 .filter(|_| matches!(child.role, ChildRole::Worker(_) | ChildRole::Cluster)),
-            secrets: self.secrets.filter(|_| child.role == ChildRole::Cluster).map(Box::new),
+            secrets: secrets.filter(|_| child.role == ChildRole::Cluster).map(Box::new),
         };
         ForkedChild { role: child.role, account: self.account, inherited }
     }

@@ -19,7 +19,7 @@ struct World {
 impl World {
     fn new(workers: u16) -> World {
         let mut world = World {
-            supervisor: Supervisor::new(workers),
+            supervisor: Supervisor::new(Needs { workers, ..Needs::default() }),
             next_pid: 100,
             now_ms: 1_000,
             serving: BTreeMap::new(),
@@ -159,7 +159,7 @@ fn waits_double_up_to_ten_seconds_and_start_anew_after_health() {
 
 #[test]
 fn a_fork_that_fails_is_tried_again_later() {
-    let mut supervisor = Supervisor::new(1);
+    let mut supervisor = Supervisor::new(Needs { workers: 1, ..Needs::default() });
     let mut orders = Vec::new();
     supervisor.decide(Event::Tick, 0, &mut orders);
     orders.clear();
@@ -266,7 +266,7 @@ fn ends_workers_first_then_the_keeper() {
 fn the_last_checkpoint_takes_its_time_and_a_second_request_skips_it() {
     for is_skipped in [false, true] {
         let mut world = World::started(1);
-        world.supervisor.has_last_pass = true;
+        world.supervisor.needs.last_pass = true;
         let (keeper, worker) = (world.pid(ChildRole::Keeper).expect("runs"), world.worker(0));
         world.tell(Event::End(Ending::Finish));
         world.ends(worker, Exit::Status(0));
@@ -283,7 +283,7 @@ fn the_last_checkpoint_takes_its_time_and_a_second_request_skips_it() {
     }
     // Asked twice before the workers have ended.
     let mut world = World::started(1);
-    world.supervisor.has_last_pass = true;
+    world.supervisor.needs.last_pass = true;
     let (keeper, worker) = (world.pid(ChildRole::Keeper).expect("runs"), world.worker(0));
     world.tell(Event::End(Ending::Finish));
     world.tell(Event::End(Ending::Finish));
@@ -291,7 +291,7 @@ fn the_last_checkpoint_takes_its_time_and_a_second_request_skips_it() {
     assert_eq!(world.asked.last(), Some(&(keeper, ChildRequest::Finish)));
     // A master that hands over leaves checkpoints to the other master.
     let mut world = World::started(1);
-    world.supervisor.has_last_pass = true;
+    world.supervisor.needs.last_pass = true;
     world.tell(Event::End(Ending::HandOver));
     assert!(world.asked.iter().all(|asked| asked.1 != ChildRequest::LastPass));
 }
@@ -301,7 +301,7 @@ fn the_last_checkpoint_takes_its_time_and_a_second_request_skips_it() {
 fn a_stopped_keeper_does_not_hold_up_the_end() {
     for stops_before in [true, false] {
         let mut world = World::started(1);
-        world.supervisor.has_last_pass = true;
+        world.supervisor.needs.last_pass = true;
         let (keeper, worker) = (world.pid(ChildRole::Keeper).expect("runs"), world.worker(0));
         if stops_before {
             world.tell(Event::Stopped(keeper));
@@ -421,7 +421,7 @@ fn handing_over_ends_the_keeper_at_once_and_lets_workers_drain() {
 #[test]
 fn the_clusters_child_is_replaced_and_ends_between_the_workers_and_the_keeper() {
     let mut world = World::new(2);
-    world.supervisor = Supervisor::new(2).with_cluster();
+    world.supervisor = Supervisor::new(Needs { workers: 2, cluster: true, ..Needs::default() });
     world.tell(Event::Tick);
     let of = |world: &World, role| world.supervisor.find(role).map(|process| process.pid);
     let first = of(&world, ChildRole::Cluster).expect("started");
@@ -451,7 +451,7 @@ fn the_clusters_child_is_replaced_and_ends_between_the_workers_and_the_keeper() 
 #[test]
 fn a_handed_over_child_of_the_cluster_ends_at_once() {
     let mut world = World::new(1);
-    world.supervisor = Supervisor::new(1).with_cluster();
+    world.supervisor = Supervisor::new(Needs { workers: 1, cluster: true, ..Needs::default() });
     world.tell(Event::Tick);
     world.all_ready();
     let child = world.supervisor.find(ChildRole::Cluster).expect("there").pid;
@@ -486,7 +486,7 @@ fn a_cluster_that_is_added_brings_a_child_and_workers_with_its_doorbells() {
 #[test]
 fn another_login_brings_another_child_and_leaves_the_workers() {
     let mut world = World::new(2);
-    world.supervisor = Supervisor::new(2).with_cluster();
+    world.supervisor = Supervisor::new(Needs { workers: 2, cluster: true, ..Needs::default() });
     world.tell(Event::Tick);
     world.all_ready();
     let child = world.pid(ChildRole::Cluster).expect("it runs");
@@ -503,7 +503,7 @@ fn another_login_brings_another_child_and_leaves_the_workers() {
 #[test]
 fn a_child_that_waits_for_its_back_off_is_not_started_without_a_cluster() {
     let mut world = World::new(1);
-    world.supervisor = Supervisor::new(1).with_cluster();
+    world.supervisor = Supervisor::new(Needs { workers: 1, cluster: true, ..Needs::default() });
     world.tell(Event::Tick);
     world.all_ready();
     let child = world.pid(ChildRole::Cluster).expect("it runs");
@@ -517,7 +517,7 @@ fn a_child_that_waits_for_its_back_off_is_not_started_without_a_cluster() {
 #[test]
 fn an_frs_envoy_is_replaced_and_ends_with_the_workers() {
     let mut world = World::new(1);
-    world.supervisor = Supervisor::new(1).with_envoy();
+    world.supervisor = Supervisor::new(Needs { workers: 1, envoy: true, ..Needs::default() });
     world.tell(Event::Tick);
     let first = world.pid(ChildRole::Envoy).expect("started");
     world.tell(Event::Ready(world.worker(0)));

@@ -247,7 +247,7 @@ fn who_is_refused_is_told_so_in_the_words_of_the_listener() {
         let mut client = Client::new(Stream::Unix(ours), None, face);
         let mut buffers = Buffers::default();
         client.refuse(&error, &mut buffers);
-        assert!(client.is_refused() && client.is_closing());
+        assert!(client.refused && client.is_closing());
         let told = String::from_utf8(buffers.out).unwrap();
         assert!(told.starts_with(words), "{told}");
     }

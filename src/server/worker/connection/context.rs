@@ -9,6 +9,7 @@ use super::parked_items::{ParkedItem, Parking};
 use super::queued_reply::{QUEUE, QueuedReply, ReplyForm};
 use super::ready_answers::ReadyAnswers;
 use super::serve::{ConnectionRules, Serve};
+use super::{MAX_REQUESTS_PER_TICK, TICK_ANSWER_BYTES};
 use crate::protocol::call::Call;
 use crate::protocol::response_head::{
     self, Asker, BodyKind, Common, Content, ResponseOptions, Single,
@@ -16,7 +17,7 @@ use crate::protocol::response_head::{
 use crate::protocol::{Decoded, Error, Line, codec, form, resp};
 use crate::worker::buffer_pool::BufferPool;
 use frs_base::clock::Millis;
-use frs_engine::{Answer, Exchange, Quota, Request, Stage};
+use frs_engine::{Exchange, Quota, Request, Stage};
 
 /// Working memory for requests, shared by all connections of a worker.
 #[derive(Debug, Default)]
@@ -51,19 +52,12 @@ impl ConnectionBuffers {
         self.common.set_now(now);
     }
 
-    /// Appends an answer that closes the connection: [`Error::Overloaded`] or
-    /// [`Error::PeerForbidden`].
-    pub fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
-        self.refuse_by(ResponseOptions::CLOSE.into(), error, out);
-    }
-
-    pub(super) fn refuse_by(&mut self, asker: Asker<'_>, error: &Error, out: &mut Vec<u8>) {
+    /// Appends the answer of an error.
+    pub(in crate::worker) fn refuse(&mut self, asker: Asker<'_>, error: &Error, out: &mut Vec<u8>) {
         let ConnectionBuffers { line, common, body, .. } = self;
         response_head::write_error(out, line, common, asker, error, body);
     }
-}
 
-impl ConnectionBuffers {
     /// Begins a batch of connections. The output must be empty.
     pub fn begin_batch(&mut self) {
         self.queue.batch_ends.clear();
@@ -171,20 +165,17 @@ impl<S: Serve> RequestContext<'_, S> {
         }
     }
 
-    /// Like [`RequestContext::enqueue`], for a request that was parked.
-    pub(super) fn requeue(&mut self, exchange: Box<Exchange>, reply: QueuedReply) {
-        let queue = &mut self.scratch.queue;
-        queue.parking.unpark(exchange, &mut queue.exchanges[queue.waiting]);
-        self.enqueue(reply.manner);
-    }
-
     /// Runs the parked requests of the current connection, or parks them again. The outcome is
     /// known before more input is read.
     #[cold]
     pub fn resume(&mut self, parked: &mut Vec<ParkedItem>) {
         for parked in parked.drain(..) {
             match parked {
-                ParkedItem::Request(exchange, reply) => self.requeue(exchange, reply),
+                ParkedItem::Request(exchange, reply) => {
+                    let queue = &mut self.scratch.queue;
+                    queue.parking.unpark(exchange, &mut queue.exchanges[queue.waiting]);
+                    self.enqueue(reply.manner);
+                }
                 ParkedItem::Answer(answer) => {
                     self.flush();
                     let from = self.out.len();
@@ -212,9 +203,14 @@ impl<S: Serve> RequestContext<'_, S> {
         }
     }
 
-    /// The number of bytes answered to the current connection. The output had `from` bytes when the
-    /// connection began.
-    pub fn answered_bytes(&self, from: usize) -> usize {
+    /// Whether the current connection has used its share of the tick: it has `answered` this many
+    /// requests. The output had `from` bytes when it began.
+    #[inline]
+    pub fn is_full(&self, answered: usize, from: usize) -> bool {
+        answered == MAX_REQUESTS_PER_TICK || self.answered_bytes(from) >= TICK_ANSWER_BYTES
+    }
+
+    fn answered_bytes(&self, from: usize) -> usize {
         let ends = &self.scratch.queue.batch_ends;
         let before = ends.len().checked_sub(2).map_or(0, |last| ends[last]);
         ends.last().map_or(0, |end| end.saturating_sub(before.max(from)))
@@ -253,10 +249,12 @@ impl<S: Serve> RequestContext<'_, S> {
                         [answer] => Some(answer),
                         _ => None,
                     };
-                    let proxied = refusal.is_some();
+                    // A single item that did not fail has fields in the head.
                     let single = answer.and_then(|answer| {
                         self.serve.quotas(request, answer, quotas);
-                        single(answer, self.serve, quotas, proxied)
+                        let verdict = answer.result.as_ref().ok()?;
+                        let name = answer.biz.and_then(|index| self.serve.biz_name(index));
+                        Some(Single { name, verdict, quotas, proxied: refusal.is_some() })
                     });
                     let status = match (refusal, answer) {
                         (None, _) => 200,
@@ -296,23 +294,30 @@ impl<S: Serve> RequestContext<'_, S> {
         self.end_answer(from);
     }
 
-    pub fn write(&mut self, call: Call, options: ResponseOptions, answer: Content<'_>) {
+    /// Writes and counts an answer that bypasses the queue.
+    fn answer(
+        &mut self,
+        call: Call,
+        status: u16,
+        write: impl FnOnce(&mut ConnectionBuffers, &mut Vec<u8>),
+    ) {
         self.flush();
         let from = self.out.len();
-        let ConnectionBuffers { common, line, .. } = self.scratch;
-        let asker = self.rules.asker(options);
-        response_head::write(self.out, line, common, asker, answer, None);
+        write(self.scratch, self.out);
         self.end_answer(from);
-        self.serve.answered(call, answer.status);
+        self.serve.answered(call, status);
+    }
+
+    pub fn write(&mut self, call: Call, options: ResponseOptions, answer: Content<'_>) {
+        let asker = self.rules.asker(options);
+        self.answer(call, answer.status, |ConnectionBuffers { line, common, .. }, out| {
+            response_head::write(out, line, common, asker, answer, None);
+        });
     }
 
     /// Writes and counts an answer that needs no run, in any protocol.
     pub fn write_with(&mut self, call: Call, status: u16, write: impl FnOnce(&mut Vec<u8>)) {
-        self.flush();
-        let from = self.out.len();
-        write(self.out);
-        self.end_answer(from);
-        self.serve.answered(call, status);
+        self.answer(call, status, |_, out| write(out));
     }
 
     /// Like [`RequestContext::write_with`], for an answer of at most 512 bytes. It does not flush
@@ -330,34 +335,14 @@ impl<S: Serve> RequestContext<'_, S> {
 
     /// Tells a page which requests it may send.
     pub fn write_preflight(&mut self, options: ResponseOptions) {
-        self.flush();
-        let from = self.out.len();
-        let ConnectionBuffers { common, line, .. } = self.scratch;
-        let asker = self.rules.asker(options);
-        response_head::write_preflight(self.out, line, common, asker);
-        self.end_answer(from);
-        self.serve.answered(Call::Other, response_head::PREFLIGHT);
+        let (asker, status) = (self.rules.asker(options), response_head::PREFLIGHT);
+        self.answer(Call::Other, status, |ConnectionBuffers { line, common, .. }, out| {
+            response_head::write_preflight(out, line, common, asker);
+        });
     }
 
     pub fn write_error(&mut self, call: Call, options: ResponseOptions, error: &Error) {
-        self.flush();
-        let from = self.out.len();
-        let ConnectionBuffers { common, body, line, .. } = self.scratch;
         let asker = self.rules.asker(options);
-        response_head::write_error(self.out, line, common, asker, error, body);
-        self.end_answer(from);
-        self.serve.answered(call, error.status());
+        self.answer(call, error.status(), |scratch, out| scratch.refuse(asker, error, out));
     }
-}
-
-/// The facts of a single item for the head of its answer, or `None` if the item failed.
-fn single<'a, S: Serve>(
-    answer: &'a Answer,
-    serve: &'a S,
-    quotas: &'a [Quota],
-    proxied: bool,
-) -> Option<Single<'a>> {
-    let verdict = answer.result.as_ref().ok()?;
-    let name = answer.biz.and_then(|index| serve.biz_name(index));
-    Some(Single { name, verdict, quotas, proxied })
 }

@@ -19,26 +19,6 @@ pub enum ParkedItem {
     Answer(Vec<u8>),
 }
 
-/// A connection that can park items, in any protocol.
-pub trait Parks {
-    /// The parked items, in order. The connection reads nothing meanwhile, and the next batch
-    /// resumes them.
-    fn parked(&self) -> &[ParkedItem];
-
-    /// The parked items, to be changed.
-    fn parked_mut(&mut self) -> &mut Vec<ParkedItem>;
-
-    /// Parks an item that the connection's batch parked for it.
-    fn park(&mut self, parked: ParkedItem) {
-        self.parked_mut().push(parked);
-    }
-
-    /// Takes the parked items of a connection that is closed.
-    fn give_up(&mut self) -> Vec<ParkedItem> {
-        std::mem::take(self.parked_mut())
-    }
-}
-
 /// The items that the current batch has parked, each with the index of its connection.
 #[derive(Debug, Default)]
 pub(super) struct Parking {

@@ -3,9 +3,9 @@
 //!
 //! Invariant: the answers equal those of a batch that has only this connection.
 
-use super::parked_items::Parks;
 use super::{
-    Connection, ConnectionBuffers, ConnectionRules, InputProgress, RequestContext, RespRules, Serve,
+    Connection, ConnectionBuffers, ConnectionRules, InputProgress, ParkedItem, RequestContext,
+    RespRules, Serve,
 };
 use crate::worker::resp_connection::{Input, RespConnection};
 
@@ -57,6 +57,24 @@ impl<'a> Input<'a> {
     }
 }
 
+/// A connection that can park items, in any protocol.
+pub(in crate::worker) trait Parks {
+    /// The parked items.
+    fn parked(&mut self) -> &mut Vec<ParkedItem>;
+}
+
+impl Parks for Connection {
+    fn parked(&mut self) -> &mut Vec<ParkedItem> {
+        &mut self.parked
+    }
+}
+
+impl Parks for RespConnection {
+    fn parked(&mut self) -> &mut Vec<ParkedItem> {
+        &mut self.parked
+    }
+}
+
 /// Answers the input of one connection as a batch of its own. `take` reads that input.
 fn advance<C: Parks, S: Serve>(
     connection: &mut C,
@@ -69,6 +87,6 @@ fn advance<C: Parks, S: Serve>(
     let lent = RequestContext { rules, serve: &mut *serve, scratch: &mut *scratch, out: &mut *out };
     let progress = take(connection, lent);
     scratch.flush(rules, serve, out);
-    connection.parked_mut().extend(scratch.take_parked().map(|(_, parked)| parked));
+    connection.parked().extend(scratch.take_parked().map(|(_, parked)| parked));
     if connection.parked().is_empty() { progress } else { progress.parked() }
 }

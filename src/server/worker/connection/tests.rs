@@ -1,5 +1,6 @@
 //! Tests of a connection as bytes in and bytes out, without a socket.
 
+use super::testing::Parks;
 use super::*;
 use frs_conf::{AuthzKey, Http, Listen};
 use frs_engine::{Answer, Answers, Exchange, Figures, ItemError, Request, Stage, Verdict};
@@ -589,8 +590,8 @@ fn paths_of_the_admin_plane_name_its_address() {
 fn refusals() {
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     scratch.set_now(1000);
-    scratch.refuse(&Error::PeerForbidden, &mut out);
-    scratch.refuse(&Error::Overloaded, &mut out);
+    scratch.refuse(ResponseOptions::CLOSE.into(), &Error::PeerForbidden, &mut out);
+    scratch.refuse(ResponseOptions::CLOSE.into(), &Error::Overloaded, &mut out);
     let text = String::from_utf8(out).unwrap();
     assert_eq!(statuses(&text), [403, 503]);
     assert_eq!(text.matches("Connection: close").count(), 2);

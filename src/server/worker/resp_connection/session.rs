@@ -14,6 +14,15 @@ use crate::worker::connection::{RespRules, Serve};
 const USER: &[u8] = b"default";
 /// The longest name of a client.
 const MAX_NAME_BYTES: usize = 256;
+/// The subcommands of `CLIENT`, and the number of arguments that each takes.
+const CLIENT: [(&str, usize); 6] = [
+    ("CLIENT|ID", 0),
+    ("CLIENT|GETNAME", 0),
+    ("CLIENT|SETNAME", 1),
+    ("CLIENT|SETINFO", 2),
+    ("CLIENT|NO-EVICT", 1),
+    ("CLIENT|NO-TOUCH", 1),
+];
 /// Bits of the process id in the id of a connection. Linux has no larger process ids.
 const PID_BITS: u32 = 22;
 
@@ -27,15 +36,10 @@ pub(super) struct Session {
     /// The id of the connection. 0 until it is first needed.
     id: i64,
     /// The number of wrong tokens since the last right one.
-    wrong_tokens: u8,
+    pub wrong_tokens: u8,
 }
 
 impl Session {
-    /// The number of wrong tokens since the last right one.
-    pub fn wrong_tokens(&self) -> u8 {
-        self.wrong_tokens
-    }
-
     /// Whether commands are served.
     #[inline]
     pub fn is_known(&self, own: RespRules<'_>) -> bool {
@@ -72,28 +76,22 @@ impl Session {
 
 impl RespConnection {
     /// Answers a command that needs no item.
-    pub(super) fn run<S: Serve>(
+    pub(super) fn answer<S: Serve>(
         &mut self,
         name: Name,
         args: Args<'_>,
-        mut serving: Serving<'_, '_, S>,
+        serving: &mut Serving<'_, S>,
     ) {
-        match name {
-            Name::Multi => return self.begin(serving),
-            Name::Exec => return self.execute(serving),
-            Name::Discard => return self.discard(serving),
-            _ => {}
-        }
-        if let Err(error) = self.answer(name, args, &mut serving) {
+        if let Err(error) = self.try_answer(name, args, serving) {
             serving.error(self.session.version, error);
         }
     }
 
-    fn answer<'i, S: Serve>(
+    fn try_answer<'i, S: Serve>(
         &mut self,
         name: Name,
         mut args: Args<'i>,
-        serving: &mut Serving<'_, '_, S>,
+        serving: &mut Serving<'_, S>,
     ) -> Result<(), CommandError<'i>> {
         let version = self.session.version;
         match name {
@@ -144,7 +142,9 @@ impl RespConnection {
                 serving.short(version, |writer| writer.map(0));
             }
             Name::Cluster => return Err(CommandError::NoCluster),
-            Name::Multi | Name::Exec | Name::Discard => {}
+            Name::Multi => self.begin(serving),
+            Name::Exec => self.execute(serving),
+            Name::Discard => self.discard(serving),
             Name::Update | Name::Query | Name::ManyUpdate | Name::ManyQuery | Name::Throttle => {}
         }
         Ok(())
@@ -153,7 +153,7 @@ impl RespConnection {
     fn hello<'i, S: Serve>(
         &mut self,
         mut args: Args<'i>,
-        serving: &mut Serving<'_, '_, S>,
+        serving: &mut Serving<'_, S>,
     ) -> Result<(), CommandError<'i>> {
         let version = match args.next() {
             None => self.session.version,
@@ -189,45 +189,39 @@ impl RespConnection {
     fn client<'i, S: Serve>(
         &mut self,
         mut args: Args<'i>,
-        serving: &mut Serving<'_, '_, S>,
+        serving: &mut Serving<'_, S>,
     ) -> Result<(), CommandError<'i>> {
         let version = self.session.version;
         let subcommand = args.next().unwrap_or_default();
-        let is = |word: &str| subcommand.eq_ignore_ascii_case(word.as_bytes());
-        let takes = |count: usize, word: &'static str| match args.len() == count {
-            true => Ok(()),
-            false => Err(CommandError::Arguments(word)),
+        let is_it = |(whole, _): &&(&str, usize)| {
+            subcommand.eq_ignore_ascii_case(&whole.as_bytes()["CLIENT|".len()..])
         };
-        if is("SETNAME") {
-            takes(1, "CLIENT|SETNAME")?;
-            self.session.set_name(args.next().unwrap_or_default())?;
-        } else if is("SETINFO") {
-            takes(2, "CLIENT|SETINFO")?;
-        } else if is("NO-EVICT") {
-            takes(1, "CLIENT|NO-EVICT")?;
-        } else if is("NO-TOUCH") {
-            takes(1, "CLIENT|NO-TOUCH")?;
-        } else if is("ID") {
-            takes(0, "CLIENT|ID")?;
-            let id = self.id(serving);
-            serving.short(version, |writer| writer.integer(id));
-            return Ok(());
-        } else if is("GETNAME") {
-            takes(0, "CLIENT|GETNAME")?;
-            match &*self.session.name {
+        let &(whole, arguments) =
+            CLIENT.iter().find(is_it).ok_or(CommandError::UnknownSubcommand(subcommand))?;
+        if args.len() != arguments {
+            return Err(CommandError::Arguments(whole));
+        }
+        match whole {
+            "CLIENT|ID" => {
+                let id = self.id(serving);
+                serving.short(version, |writer| writer.integer(id));
+            }
+            "CLIENT|GETNAME" => match &*self.session.name {
                 [] => serving.short(version, |writer| writer.null()),
                 name => serving.bulk(version, name),
+            },
+            "CLIENT|SETNAME" => {
+                self.session.set_name(args.next().unwrap_or_default())?;
+                serving.simple(version, "OK");
             }
-            return Ok(());
-        } else {
-            return Err(CommandError::UnknownSubcommand(subcommand));
+            // frs keeps no other facts about a client.
+            _ => serving.simple(version, "OK"),
         }
-        serving.simple(version, "OK");
         Ok(())
     }
 
     /// The id of the connection. No other open connection of this machine has it.
-    fn id<S: Serve>(&mut self, serving: &mut Serving<'_, '_, S>) -> i64 {
+    fn id<S: Serve>(&mut self, serving: &mut Serving<'_, S>) -> i64 {
         if self.session.id == 0 {
             let numbered = &mut serving.context.scratch.resp.numbered;
             *numbered = numbered.wrapping_add(1);
@@ -241,7 +235,7 @@ impl RespConnection {
 fn describe_commands<'i, S: Serve>(
     version: Version,
     mut args: Args<'i>,
-    serving: &mut Serving<'_, '_, S>,
+    serving: &mut Serving<'_, S>,
 ) -> Result<(), CommandError<'i>> {
     let Some(subcommand) = args.next() else {
         serving.reply(|out| command_table(out, version));
@@ -262,7 +256,7 @@ fn describe_commands<'i, S: Serve>(
     Ok(())
 }
 
-impl<S: Serve> Serving<'_, '_, S> {
+impl<S: Serve> Serving<'_, S> {
     /// Answers a command that needs no run.
     fn reply(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.context.write_with(Call::Other, 200, write);

@@ -6,6 +6,7 @@ use frs_conf::AccessToken;
 
 use super::*;
 use crate::worker::connection::tests::{HTTP, RULES, Stub, Talk};
+use crate::worker::connection::{MAX_REQUESTS_PER_TICK, TICK_ANSWER_BYTES};
 
 mod handshake;
 mod pieces;
@@ -262,7 +263,7 @@ fn what_waits_for_a_reply_keeps_its_place() {
     let mut line = Line::new();
     let input = "FRS.UPDATE login a|FRS.UPDATE login await-b|PING|FRS.QUERY login c|QUIT|PING|";
     assert_eq!(line.ask(input), PASSED);
-    assert!(!line.closed && line.connection.parked().len() == 4, "with what is behind it");
+    assert!(!line.closed && line.connection.parked.len() == 4, "with what is behind it");
     assert_eq!(line.serve.ran.len(), 1);
     line.serve.arrived.push("await-b".to_owned());
     assert_eq!(line.ask(""), format!("{PASSED}+PONG {PASSED}+OK "));
@@ -272,13 +273,13 @@ fn what_waits_for_a_reply_keeps_its_place() {
     // Consecutive answers are parked as one.
     let mut line = Line::new();
     line.ask(&format!("FRS.UPDATE login await-d|{}", "PING|".repeat(200)));
-    assert_eq!(line.connection.parked().len(), 2);
+    assert_eq!(line.connection.parked.len(), 2);
     line.serve.arrived.push("await-d".to_owned());
     assert_eq!(line.ask(""), format!("{PASSED}{}", "+PONG ".repeat(200)));
 
     let mut line = Line::new();
     line.ask("FRS.UPDATE login await-a|");
-    for parked in line.connection.give_up() {
+    for parked in std::mem::take(&mut line.connection.parked) {
         if let ParkedItem::Request(mut exchange, _) = parked {
             line.serve.give_up(&mut exchange);
         }

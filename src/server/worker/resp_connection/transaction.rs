@@ -3,12 +3,12 @@
 //! Invariant: the kept text is within max-body. A transaction runs as if its commands arrived from
 //! the client one after another: nothing is rolled back, and other clients are served in between.
 
-use super::{CommandOrigin, RespConnection, RespStep, Serving};
+use super::{CommandOrigin, RespConnection, Serving};
 use crate::protocol::resp::{
     Args, CommandBounds, CommandError, Fault, Scan, Scanned, command_bytes, push_command,
 };
 use crate::worker::buffer_pool::{BufferPool, make_room};
-use crate::worker::connection::Serve;
+use crate::worker::connection::{Serve, Step};
 
 /// Bounds for commands that were within the bounds when they were queued.
 const ANY: CommandBounds = CommandBounds { arguments: u32::MAX, bytes: usize::MAX / 2 };
@@ -51,7 +51,7 @@ impl RespConnection {
     }
 
     /// MULTI.
-    pub(super) fn begin<S: Serve>(&mut self, mut serving: Serving<'_, '_, S>) {
+    pub(super) fn begin<S: Serve>(&mut self, serving: &mut Serving<'_, S>) {
         if self.transaction.is_some() {
             return serving.error(self.session.version, CommandError::NestedMulti);
         }
@@ -61,7 +61,7 @@ impl RespConnection {
     }
 
     /// Keeps a command for EXEC.
-    pub(super) fn queue<S: Serve>(&mut self, args: Args<'_>, mut serving: Serving<'_, '_, S>) {
+    pub(super) fn queue<S: Serve>(&mut self, args: Args<'_>, serving: &mut Serving<'_, S>) {
         let Some(transaction) = &mut self.transaction else { return };
         let most = serving.context.rules.http.max_body_bytes as usize;
         let bytes = command_bytes(args);
@@ -75,17 +75,17 @@ impl RespConnection {
     }
 
     /// DISCARD.
-    pub(super) fn discard<S: Serve>(&mut self, mut serving: Serving<'_, '_, S>) {
-        let Some(transaction) = self.transaction.take() else {
+    pub(super) fn discard<S: Serve>(&mut self, serving: &mut Serving<'_, S>) {
+        if self.transaction.is_none() {
             let error = CommandError::WithoutMulti("DISCARD");
             return serving.error(self.session.version, error);
-        };
-        serving.give_back(transaction);
+        }
+        serving.drop_transaction(&mut self.transaction);
         serving.simple(self.session.version, "OK");
     }
 
     /// EXEC. The next steps answer the commands.
-    pub(super) fn execute<S: Serve>(&mut self, mut serving: Serving<'_, '_, S>) {
+    pub(super) fn execute<S: Serve>(&mut self, serving: &mut Serving<'_, S>) {
         let version = self.session.version;
         let Some(transaction) = &mut self.transaction else {
             return serving.error(version, CommandError::WithoutMulti("EXEC"));
@@ -103,9 +103,8 @@ impl RespConnection {
     }
 
     /// Answers the next command of the running transaction.
-    pub(super) fn step_transaction<S: Serve>(&mut self, serving: Serving<'_, '_, S>) -> RespStep {
-        let Serving { context, own } = serving;
-        let Some(transaction) = &mut self.transaction else { return RespStep::Took(0) };
+    pub(super) fn step_transaction<S: Serve>(&mut self, serving: &mut Serving<'_, S>) -> Step {
+        let Some(transaction) = &mut self.transaction else { return Step::Took(0) };
         let from = transaction.next.unwrap_or(0);
         let text = std::mem::take(&mut transaction.text);
         // The queued text consists of arrays.
@@ -114,29 +113,24 @@ impl RespConnection {
             _ => text.len() - from,
         };
         let args = Args::of_array(&text[from..from + length]);
-        self.command(args, CommandOrigin::Transaction, Serving { context: &mut *context, own });
-        context.weigh(length);
+        self.command(args, CommandOrigin::Transaction, serving);
+        serving.context.weigh(length);
         let is_over = from + length == text.len();
         if let Some(transaction) = &mut self.transaction {
             (transaction.text, transaction.next) = (text, Some(from + length));
         }
         if is_over {
-            Serving { context, own }.drop_transaction(&mut self.transaction);
+            serving.drop_transaction(&mut self.transaction);
         }
-        RespStep::Answered(0)
+        Step::Answered(0)
     }
 }
 
-impl<S: Serve> Serving<'_, '_, S> {
+impl<S: Serve> Serving<'_, S> {
     /// Ends a transaction, if there is one.
     pub(super) fn drop_transaction(&mut self, transaction: &mut Option<Transaction>) {
-        if let Some(transaction) = transaction.take() {
-            self.give_back(transaction);
+        if let Some(mut transaction) = transaction.take() {
+            transaction.give_back(&mut self.context.scratch.pool);
         }
-    }
-
-    /// Returns the buffer of a transaction to the pool.
-    fn give_back(&mut self, mut transaction: Transaction) {
-        transaction.give_back(&mut self.context.scratch.pool);
     }
 }

@@ -6,6 +6,13 @@
 use super::Worker;
 use crate::worker::client::Client;
 use crate::worker::connection::{ParkedItem, Serve};
+use crate::worker::request_handler::RequestHandler;
+
+/// Whether a parked client has everything that its first request waits for.
+fn may_go_on(clients: &[Option<Client>], handler: &RequestHandler, index: u32) -> bool {
+    let waiting = clients[index as usize].as_ref().and_then(Client::waiting);
+    waiting.is_none_or(|exchange| handler.may_go_on(exchange))
+}
 
 impl Worker {
     /// Gives the parked items of the batch to their clients.
@@ -36,20 +43,14 @@ impl Worker {
             bells.mark_asleep(&self.handler.service);
         }
         let (clients, handler) = (&self.clients, &self.handler);
-        self.parked.look(self.now_ms, |index| {
-            let waiting = clients[index as usize].as_ref().and_then(Client::waiting);
-            waiting.is_none_or(|exchange| handler.may_go_on(exchange))
-        });
+        self.parked.look(self.now_ms, |index| may_go_on(clients, handler, index));
     }
 
     /// Puts the clients whose wait is over before those with new input.
     #[cold]
     pub(super) fn resume_parked(&mut self) {
         let (clients, handler) = (&self.clients, &self.handler);
-        let may_go_on = |index: u32| {
-            let waiting = clients[index as usize].as_ref().and_then(Client::waiting);
-            waiting.is_none_or(|exchange| handler.may_go_on(exchange))
-        };
+        let may_go_on = |index| may_go_on(clients, handler, index);
         self.parked.take_due(self.now_ms, may_go_on, &mut self.to_run);
     }
 

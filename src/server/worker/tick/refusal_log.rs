@@ -32,13 +32,9 @@ impl RefusalLog {
         RefusalLog { rate, period_ms, begun_ms: None, granted: 0 }
     }
 
-    /// Continues with another configuration. Items that the current period has logged still count.
-    /// Returns the number of items left out, if the sample ends.
-    pub fn reload(&mut self, srv: &Srv, sample: &mut RefusalSample) -> Option<u64> {
-        self.go_on(RefusalLog::of(srv), sample)
-    }
-
-    fn go_on(&mut self, next: RefusalLog, sample: &mut RefusalSample) -> Option<u64> {
+    /// Continues as `next`, the sampling of another configuration. Items that the current period
+    /// has logged still count. Returns the number of items left out, if the sample ends.
+    pub fn go_on(&mut self, next: RefusalLog, sample: &mut RefusalSample) -> Option<u64> {
         let logged = self.granted - sample.room;
         let had_rate = self.rate.is_some();
         (self.rate, self.period_ms) = (next.rate, next.period_ms);
@@ -107,7 +103,7 @@ impl Worker {
         let (Some(biz), Some(key)) = (bizs.get(item.biz), item.key.key()) else { return };
         let index = item.lane.and_then(|lane| self.batch.get(lane));
         let client = index.map(|&index| &self.clients[index as usize]);
-        let peer = client.and_then(|client| client.as_ref()?.peer());
+        let peer = client.and_then(|client| client.as_ref()?.peer);
         let peer = peer.map_or_else(|| "unix".to_owned(), |peer| peer.to_string());
         let (limit, banned_by) = match item.refuser {
             Refuser::Limit(limit) => (limit.to_string(), None),

@@ -46,7 +46,7 @@ fn a_request_that_waits_is_answered_once_when_its_reply_has_come() {
     assert_eq!(runs(&line), 0, "looked at again without its reply");
     arrive(&mut line, "await-a");
     assert_eq!((answered(&line), runs(&line)), (vec!["await-a".to_owned()], 1));
-    assert!(line.connection.parked().is_empty());
+    assert!(line.connection.parked.is_empty());
     line.push(post("b").as_bytes());
     assert_eq!(answered(&line), ["await-a", "b"]);
 }
@@ -83,7 +83,7 @@ fn more_requests_than_the_queue_holds_keep_their_order() {
     let input: String = keys.iter().map(|key| post(key)).collect();
     line.push(input.as_bytes());
     assert!(
-        line.connection.parked().len() <= crate::worker::connection::QUEUE,
+        line.connection.parked.len() <= crate::worker::connection::QUEUE,
         "what is read ahead is bounded"
     );
     for key in keys.iter().filter(|key| key.starts_with("await")) {
@@ -154,10 +154,10 @@ fn connections_of_one_batch_do_not_wait_for_each_other() {
     }
     scratch.flush(RULES, &mut stub, &mut out);
     for (batch_index, parked) in scratch.take_parked() {
-        connections[batch_index].park(parked);
+        connections[batch_index].parked.push(parked);
     }
     assert_eq!(stub.ran.len(), 2, "c and d");
-    assert_eq!(connections.each_ref().map(|connection| connection.parked().len()), [2, 0, 2]);
+    assert_eq!(connections.each_ref().map(|connection| connection.parked.len()), [2, 0, 2]);
     let ends = [0, 1, 2].map(|batch_index| scratch.batch_end(batch_index));
     assert!(ends[0] == 0 && ends[0] < ends[1] && ends[1] < ends[2], "{ends:?}");
 }
