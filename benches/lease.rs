@@ -139,8 +139,8 @@ impl World {
                         end_ms: boot_ms + 86_400_000,
                         gone_ms: boot_ms + 86_400_000,
                         sent_ms: boot_ms,
-                        heard_ms: boot_ms,
-                        elsewhere: limit.settings.max / 2,
+                        answered_ms: boot_ms,
+                        obtainable: limit.settings.max / 2,
                         ..Lease::default()
                     };
                 }

@@ -286,7 +286,7 @@ fn grant(courier: &mut Service, biz_id: u32, allowance: u64) {
                 end_ms,
                 gone_ms: end_ms,
                 again_ms: end_ms,
-                heard_ms: boot_ms,
+                answered_ms: boot_ms,
                 is_exhausted: true,
                 ..Lease::default()
             };

@@ -129,7 +129,7 @@ named! {
         /// Granted and not spent.
         Unspent = 0 "unspent",
         /// Kept for parked requests.
-        Held = 1 "held",
+        Reserved = 1 "held",
         /// Spent and not reported yet.
         Unreported = 2 "unreported",
     }

@@ -104,7 +104,7 @@ pub enum Answer {
     },
     /// The master's time is in neither calendar window of the message. Nothing has changed. The
     /// message must be sent again with the windows of that time.
-    Elsewhere {
+    OtherWindow {
         /// The master's time.
         now_ms: u64,
     },
@@ -146,7 +146,7 @@ pub fn start_arguments(starts: &Starts) -> [String; 6] {
     [
         hex(starts.next),
         hex(starts.known),
-        starts.told.to_string(),
+        starts.reports.to_string(),
         hex(starts.before),
         u8::from(starts.may_be_missing()).to_string(),
         START_LIFE.as_millis().to_string(),
@@ -194,7 +194,7 @@ pub fn arguments(
         amount(claim.spent),
         claim.extra.clamp(-most, most).to_string(),
         amount(take.need),
-        amount(take.want),
+        amount(take.request),
         settings.max.to_string(),
         amount(settings.hosts),
         learn_ms.to_string(),
@@ -245,7 +245,7 @@ pub fn host_name(host: Incarnation) -> String {
 const NOTHING: i64 = 0;
 const STALE: i64 = 1;
 const GRANTED: i64 = 2;
-const ELSEWHERE: i64 = 3;
+const OTHER_WINDOW: i64 = 3;
 
 /// Decodes the answer of a master to a message under these settings.
 ///
@@ -259,11 +259,11 @@ pub fn decode(settings: &Settings, numbers: &[i64]) -> Result<Reply, BadReply> {
             read(learning).and_then(|ms| reply(ms, Answer::Taken(Taken::Nothing)))
         }
         [STALE, learning] => read(learning).and_then(|ms| reply(ms, Answer::Taken(Taken::Stale))),
-        [ELSEWHERE, learning, now] => read(learning)
+        [OTHER_WINDOW, learning, now] => read(learning)
             .zip(read(now))
-            .and_then(|(ms, now_ms)| reply(ms, Answer::Elsewhere { now_ms })),
-        [GRANTED, learning, ref held @ ..] => {
-            read(learning).zip(granted(settings, held)).and_then(|(ms, answer)| reply(ms, answer))
+            .and_then(|(ms, now_ms)| reply(ms, Answer::OtherWindow { now_ms })),
+        [GRANTED, learning, ref grant @ ..] => {
+            read(learning).zip(granted(settings, grant)).and_then(|(ms, answer)| reply(ms, answer))
         }
         _ => None,
     };
@@ -273,9 +273,9 @@ pub fn decode(settings: &Settings, numbers: &[i64]) -> Result<Reply, BadReply> {
     })
 }
 
-fn granted(settings: &Settings, held: &[i64]) -> Option<Answer> {
+fn granted(settings: &Settings, grant: &[i64]) -> Option<Answer> {
     let &[window, base, allowance, pool, turn, others, over, max, _holders, left, ref back @ ..] =
-        held
+        grant
     else {
         return None;
     };
@@ -325,7 +325,7 @@ pub fn decode_holder(name: &str) -> Result<Incarnation, BadReply> {
     host.ok_or_else(|| BadReply::Host(name.to_owned()))
 }
 
-/// Whether an error of the server means that it lacks the library: it is a new master, or one that
+/// Whether an error of the server means that it has no library: it is a new master, or one that
 /// was not yet synchronized.
 pub fn is_library_missing(error: &str) -> bool {
     error.contains("Function not found")

@@ -11,7 +11,7 @@ use frs_engine::{Cluster, Files, Plug, Plugged, Remote, Role, Service};
 use frs_limit::SharedPolicies;
 use frs_store::{Error, Runtime};
 
-use crate::incarnation::{Incarnation, check_boot_clock};
+use crate::incarnation::{HostIncarnation, check_boot_clock};
 use crate::lease;
 use crate::nodes::Identity;
 use crate::shared::LeasedLimits;
@@ -34,17 +34,23 @@ struct ClusterPlug;
 impl Plug for ClusterPlug {
     fn serve(&self, files: &Files<'_>) -> Box<dyn Cluster> {
         let Identity { keys, incarnation } = Identity::of_host(files);
-        Box::new(Host { names: keys, members: keys, incarnation, spends: true, ..Host::default() })
+        Box::new(HostCluster {
+            names: keys,
+            members: keys,
+            incarnation,
+            spends: true,
+            ..HostCluster::default()
+        })
     }
 
     fn look(&self, files: &Files<'_>) -> Box<dyn Cluster> {
         let Identity { keys, incarnation } = Identity::looked_at(files);
-        Box::new(Host { names: keys, members: keys, incarnation, ..Host::default() })
+        Box::new(HostCluster { names: keys, members: keys, incarnation, ..HostCluster::default() })
     }
 
     fn convert(&self, runtime: Option<&Runtime>) -> Box<dyn Cluster> {
         let members = runtime.and_then(Runtime::cluster_keys);
-        Box::new(Host { members, ..Host::default() })
+        Box::new(HostCluster { members, ..HostCluster::default() })
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -54,43 +60,43 @@ impl Plug for ClusterPlug {
 
 /// The cluster as a host, or a tool that looks into its files, knows it.
 #[derive(Debug, Default)]
-pub struct Host {
+pub struct HostCluster {
     limits: LeasedLimits,
     /// The keys by which all machines name keys.
     names: Option<ClusterKeys>,
     /// The keys by which all machines hash members.
     members: Option<ClusterKeys>,
     /// `None`: no lease counts.
-    incarnation: Option<Incarnation>,
+    incarnation: Option<HostIncarnation>,
     /// It spends leases, so that those of other incarnations are void.
     spends: bool,
 }
 
-impl Host {
+impl HostCluster {
     /// The host of a service. `None` if its configuration has no cluster.
-    pub fn of(service: &mut Service) -> Option<(&mut Host, &Runtime)> {
+    pub fn of(service: &mut Service) -> Option<(&mut HostCluster, &Runtime)> {
         let (cluster, runtime) = service.cluster()?;
         Some((cluster.as_any_mut().downcast_mut()?, runtime))
     }
 
     /// The number by which the ledger knows the host of a service. 0 without a cluster.
     pub fn incarnation_of(service: &mut Service) -> lease::Incarnation {
-        let own = |(host, runtime): (&mut Host, &Runtime)| {
+        let own = |(host, runtime): (&mut HostCluster, &Runtime)| {
             host.incarnation.as_mut().map_or(0, |incarnation| incarnation.now(runtime))
         };
-        Host::of(service).map_or(0, own)
+        HostCluster::of(service).map_or(0, own)
     }
 
     /// The salt of the incarnation that [`Host::incarnation_of`] returned last.
     pub fn salt_of(service: &mut Service) -> u64 {
-        let salt = |(host, _): (&mut Host, &Runtime)| {
-            host.incarnation.as_ref().map_or(0, Incarnation::salt)
+        let salt = |(host, _): (&mut HostCluster, &Runtime)| {
+            host.incarnation.as_ref().map_or(0, HostIncarnation::salt)
         };
-        Host::of(service).map_or(0, salt)
+        HostCluster::of(service).map_or(0, salt)
     }
 }
 
-impl Cluster for Host {
+impl Cluster for HostCluster {
     fn policies(&self) -> &dyn SharedPolicies {
         &self.limits
     }

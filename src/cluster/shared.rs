@@ -3,7 +3,7 @@
 //!
 //! Invariant: in mode [`Spending::New`] and [`Spending::Parked`] a limit that refuses admits
 //! nothing beyond the allowance of a live lease of this host's incarnation. All times are
-//! milliseconds of CLOCK_BOOTTIME, which [`LeaseClock`] tells: no wall clock takes part.
+//! milliseconds of CLOCK_BOOTTIME, which [`LeaseClock`] gives: no wall clock takes part.
 //!
 //! The state is a [`Holding`], in the layout of lease/node_words.rs. The state of a sliding limit
 //! extends to the end of the ring, which is its log.
@@ -85,7 +85,7 @@ pub struct Shared {
     ring: Option<Ring>,
     /// It reports returns beyond the host's own uses to its ledger. Of several limits with one log,
     /// only one reports them: the others follow the log.
-    tells_back: bool,
+    reports_returns: bool,
     /// The windows of a calendar.
     turns: Option<Turns>,
     window_ms: Option<u64>,
@@ -124,7 +124,7 @@ impl Shared {
             sharing,
             clock: Arc::clone(clock),
             ring: log.ring.filter(|_| matches!(kind, Kind::Sliding { .. })),
-            tells_back: log.reports,
+            reports_returns: log.reports,
             turns: turns.cloned(),
             window_ms: None,
         };
@@ -219,7 +219,7 @@ impl Shared {
         let Rule::Lease { spends_new } = self.rule else { return None };
         let may_spend = match spending {
             Spending::New => spends_new,
-            Spending::Parked | Spending::CutOff | Spending::Admit => holding.lease.held == 0,
+            Spending::Parked | Spending::CutOff | Spending::Admit => holding.lease.reserved == 0,
             Spending::Ask => false,
         };
         let is_common = may_spend
@@ -287,7 +287,7 @@ impl Shared {
     fn holding_takes_back(&self, holding: &Holding, count: i32) -> bool {
         let (kind, magnitude) = (&self.settings.kind, u64::from(count.unsigned_abs()));
         self.refuses_nothing()
-            || !self.tells_back
+            || !self.reports_returns
             || holding.takes_back(kind, magnitude, self.clock.boot_ms())
     }
 
@@ -324,11 +324,11 @@ impl Shared {
         let magnitude = u64::from(count.unsigned_abs());
         if count < 0 {
             let extra = holding.lease.extra;
-            holding.give_back(&self.settings.kind, magnitude, now_ms);
+            holding.return_uses(&self.settings.kind, magnitude, now_ms);
             if let (Some(ring), true) = (self.ring, holding.is_live(now_ms)) {
                 holding.lease.extra = extra - self.beyond_log(ring, state, magnitude) as i64;
             }
-            let is_news = holding.lease.extra < 0 || holding.lease.has_given_back;
+            let is_news = holding.lease.extra < 0 || holding.lease.has_returned;
             if is_news && !self.refuses_nothing() {
                 self.clock.note_news();
             }
@@ -339,8 +339,8 @@ impl Shared {
             }
         } else if magnitude <= holding.unspent(now_ms) {
             if spending == Spending::Parked {
-                let held = holding.lease.held;
-                holding.lease.held = held.saturating_sub(count.unsigned_abs());
+                let reserved = holding.lease.reserved;
+                holding.lease.reserved = reserved.saturating_sub(count.unsigned_abs());
             }
             holding.spend(magnitude, now_ms);
         } else {
@@ -372,13 +372,13 @@ impl Shared {
         // The fields have so few bits that sums of them fit.
         let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX / 4);
         let max = signed(self.settings.max);
-        let unheard = lease.extra + lease.sent_extra.max(0);
+        let unanswered = lease.extra + lease.sent_extra.max(0);
         let left = if holding.is_live(now_ms) {
-            signed(lease.elsewhere) + signed(lease.allowance) - signed(holding.used) - unheard
+            signed(lease.obtainable) + signed(lease.allowance) - signed(holding.used) - unanswered
         } else if self.ring.is_some() {
             max - signed(holding.used)
         } else {
-            max - unheard
+            max - unanswered
         };
         left.clamp(0, max) as u64
     }
@@ -406,8 +406,8 @@ impl Shared {
 
     #[inline(always)]
     fn age_of(&self, holding: &Holding) -> Option<u64> {
-        let heard_ms = holding.lease.heard_ms;
-        (heard_ms > 0).then(|| self.clock.boot_ms().saturating_sub(heard_ms))
+        let answered_ms = holding.lease.answered_ms;
+        (answered_ms > 0).then(|| self.clock.boot_ms().saturating_sub(answered_ms))
     }
 
     fn length_ms(&self) -> Option<u64> {
@@ -445,7 +445,7 @@ impl SharedPolicy for Shared {
 
     fn resize(&mut self, settings: &conf::Policy) {
         let advises = matches!(self.rule, Rule::Tally(Tally { max: Some(_) }));
-        let log = Log { ring: self.ring, reports: self.tells_back };
+        let log = Log { ring: self.ring, reports: self.reports_returns };
         if let Some(resized) = Shared::new(settings, advises, self.sharing, log, &self.clock) {
             *self = resized;
         }
@@ -490,8 +490,8 @@ impl SharedPolicy for Shared {
     /// Its window is over, or its last event is longer ago than its life, as after a long outage.
     fn is_over(&self, state: &[u64]) -> bool {
         let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
-        let Lease { used_ms, sent_ms, heard_ms, gone_ms, .. } = holding.lease;
-        let last_ms = used_ms.max(sent_ms).max(heard_ms);
+        let Lease { used_ms, sent_ms, answered_ms, gone_ms, .. } = holding.lease;
+        let last_ms = used_ms.max(sent_ms).max(answered_ms);
         let is_past = |life_ms: u64| last_ms > 0 && now_ms >= last_ms.saturating_add(life_ms);
         self.life_ms().is_some_and(is_past)
             || !self.is_kept(state)

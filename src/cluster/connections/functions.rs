@@ -1,4 +1,4 @@
-//! Loads the ledger's library into a node, and reads what the node tells by INFO.
+//! Loads the ledger's library into a node, and reads the INFO of the node.
 //!
 //! Invariant: an installed library is never replaced, because the masters that have it would learn
 //! anew. Another version has another name.

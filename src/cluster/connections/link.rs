@@ -1,7 +1,7 @@
 //! The thread for one master: it connects, checks the node, and sends one pipeline at a time.
 //!
 //! Invariant: a master's answers count only if it is known whose data they are about. Before the
-//! first message of a connection the node has given its identity, and has said for a slot whether
+//! first message of a connection the node has given its identity, and has reported for a slot whether
 //! it learns.
 
 use std::collections::VecDeque;
@@ -67,13 +67,13 @@ pub(super) struct LinkArgs {
 /// Runs a link until its jobs are closed.
 pub(super) fn run(args: LinkArgs) {
     let backoff = Backoff::new(args.seed ^ args.number);
-    let (identity, since, said) = (None, None, None);
+    let (identity, since, reported) = (None, None, None);
     let link = Link {
         args,
         backoff,
         identity,
         since,
-        said,
+        reported,
         is_near: false,
         claims_left: 0,
         claims_seen: 0,
@@ -93,7 +93,7 @@ struct Link {
     /// When the master got the slot of the last heartbeat.
     since: Option<Since>,
     /// The reason last reported why the link is down.
-    said: Option<Broken>,
+    reported: Option<Broken>,
     /// The node is about to serve, and starts to learn then: the holders must be connected by then.
     is_near: bool,
     /// Jobs to be sent up to the host's last claim.
@@ -114,7 +114,7 @@ impl Link {
         loop {
             let broken = match self.connect() {
                 Ok(wire) => {
-                    self.said = None;
+                    self.reported = None;
                     self.backoff.reset();
                     match self.serve(wire) {
                         Ok(Closed) => return,
@@ -123,7 +123,7 @@ impl Link {
                 }
                 Err(broken) => broken,
             };
-            self.say(broken);
+            self.report_broken(broken);
             if let Some(Closed) = self.decline() {
                 return;
             }
@@ -131,15 +131,15 @@ impl Link {
     }
 
     /// Reports why the link is down, once for each reason.
-    fn say(&mut self, broken: Broken) {
-        if self.said.as_ref() == Some(&broken) {
+    fn report_broken(&mut self, broken: Broken) {
+        if self.reported.as_ref() == Some(&broken) {
             return;
         }
         if let Broken::Unfit(fault) = &broken {
-            self.args.reports.tell(Report::Fault(fault.clone()));
+            self.args.reports.send(Report::Fault(fault.clone()));
         }
-        self.args.reports.tell(Report::Down { link: self.args.number, why: broken.why() });
-        self.said = Some(broken);
+        self.args.reports.send(Report::Down { link: self.args.number, why: broken.why() });
+        self.reported = Some(broken);
     }
 
     /// Waits for the next attempt. Jobs that come meanwhile are lost at once.
@@ -174,7 +174,7 @@ impl Link {
         self.identity = Some(identity);
         let is_changed = self.is_changed(&beat) || is_other;
         let learns = beat.beat.learning_ms > 0 || beat.slot == NO_SLOT;
-        self.args.reports.tell(Report::Up { link: self.args.number, is_changed, learns });
+        self.args.reports.send(Report::Up { link: self.args.number, is_changed, learns });
         Ok(wire)
     }
 
@@ -188,7 +188,7 @@ impl Link {
     }
 
     /// Sends a heartbeat. `None` if the library is missing.
-    fn ask_beat(&mut self, wire: &mut Wire) -> Result<Option<Heard>, Broken> {
+    fn ask_beat(&mut self, wire: &mut Wire) -> Result<Option<SlotBeat>, Broken> {
         loop {
             let begun = clock::instant();
             let (slot, command) = self.heartbeat();
@@ -198,7 +198,7 @@ impl Link {
             }
             let error = match answers?.first() {
                 Some(Value::ServerError(error)) => words(error),
-                Some(value) => return self.heard(value, slot, begun).map(Some),
+                Some(value) => return self.read_beat(value, slot, begun).map(Some),
                 None => return Err(Broken::Lost("no answer".to_owned())),
             };
             if ledger::is_library_missing(&error) {
@@ -212,7 +212,7 @@ impl Link {
     }
 
     /// Whether the heartbeat was redirected, as its slot has another master. Then heartbeats go
-    /// without a slot until the next view tells which slots the master has.
+    /// without a slot until the next view shows which slots the master has.
     fn is_redirected(&self, slot: u16, error: &str) -> bool {
         let is_redirected = Redirection::read(error, &self.args.node).is_some();
         if is_redirected {
@@ -224,7 +224,7 @@ impl Link {
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             );
-            self.args.reports.tell(Report::Outdated);
+            self.args.reports.send(Report::Outdated);
         }
         is_redirected
     }
@@ -233,7 +233,7 @@ impl Link {
     /// them.
     fn refused_beat(&mut self, wire: &Wire, error: &str) -> Broken {
         self.count_beat(ClusterResult::Error);
-        self.args.reports.tell(Report::Outdated);
+        self.args.reports.send(Report::Outdated);
         let code = error.split(' ').next().unwrap_or_default();
         self.is_near = matches!(code, "CLUSTERDOWN" | "LOADING");
         wire.refusal(error)
@@ -258,7 +258,7 @@ impl Link {
         (slot, command)
     }
 
-    fn heard(&self, value: &Value, slot: u16, begun: Instant) -> Result<Heard, Broken> {
+    fn read_beat(&self, value: &Value, slot: u16, begun: Instant) -> Result<SlotBeat, Broken> {
         let numbers: Vec<i64> =
             redis::from_redis_value_ref(value).map_err(|error| Broken::Lost(error.to_string()))?;
         let beat =
@@ -268,12 +268,12 @@ impl Link {
         let at = begun + clock::since(begun) / 2;
         let mut last = self.args.beat.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *last = Some(Beat { now_ms: beat.now_ms, at });
-        Ok(Heard { beat, slot })
+        Ok(SlotBeat { beat, slot })
     }
 
     /// Whether the master has got the slot since the last heartbeat.
-    fn is_changed(&mut self, heard: &Heard) -> bool {
-        let Heard { beat, slot } = *heard;
+    fn is_changed(&mut self, beat: &SlotBeat) -> bool {
+        let SlotBeat { beat, slot } = *beat;
         if slot == NO_SLOT {
             return false;
         }
@@ -292,7 +292,7 @@ impl Link {
     fn serve(&mut self, mut wire: Wire) -> Result<Closed, Broken> {
         let between = self.between();
         let mut beaten = clock::instant();
-        let mut waiting = Waiting::default();
+        let mut waiting = JobQueue::default();
         (self.claims_left, self.late_in_turn) = (0, 0);
         loop {
             if waiting.is_empty() {
@@ -304,7 +304,7 @@ impl Link {
                 }
             }
             // Acquire: partner of the store in `set_claims`. Claims were queued before the host
-            // said that it has no more.
+            // reported that it has no more.
             let claims = self.args.claims.load(Ordering::Acquire);
             self.args.jobs.try_iter().for_each(|jobs| waiting.add(jobs));
             let is_other = claims != std::mem::replace(&mut self.claims_seen, claims);
@@ -325,7 +325,7 @@ impl Link {
 
     fn note_change(&mut self, wire: &mut Wire) -> Result<(), Broken> {
         // Reports the change first: if the connection breaks the change is not seen again.
-        self.args.reports.tell(Report::Changed { link: self.args.number });
+        self.args.reports.send(Report::Changed { link: self.args.number });
         self.identity = Some(self.identify(wire)?);
         Ok(())
     }
@@ -388,8 +388,8 @@ impl Link {
                 false
             }
             Some(value) => {
-                let heard = self.heard(value, slot, begun)?;
-                self.look_at(wire, &heard)?;
+                let beat = self.read_beat(value, slot, begun)?;
+                self.look_at(wire, &beat)?;
                 false
             }
             None => false,
@@ -399,16 +399,16 @@ impl Link {
         }
         if is_beat_missing || !again.is_empty() {
             functions::load(wire, timeout)?;
-            if let Some(heard) = self.ask_beat(wire)? {
-                self.look_at(wire, &heard)?;
+            if let Some(beat) = self.ask_beat(wire)? {
+                self.look_at(wire, &beat)?;
             }
         }
         Ok(again)
     }
 
     /// Reports the change if the master has got the slot anew.
-    fn look_at(&mut self, wire: &mut Wire, heard: &Heard) -> Result<(), Broken> {
-        match self.is_changed(heard) {
+    fn look_at(&mut self, wire: &mut Wire, beat: &SlotBeat) -> Result<(), Broken> {
+        match self.is_changed(beat) {
             true => self.note_change(wire),
             false => Ok(()),
         }
@@ -473,7 +473,7 @@ impl Link {
                 job.loaded += 1;
                 again.push(job);
             } else if matches!(job.task(), Task::Slots(_)) {
-                // The master that gets the slots is told then to begin to learn in them.
+                // The master that gets the slots begins to learn in them then.
                 self.refuse(job, error);
             } else if let Some(redirection) = Redirection::read(&error, &self.args.node) {
                 job.redirect(redirection);
@@ -489,12 +489,12 @@ impl Link {
         let node = self.args.node.to_string();
         match error.split(' ').next().unwrap_or_default() {
             "READONLY" | "CLUSTERDOWN" | "MASTERDOWN" | "MOVED" => {
-                self.args.reports.tell(Report::Outdated)
+                self.args.reports.send(Report::Outdated)
             }
             _ if is_not_allowed(&error) => {
                 let broken = super::wire::not_allowed(&self.args.node, &error);
                 if let Broken::Unfit(fault) = broken {
-                    self.args.reports.tell(Report::Fault(fault));
+                    self.args.reports.send(Report::Fault(fault));
                 }
             }
             _ => {}
@@ -509,12 +509,12 @@ impl Link {
 
 /// Jobs to send. There are many jobs of slots, so they never delay the others.
 #[derive(Default)]
-struct Waiting {
+struct JobQueue {
     jobs: VecDeque<Job>,
     slots: VecDeque<Job>,
 }
 
-impl Waiting {
+impl JobQueue {
     fn is_empty(&self) -> bool {
         self.jobs.is_empty() && self.slots.is_empty()
     }
@@ -543,7 +543,7 @@ struct Pipeline {
 }
 
 /// The answer to a heartbeat about a slot.
-struct Heard {
+struct SlotBeat {
     beat: Heartbeat,
     slot: u16,
 }

@@ -49,9 +49,9 @@ pub struct Links {
     check: String,
     access: Access,
     reports: Reports,
-    heard: Receiver<Report>,
+    received: Receiver<Report>,
     map: SlotMap,
-    links: Vec<Link>,
+    links: Vec<MasterLink>,
     numbers: LinkNumber,
     scout: Sender<Order>,
     listening: Arc<Listening>,
@@ -70,7 +70,7 @@ pub struct Links {
 }
 
 /// A master as the owner knows it.
-struct Link {
+struct MasterLink {
     number: LinkNumber,
     node: ClusterNode,
     state: LinkState,
@@ -118,7 +118,7 @@ impl Links {
         wake: Wake,
         counts: Arc<MessageCounts>,
     ) -> Result<Links, ClusterFault> {
-        let (sender, heard) = channel();
+        let (sender, received) = channel();
         let (alive, ended) = channel();
         let (scout, orders) = channel();
         let mut links = Links {
@@ -126,7 +126,7 @@ impl Links {
             check: secret.check(),
             access: Access::new(conf, password, Arc::clone(&counts))?,
             reports: Reports::new(sender, wake),
-            heard,
+            received,
             map: SlotMap::new(),
             links: Vec::new(),
             numbers: 0,
@@ -156,8 +156,8 @@ impl Links {
         let longest = Duration::from_millis(START_MS.max(4 * self.conf.timeout_ms));
         loop {
             let left = longest.saturating_sub(clock::since(begun));
-            match self.heard.recv_timeout(left) {
-                Ok(report) => self.hear(report),
+            match self.received.recv_timeout(left) {
+                Ok(report) => self.take_report(report),
                 Err(_) => return Ok(()),
             }
             self.flush();
@@ -169,8 +169,8 @@ impl Links {
             if let Some(fault) = fault {
                 return Err(fault);
             }
-            let is_heard = |link: &Link| link.state != LinkState::Connecting;
-            let is_over = self.links.iter().all(is_heard) && self.secret == SecretState::Right;
+            let has_reported = |link: &MasterLink| link.state != LinkState::Connecting;
+            let is_over = self.links.iter().all(has_reported) && self.secret == SecretState::Right;
             if self.is_unreachable || self.has_view && is_over {
                 return Ok(());
             }
@@ -234,8 +234,8 @@ impl Links {
 
     /// Takes the events. This may send messages again, and flushes them.
     pub fn events(&mut self) -> impl Iterator<Item = Event> {
-        while let Ok(report) = self.heard.try_recv() {
-            self.hear(report);
+        while let Ok(report) = self.received.try_recv() {
+            self.take_report(report);
         }
         self.flush();
         std::mem::take(&mut self.events).into_iter()
@@ -260,7 +260,7 @@ impl Links {
         self.secret == SecretState::Right && self.map.master(slot).is_some_and(is_up)
     }
 
-    fn link(&mut self, number: LinkNumber) -> Option<&mut Link> {
+    fn link(&mut self, number: LinkNumber) -> Option<&mut MasterLink> {
         self.links.iter_mut().find(|link| link.number == number)
     }
 
@@ -298,7 +298,7 @@ impl Links {
         }
     }
 
-    fn hear(&mut self, report: Report) {
+    fn take_report(&mut self, report: Report) {
         match report {
             Report::Settled { link, settled } => {
                 if let Some(link) = self.link(link) {
@@ -313,16 +313,16 @@ impl Links {
                     let node = link.node.clone();
                     let slots = self.map.slots_of(&node);
                     self.meet(&slots);
-                    self.tell_new_master(slots);
+                    self.report_new_master(slots);
                     self.ask_secret();
                 }
             }
             Report::Outdated => self.look(),
-            Report::Fault(fault) => self.tell_fault(fault),
+            Report::Fault(fault) => self.report_fault(fault),
             Report::View(view) => self.see(&view),
             Report::NoView(why) => {
                 if !std::mem::replace(&mut self.is_unreachable, true) {
-                    self.tell_fault(ClusterFault::Unreachable(why));
+                    self.report_fault(ClusterFault::Unreachable(why));
                 }
             }
             Report::Published { channel, payload } => {
@@ -339,7 +339,7 @@ impl Links {
             Settled::Event(event) => self.events.push_back(event),
             Settled::Silent => {}
             Settled::Unmet { slots, is_redirected } => self.meet_again(&slots, is_redirected),
-            Settled::Secret(result) => self.hear_secret(result),
+            Settled::Secret(result) => self.take_secret_answer(result),
             Settled::Redirected { task, redirection, redirected } => {
                 self.redirect(task, &redirection, redirected);
             }
@@ -356,7 +356,7 @@ impl Links {
         let at = match self.ensure_link(node) {
             Ok(at) => at,
             Err(fault) => {
-                self.tell_fault(fault);
+                self.report_fault(fault);
                 return self.settle(task.lost(Lost::Down { slot: *slot }));
             }
         };
@@ -384,7 +384,7 @@ impl Links {
         self.links.retain(|link| self.map.is_master(&link.node));
         for node in &masters {
             if let Err(fault) = self.ensure_link(node) {
-                self.tell_fault(fault);
+                self.report_fault(fault);
             }
         }
         self.set_beat_slots();
@@ -414,7 +414,7 @@ impl Links {
 
     /// Reports that slots have other masters: now, or when their master can be asked.
     fn change_masters(&mut self, changed: Vec<Range<u16>>) {
-        let mut told: Vec<Range<u16>> = Vec::new();
+        let mut reachable: Vec<Range<u16>> = Vec::new();
         for slot in changed.into_iter().flatten() {
             let Some(node) = self.map.master(slot) else { continue };
             let Some(link) = self.links.iter_mut().find(|link| link.node == *node) else {
@@ -424,16 +424,16 @@ impl Links {
                 link.owes = true;
                 continue;
             }
-            match told.last_mut() {
+            match reachable.last_mut() {
                 Some(last) if last.end == slot => last.end = slot + 1,
-                _ => told.push(slot..slot + 1),
+                _ => reachable.push(slot..slot + 1),
             }
         }
-        self.meet(&told);
-        self.tell_new_master(told);
+        self.meet(&reachable);
+        self.report_new_master(reachable);
     }
 
-    fn tell_new_master(&mut self, slots: Vec<Range<u16>>) {
+    fn report_new_master(&mut self, slots: Vec<Range<u16>>) {
         if !slots.is_empty() {
             self.events.push_back(Event::NewMaster { slots });
         }
@@ -485,20 +485,20 @@ impl Links {
         link.state = LinkState::Up;
         let owes = std::mem::take(&mut link.owes);
         let is_unmet = std::mem::take(&mut link.is_unmet);
-        let is_told = owes || is_changed;
+        let is_reported = owes || is_changed;
         let node = link.node.clone();
         self.events.push_back(Event::Up { node: node.to_string() });
         self.last_fault = None;
-        let slots = if is_told || is_unmet { self.map.slots_of(&node) } else { Vec::new() };
+        let slots = if is_reported || is_unmet { self.map.slots_of(&node) } else { Vec::new() };
         // If a master is new to this host and no longer learns, another host has already met its
         // slots.
-        if is_unmet || is_told && (learns || !is_first) {
+        if is_unmet || is_reported && (learns || !is_first) {
             self.meet(&slots);
         }
-        if is_told {
-            self.tell_new_master(slots);
+        if is_reported {
+            self.report_new_master(slots);
         }
-        if is_told || self.secret != SecretState::Right {
+        if is_reported || self.secret != SecretState::Right {
             self.ask_secret();
         }
     }
@@ -520,7 +520,7 @@ impl Links {
         self.route(Task::Secret { key, check: self.check.clone() });
     }
 
-    fn hear_secret(&mut self, result: Result<String, Lost>) {
+    fn take_secret_answer(&mut self, result: Result<String, Lost>) {
         match result {
             Ok(known) if known == self.check => self.secret = SecretState::Right,
             Ok(_) => {
@@ -529,7 +529,7 @@ impl Links {
                 let node = self.map.master(name::slot(key.as_bytes()));
                 let node = node.map_or_else(String::new, ToString::to_string);
                 let cluster = self.conf.name.clone();
-                self.tell_fault(ClusterFault::OtherSecret { cluster, node });
+                self.report_fault(ClusterFault::OtherSecret { cluster, node });
             }
             // The next view asks again.
             Err(_) if self.secret == SecretState::Asked => self.secret = SecretState::Unknown,
@@ -538,7 +538,7 @@ impl Links {
     }
 
     /// Reports a fault, but not the same one twice in a row.
-    fn tell_fault(&mut self, fault: ClusterFault) {
+    fn report_fault(&mut self, fault: ClusterFault) {
         if self.last_fault.as_ref() != Some(&fault) {
             self.last_fault = Some(fault.clone());
             self.events.push_back(Event::Fault(fault));
@@ -569,7 +569,7 @@ impl Links {
             jobs,
         };
         self.spawn(Thread::Link(number), || link::run(args)).map_err(start_fault)?;
-        self.links.push(Link {
+        self.links.push(MasterLink {
             number,
             node: node.clone(),
             state: LinkState::Connecting,
@@ -612,7 +612,7 @@ impl Links {
 
     /// Replaces a thread that has died.
     fn replace(&mut self, thread: Thread) {
-        self.tell_fault(ClusterFault::ThreadDied(thread.to_string()));
+        self.report_fault(ClusterFault::ThreadDied(thread.to_string()));
         let started = match thread {
             Thread::Link(number) => {
                 match self.links.iter().position(|link| link.number == number) {
@@ -631,7 +631,7 @@ impl Links {
             Thread::Channels => self.start_channels().map_err(start_fault),
         };
         if let Err(fault) = started {
-            self.tell_fault(fault);
+            self.report_fault(fault);
         }
     }
 }

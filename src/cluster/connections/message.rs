@@ -59,7 +59,7 @@ pub enum Lost {
         expected: u32,
     },
     /// The nodes of the cluster have redirected the message too often.
-    #[error("{0} nodes in turn sent the message elsewhere")]
+    #[error("{0} nodes in turn redirected the message")]
     Redirected(u32),
     /// The node has answered with an error.
     #[error("{node} answers: {error}")]

@@ -74,7 +74,7 @@ impl Reports {
         Reports { sender, wake }
     }
 
-    pub(super) fn tell(&self, report: Report) {
+    pub(super) fn send(&self, report: Report) {
         self.add(report);
         self.ring();
     }
@@ -110,7 +110,7 @@ pub(super) fn spawn(
         drop(alive);
         if ended.is_err() {
             thread::sleep(REPLACED_AFTER);
-            reports.tell(Report::Died(thread));
+            reports.send(Report::Died(thread));
         }
     };
     thread::Builder::new().name(format!("frs-{thread}")).spawn(run)?;

@@ -45,11 +45,11 @@ pub(super) fn run(args: ScoutArgs) {
     let mut scout = Scout { access, nodes, wires: Vec::new(), next: 0, fault: None };
     loop {
         match scout.look() {
-            Ok(view) => reports.tell(Report::View(view)),
-            Err(Broken::Lost(why)) => reports.tell(Report::NoView(why)),
+            Ok(view) => reports.send(Report::View(view)),
+            Err(Broken::Lost(why)) => reports.send(Report::NoView(why)),
             Err(Broken::Unfit(fault)) => {
                 if scout.fault.as_ref() != Some(&fault) {
-                    reports.tell(Report::Fault(fault.clone()));
+                    reports.send(Report::Fault(fault.clone()));
                 }
                 scout.fault = Some(fault);
             }

@@ -16,7 +16,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use super::resolve::resolve;
 
 /// Smallest change of a wait for which the kernel's timeout is set again.
-const UNTOLD: Duration = Duration::from_millis(1);
+const TIMEOUT_SLACK: Duration = Duration::from_millis(1);
 
 /// A connection.
 pub(super) enum Stream {
@@ -32,8 +32,8 @@ pub(super) struct Bounded {
     allowed: usize,
     /// Bytes that were read since the deadline was set.
     read: usize,
-    told_read: Option<Duration>,
-    told_write: Option<Duration>,
+    read_timeout: Option<Duration>,
+    write_timeout: Option<Duration>,
 }
 
 impl Stream {
@@ -110,14 +110,14 @@ fn left(until: Instant) -> io::Result<Duration> {
 
 impl Bounded {
     fn new(socket: TcpStream, until: Instant) -> Bounded {
-        Bounded { socket, until, allowed: 0, read: 0, told_read: None, told_write: None }
+        Bounded { socket, until, allowed: 0, read: 0, read_timeout: None, write_timeout: None }
     }
 }
 
 /// Whether the kernel's timeout is close enough to this one. Most answers come at once, so it is
 /// seldom set.
-fn is_told(told: Option<Duration>, left: Duration) -> bool {
-    told.is_some_and(|told| told.saturating_sub(UNTOLD) < left && left < told + UNTOLD)
+fn is_timeout_set(set: Option<Duration>, left: Duration) -> bool {
+    set.is_some_and(|set| set.saturating_sub(TIMEOUT_SLACK) < left && left < set + TIMEOUT_SLACK)
 }
 
 /// Turns the error of an expired kernel timeout into `TimedOut`.
@@ -134,9 +134,9 @@ impl Read for Bounded {
             return Err(io::Error::new(ErrorKind::InvalidData, found));
         }
         let left = left(self.until)?;
-        if !is_told(self.told_read, left) {
+        if !is_timeout_set(self.read_timeout, left) {
             self.socket.set_read_timeout(Some(left))?;
-            self.told_read = Some(left);
+            self.read_timeout = Some(left);
         }
         let read = self.socket.read(&mut buffer[..room]).map_err(timed_out)?;
         self.read += read;
@@ -147,9 +147,9 @@ impl Read for Bounded {
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let left = left(self.until)?;
-        if !is_told(self.told_write, left) {
+        if !is_timeout_set(self.write_timeout, left) {
             self.socket.set_write_timeout(Some(left))?;
-            self.told_write = Some(left);
+            self.write_timeout = Some(left);
         }
         self.socket.write(bytes).map_err(timed_out)
     }

@@ -172,8 +172,8 @@ impl Wire {
                     begins => begins.map_err(|error| self.broken(&error, longest))?,
                 }
             }
-            let heard = reader.read(&mut self.stream);
-            answers.push(heard.map_err(|error| self.broken(&error, longest))?);
+            let received = reader.read(&mut self.stream);
+            answers.push(received.map_err(|error| self.broken(&error, longest))?);
         }
         Ok(answers)
     }
@@ -189,9 +189,9 @@ impl Wire {
         command.arg(names);
         self.send(command, longest, names.len())?;
         for _ in names {
-            let heard = reply::Answers::new(1).read(&mut self.stream);
-            let heard = heard.map_err(|error| self.broken(&error, longest))?;
-            if let Value::ServerError(error) = &heard {
+            let received = reply::Answers::new(1).read(&mut self.stream);
+            let received = received.map_err(|error| self.broken(&error, longest))?;
+            if let Value::ServerError(error) = &received {
                 return Ok(Some(words(error)));
             }
         }
@@ -210,7 +210,7 @@ impl Wire {
 
     /// Reads the next message that the node sends by itself. `None` if no byte arrives within
     /// `silence`. A message that has begun must arrive whole within `longest`.
-    pub(super) fn hear(
+    pub(super) fn receive(
         &mut self,
         silence: Duration,
         longest: Duration,
@@ -222,8 +222,8 @@ impl Wire {
             Ok(_) => {}
         }
         self.bound(longest, 1);
-        let heard = reply::Answers::new(1).read(&mut self.stream);
-        heard.map(Some).map_err(|error| match error.kind() {
+        let received = reply::Answers::new(1).read(&mut self.stream);
+        received.map(Some).map_err(|error| match error.kind() {
             // The message has already begun.
             ErrorKind::TimedOut => Broken::Lost(not_whole(longest)),
             _ => self.broken(&error, longest),

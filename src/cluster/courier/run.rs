@@ -34,7 +34,7 @@ use self::newest::Newest;
 use self::programs::Programs;
 use self::resets::Resets;
 use self::rings::Rings;
-use self::rounds::Rounds;
+use self::rounds::LeaseRounds;
 use self::wake::Waker;
 use self::warm::WarmTier;
 use super::core::{Bounds, Core, Figures, Now};
@@ -108,7 +108,7 @@ pub fn run(args: CourierArgs) -> Result<(), CourierError> {
         waker,
         programs,
         rings: Rings::default(),
-        rounds: Rounds::new(clock::instant()),
+        rounds: LeaseRounds::new(clock::instant()),
         warm: WarmTier::default(),
         resets: Resets::default(),
         newest: Newest::default(),
@@ -153,7 +153,7 @@ struct Courier {
     waker: Waker,
     programs: Programs,
     rings: Rings,
-    rounds: Rounds,
+    rounds: LeaseRounds,
     warm: WarmTier,
     resets: Resets,
     newest: Newest,
@@ -166,9 +166,9 @@ impl Courier {
     fn run(&mut self) -> Result<(), CourierError> {
         self.rings.take_all(self.nodes.service.handle().runtime());
         self.set_kept_groups();
-        let mut is_told = true;
+        let mut is_signalled = true;
         loop {
-            if is_told && !self.process.goes_on()? {
+            if is_signalled && !self.process.goes_on()? {
                 return Ok(());
             }
             if !self.take_configuration() {
@@ -177,9 +177,9 @@ impl Courier {
             self.start_links();
             let now = self.now();
             self.nodes.begin(clock::now());
-            self.hear(now);
+            self.take_events(now);
             self.follow_resets();
-            self.tell_if_due();
+            self.publish_if_due();
             if self.prove_newest() {
                 self.drain(now);
                 self.round(now);
@@ -190,7 +190,7 @@ impl Courier {
             if self.takes_needs() {
                 self.programs.wake();
             }
-            is_told = self.sleep()?;
+            is_signalled = self.sleep()?;
         }
     }
 
@@ -232,7 +232,7 @@ impl Courier {
             self.warm.forget_sent();
         }
         // Reports a reset of this machine to the cluster at once.
-        self.rounds.tell_soon();
+        self.rounds.publish_soon();
         self.set_kept_groups();
         true
     }
@@ -269,7 +269,7 @@ impl Courier {
         let bell = runtime.workers_bell();
         bell.lie_down();
         let until = |due: Instant| due.saturating_duration_since(clock::instant());
-        let mut longest = LONGEST_SLEEP.min(until(self.rounds.tell_due()));
+        let mut longest = LONGEST_SLEEP.min(until(self.rounds.publish_due()));
         if let Some(due) = self.resets.due() {
             longest = longest.min(until(due));
         }

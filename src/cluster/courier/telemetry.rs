@@ -19,7 +19,7 @@ use crate::warm::SpillCounts;
 /// The figures published so far.
 #[derive(Debug, Default)]
 pub struct Telemetry {
-    told: Figures,
+    published: Figures,
     nodes: Vec<ClusterNodeState>,
     /// The addresses of the masters with slots. None if they are not known yet.
     masters: Option<Vec<String>>,
@@ -38,7 +38,7 @@ impl LeaseUses {
         let beyond = lease.extra.max(0).saturating_add(lease.sent_extra.max(0));
         for (state, uses) in [
             (LeaseState::Unspent, holding.unspent(now_ms)),
-            (LeaseState::Held, holding.held(now_ms)),
+            (LeaseState::Reserved, holding.reserved(now_ms)),
             (LeaseState::Unreported, beyond.unsigned_abs()),
         ] {
             let sum = &mut self.0[state as usize];
@@ -74,8 +74,8 @@ impl Telemetry {
 
     /// Counts a stale answer. If the core ignored the answer, a later message of this host had
     /// overtaken it, and it counts as `Ok`.
-    pub fn note_stale(&self, function: ClusterFunction, is_heard: bool) {
-        let result = if is_heard { ClusterResult::Stale } else { ClusterResult::Ok };
+    pub fn note_stale(&self, function: ClusterFunction, is_accepted: bool) {
+        let result = if is_accepted { ClusterResult::Stale } else { ClusterResult::Ok };
         self.counts.count(function, result);
     }
 
@@ -91,7 +91,7 @@ impl Telemetry {
     }
 
     /// Publishes the results for records since the last call.
-    pub fn tell_spills(counters: Counters<'_>, counts: SpillCounts) {
+    pub fn publish_spills(counters: Counters<'_>, counts: SpillCounts) {
         let counters = CourierCounters::of(counters);
         for (result, count) in SpillResult::ALL.into_iter().zip(counts) {
             counters.add_spills(result, count);
@@ -99,7 +99,12 @@ impl Telemetry {
     }
 
     /// Publishes what was counted since the last call.
-    pub fn tell(&mut self, counters: Counters<'_>, figures: &Figures, kept_since_ms: Option<u64>) {
+    pub fn publish(
+        &mut self,
+        counters: Counters<'_>,
+        figures: &Figures,
+        kept_since_ms: Option<u64>,
+    ) {
         let counters = CourierCounters::of(counters);
         counters.set_kept_since(kept_since_ms);
         let counted = self.counts.take();
@@ -110,7 +115,7 @@ impl Telemetry {
         }
         counters.add_times(&counted.times);
         for counter in LeaseCounter::ALL {
-            counters.add(counter, figures.count(counter) - self.told.count(counter));
+            counters.add(counter, figures.count(counter) - self.published.count(counter));
         }
         let has_slots = |node: &&ClusterNodeState| {
             self.masters.as_ref().is_none_or(|masters| masters.contains(&node.address))
@@ -120,6 +125,6 @@ impl Telemetry {
         for (state, uses) in LeaseState::ALL.into_iter().zip(self.uses.0) {
             counters.set_uses(state, uses);
         }
-        self.told = *figures;
+        self.published = *figures;
     }
 }

@@ -4,7 +4,7 @@
 //! Values in, values out: no clock, no store and no socket in here. The courier sends the messages
 //! that these functions return, and writes the effect of an answer to the words of a node.
 //!
-//! A node holds, for each leased limit, the count of its policy and a [`Lease`]. Both together are
+//! A node reservations, for each leased limit, the count of its policy and a [`Lease`]. Both together are
 //! a [`Holding`]. A transaction reads the holding, calls one function, and writes it back.
 
 mod grant;
@@ -15,13 +15,13 @@ mod renew;
 mod request;
 mod request_order;
 
-pub use grant::{Heard, Next};
+pub use grant::{Next, Received};
 pub use holding::{Holding, Lease};
 pub use message::{Claim, Granted, Incarnation, Kind, Settings, Take, Taken};
 pub use node_words::{HOLDING_WORDS, HoldingWords};
-pub use renew::{Appetite, Asking, LONGEST_REFUSAL_MS};
+pub use renew::{Asking, LONGEST_REFUSAL_MS, RequestSize};
 pub use request::{Binding, Keep};
-pub use request_order::{Parked, Part};
+pub use request_order::{Parked, RequestPart};
 
 #[cfg(test)]
 mod tests;

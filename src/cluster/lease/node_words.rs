@@ -119,12 +119,12 @@ const INCARNATION: Field = USED_MS.next(64);
 const ALLOWANCE: Field = INCARNATION.next(53);
 const END_MS: Field = ALLOWANCE.next(40);
 const WINDOW: Field = END_MS.next(42);
-const ELSEWHERE: Field = WINDOW.next(51);
-const EXTRA: Field = ELSEWHERE.next(48);
+const OBTAINABLE: Field = WINDOW.next(51);
+const EXTRA: Field = OBTAINABLE.next(48);
 const SENT_EXTRA: Field = EXTRA.next(48);
-const HELD: Field = SENT_EXTRA.next(32);
-const HELD_UNTIL_MS: Field = HELD.next(40);
-const HEARD_MS: Field = HELD_UNTIL_MS.next(40);
+const RESERVED: Field = SENT_EXTRA.next(32);
+const RESERVED_UNTIL_MS: Field = RESERVED.next(40);
+const HEARD_MS: Field = RESERVED_UNTIL_MS.next(40);
 const SEQ: Field = HEARD_MS.next(64);
 const SENT_MS: Field = SEQ.next(40);
 const AGAIN_MS: Field = SENT_MS.next(40);
@@ -132,8 +132,8 @@ const GONE_MS: Field = AGAIN_MS.next(40);
 const ALONE_END_MS: Field = GONE_MS.next(40);
 const ALONE_USED: Field = ALONE_END_MS.next(51);
 const NOTED: Field = ALONE_USED.next(63);
-const GIVEN_BACK: Field = NOTED.next(1);
-const _: () = assert!(GIVEN_BACK.at + GIVEN_BACK.bits == HOLDING_WORDS * 64);
+const RETURNED: Field = NOTED.next(1);
+const _: () = assert!(RETURNED.at + RETURNED.bits == HOLDING_WORDS * 64);
 // A hit changes only the first two words.
 const _: () = assert!(USED_MS.at + USED_MS.bits <= 2 * 64);
 
@@ -147,7 +147,7 @@ impl Holding {
             seq: SEQ.get(words),
             window,
             allowance: if window == 0 { 0 } else { allowance },
-            unheard_since: if window == 0 { allowance } else { 0 },
+            unanswered_since: if window == 0 { allowance } else { 0 },
             end_ms: END_MS.time(words),
             sent_ms: SENT_MS.time(words),
             again_ms: AGAIN_MS.time(words),
@@ -157,15 +157,15 @@ impl Holding {
             used_ms: USED_MS.time(words),
             extra: EXTRA.signed(words),
             sent_extra: SENT_EXTRA.signed(words),
-            elsewhere: ELSEWHERE.get(words),
-            held: HELD.get(words) as u32,
-            held_until_ms: HELD_UNTIL_MS.time(words),
-            heard_ms: HEARD_MS.time(words),
+            obtainable: OBTAINABLE.get(words),
+            reserved: RESERVED.get(words) as u32,
+            reserved_until_ms: RESERVED_UNTIL_MS.time(words),
+            answered_ms: HEARD_MS.time(words),
             gone_ms: GONE_MS.time(words),
             alone_end_ms: ALONE_END_MS.time(words),
             alone_used: ALONE_USED.get(words),
             noted: NOTED.get(words),
-            has_given_back: GIVEN_BACK.get(words) != 0,
+            has_returned: RETURNED.get(words) != 0,
             is_unproven: false,
         };
         Holding { lease, used: USED.get(words) }
@@ -182,15 +182,15 @@ impl Holding {
         USED_MS.put(words, lease.used_ms);
         INCARNATION.put(words, lease.incarnation);
         let is_known = lease.window != 0;
-        ALLOWANCE.put(words, if is_known { lease.allowance } else { lease.unheard_since });
+        ALLOWANCE.put(words, if is_known { lease.allowance } else { lease.unanswered_since });
         END_MS.put(words, lease.end_ms);
         WINDOW.put(words, lease.window);
-        ELSEWHERE.put(words, lease.elsewhere);
+        OBTAINABLE.put(words, lease.obtainable);
         EXTRA.put_signed(words, lease.extra);
         SENT_EXTRA.put_signed(words, lease.sent_extra);
-        HELD.put(words, lease.held.into());
-        HELD_UNTIL_MS.put(words, lease.held_until_ms);
-        HEARD_MS.put(words, lease.heard_ms);
+        RESERVED.put(words, lease.reserved.into());
+        RESERVED_UNTIL_MS.put(words, lease.reserved_until_ms);
+        HEARD_MS.put(words, lease.answered_ms);
         SEQ.put(words, lease.seq);
         SENT_MS.put(words, lease.sent_ms);
         AGAIN_MS.put(words, lease.again_ms);
@@ -198,7 +198,7 @@ impl Holding {
         ALONE_END_MS.put(words, lease.alone_end_ms);
         ALONE_USED.put(words, lease.alone_used);
         NOTED.put(words, lease.noted);
-        GIVEN_BACK.put(words, lease.has_given_back.into());
+        RETURNED.put(words, lease.has_returned.into());
         *words
     }
 
@@ -242,15 +242,15 @@ mod tests {
             marks in (any::<bool>(), any::<bool>(), 0..16u8),
             at in prop::array::uniform8(times()),
         ) {
-            let (used, allowance, elsewhere, alone_used, held) = counts;
+            let (used, allowance, obtainable, alone_used, reserved) = counts;
             let [end_ms, sent_ms, again_ms, used_ms, ..] = at;
-            let [.., held_until_ms, heard_ms, gone_ms, alone_end_ms] = at;
+            let [.., reserved_until_ms, answered_ms, gone_ms, alone_end_ms] = at;
             let lease = Lease {
                 incarnation: ids.0,
                 seq: ids.1,
                 window: ids.2,
                 allowance: if ids.2 == 0 { 0 } else { allowance },
-                unheard_since: if ids.2 == 0 { allowance } else { 0 },
+                unanswered_since: if ids.2 == 0 { allowance } else { 0 },
                 end_ms,
                 sent_ms,
                 again_ms,
@@ -260,15 +260,15 @@ mod tests {
                 used_ms,
                 extra: extras.0,
                 sent_extra: extras.1,
-                elsewhere,
-                held,
-                held_until_ms,
-                heard_ms,
+                obtainable,
+                reserved,
+                reserved_until_ms,
+                answered_ms,
                 gone_ms,
                 alone_end_ms,
                 alone_used,
                 noted: counts.1,
-                has_given_back: marks.1,
+                has_returned: marks.1,
                 is_unproven: false,
             };
             let holding = Holding { lease, used };
@@ -293,7 +293,7 @@ mod tests {
             window: 1,
             allowance: u64::MAX,
             end_ms: TIME,
-            elsewhere: u64::MAX,
+            obtainable: u64::MAX,
             extra: i64::MIN,
             sent_extra: i64::MAX,
             tries: 200,
@@ -303,7 +303,7 @@ mod tests {
         let Holding { lease, used } = Holding::decode(&Holding { lease, used: u64::MAX }.encode());
         // Nothing is left to spend.
         assert_eq!((used, lease.allowance), ((1 << 53) - 1, (1 << 53) - 1));
-        assert_eq!((lease.elsewhere, lease.alone_used), ((1 << 51) - 1, (1 << 51) - 1));
+        assert_eq!((lease.obtainable, lease.alone_used), ((1 << 51) - 1, (1 << 51) - 1));
         assert_eq!((lease.extra, lease.sent_extra), (-1 << 47, (1 << 47) - 1));
         assert_eq!((lease.end_ms, lease.tries), (u64::MAX, 15));
     }

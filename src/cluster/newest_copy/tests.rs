@@ -3,7 +3,7 @@
 use frs_base::testing::SparseCopy;
 
 use super::*;
-use crate::incarnation::Incarnation;
+use crate::incarnation::HostIncarnation;
 
 /// The cluster's record of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -15,14 +15,14 @@ impl Kept {
         let is_again = starts.next == starts.known;
         let is_newest = match self.0 {
             None => starts.may_be_missing(),
-            Some((start, told)) => {
-                start == starts.known && told <= starts.told
+            Some((start, reports)) => {
+                start == starts.known && reports <= starts.reports
                     || start == starts.before
-                    || start == starts.next && !is_again && told == 0
+                    || start == starts.next && !is_again && reports == 0
             }
         };
         if is_newest && (is_again || self.0.map(|kept| kept.0) != Some(starts.next)) {
-            self.0 = Some((starts.next, if is_again { starts.told } else { 0 }));
+            self.0 = Some((starts.next, if is_again { starts.reports } else { 0 }));
         }
         is_newest
     }
@@ -60,7 +60,7 @@ impl Directory {
     }
 
     fn incarnation(&self) -> u64 {
-        let read = Incarnation::of(&self.runtime, cluster(), |_| true);
+        let read = HostIncarnation::of(&self.runtime, cluster(), |_| true);
         read.expect("read").now(&self.runtime)
     }
 
@@ -100,10 +100,10 @@ fn the_newest_directory_keeps_its_leases() {
     }
     // Killed twice before the answer arrives.
     begin(&directory.runtime);
-    let unheard = directory.next();
-    assert!(kept.ask(&unheard));
-    assert_eq!(directory.next(), unheard, "what the cluster may know is not drawn anew");
-    assert!(directory.start(&mut kept), "it has been told of this start already");
+    let unanswered = directory.next();
+    assert!(kept.ask(&unanswered));
+    assert_eq!(directory.next(), unanswered, "what the cluster may know is not drawn anew");
+    assert!(directory.start(&mut kept), "it has been reports of this start already");
     // Killed after the repeated message, again before the answer.
     assert!(kept.ask(&directory.next()));
     assert!(directory.start(&mut kept));
@@ -192,7 +192,7 @@ fn a_stale_incarnation_is_renewed_once_for_all_processes() {
     assert!(directory.start(&mut kept));
     let Directory { dir, runtime, .. } = &directory;
     let other = Runtime::open(dir.path()).expect("opened");
-    let read = |runtime: &Runtime| Incarnation::of(runtime, cluster(), |_| true).expect("read");
+    let read = |runtime: &Runtime| HostIncarnation::of(runtime, cluster(), |_| true).expect("read");
     let (mut ours, mut others) = (read(runtime), read(&other));
     let (before, salt) = (ours.now(runtime), ours.salt());
     assert_eq!(before, others.now(&other));

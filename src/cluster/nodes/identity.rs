@@ -8,13 +8,13 @@ use frs_conf::{Cluster, ClusterKeys};
 use frs_engine::Files;
 use frs_store::{Error, Runtime};
 
-use crate::incarnation::{ClusterId, Incarnation};
+use crate::incarnation::{ClusterId, HostIncarnation};
 
 /// The identity of this host and the keys of its cluster, for the bizs that the cluster knows.
 #[derive(Debug, Default)]
 pub(crate) struct Identity {
     pub keys: Option<ClusterKeys>,
-    pub incarnation: Option<Incarnation>,
+    pub incarnation: Option<HostIncarnation>,
 }
 
 impl Identity {
@@ -60,18 +60,18 @@ impl Identity {
 /// that grows has the lineage of the group that it grows to, so the incarnation stays.
 ///
 /// # Errors
-/// As [`Incarnation::of`].
+/// As [`HostIncarnation::of`].
 fn incarnation(
     runtime: &Runtime,
     files: &Files<'_>,
     cluster: &Cluster,
     keys: &ClusterKeys,
-) -> Result<Incarnation, Error> {
+) -> Result<HostIncarnation, Error> {
     let map = &files.conf.map;
     let shared = map.bizs.iter().filter(|biz| biz.sharing.is_some());
     let names = shared.map(|biz| map.groups[biz.group].name.as_str());
     let id = |name| (files.id_of)(name).or_else(|| runtime.id_of_group(name));
     let groups: Vec<u64> = names.filter_map(id).collect();
     let id = ClusterId { name: cluster.name.clone(), secret_check: keys.check };
-    Incarnation::of(runtime, id, |group| groups.contains(&group))
+    HostIncarnation::of(runtime, id, |group| groups.contains(&group))
 }

@@ -105,7 +105,7 @@ pub fn lease_pass(
         for key in keys {
             stays |= each(service, &key);
         }
-        // While a group grows, nodes move to key-nodes that the pass has visited already.
+        // While a group grows, nodes move to key-nodes that the pass has looked at already.
         if !stays && service.handle().formers().is_empty() {
             pass.unmark(group, at);
         }
@@ -116,9 +116,9 @@ pub fn lease_pass(
 
 /// Marks an item that holds a lease, or is about to, so that the next pass looks at it.
 pub fn mark_lease(service: &Service, pass: &mut LeasePass, key: &StoredKey) {
-    for wanted in service.places_of(key) {
-        let Some(group) = service.handle().groups().get(wanted.group) else { continue };
-        pass.mark(wanted.group, group.geometry().number_of(wanted.at.key_node_id()));
+    for place in service.places_of(key) {
+        let Some(group) = service.handle().groups().get(place.group) else { continue };
+        pass.mark(place.group, group.geometry().number_of(place.at.key_node_id()));
     }
 }
 

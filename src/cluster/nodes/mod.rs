@@ -1,7 +1,7 @@
 //! The nodes of this host, as the cluster reads and changes them: leases, and records that the
 //! cluster keeps.
 //!
-//! Invariant: every change goes the engine's own way of an item.
+//! Invariant: every change takes the engine's path of an item.
 
 mod identity;
 mod leases;
@@ -11,7 +11,7 @@ mod spill_records;
 pub(crate) use identity::Identity;
 pub use leases::{LeasePass, lease_pass, mark_lease, with_leases};
 pub use records::{
-    ChangedRecord, Inserted, Record, RecordPlace, SentRecords, Step, StepBounds, Whereabouts,
+    ChangedRecord, Inserted, KeptRecord, RecordPlace, SentRecords, Step, StepBounds, Whereabouts,
     backs_up, changed_records, forget_record, insert_fresh_record, insert_record, spills,
     whereabouts,
 };

@@ -21,7 +21,7 @@ const BEGUN: u64 = node::check_word(0, node::FLAG_BEGUN);
 
 /// A key's node without the parts that belong to this machine: its place and its key field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct KeptRecord {
     /// Shape and flags, as in a node; without a CRC.
     pub check: u64,
     /// The reset epoch under which it was written. The flags have only its low bits.
@@ -35,7 +35,7 @@ pub struct Record {
     pub states: Vec<u64>,
 }
 
-impl Record {
+impl KeptRecord {
     /// Its bytes, for the cluster: CRC, shape and flags | epoch | last use | begin of the ban, if
     /// the flags say so | states.
     pub fn encode(&self, key: &StoredKey) -> Vec<u8> {
@@ -46,7 +46,7 @@ impl Record {
     }
 
     /// The record of this key in these bytes. `None` if they are no record of this key.
-    pub fn decode(bytes: &[u8], key: &StoredKey) -> Option<Record> {
+    pub fn decode(bytes: &[u8], key: &StoredKey) -> Option<KeptRecord> {
         let (words, []) = bytes.as_chunks::<8>() else { return None };
         let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let (&[first, epoch, last_use_ms], mut states) = words.split_first_chunk::<HEAD_WORDS>()?;
@@ -56,11 +56,12 @@ impl Record {
             (ban_begun_ms, states) = (Some(begun_ms), rest);
         }
         let check = first & !0xffff_ffff & !BEGUN;
-        let record = Record { check, epoch, last_use_ms, ban_begun_ms, states: states.to_vec() };
+        let record =
+            KeptRecord { check, epoch, last_use_ms, ban_begun_ms, states: states.to_vec() };
         (record.crc(key) == first as u32).then_some(record)
     }
 
-    pub(super) fn of_node(words: &[u64], entry: &Entry) -> Record {
+    pub(super) fn of_node(words: &[u64], entry: &Entry) -> KeptRecord {
         let (check, last_use_ms) = (words[node::CHECK], words[node::LAST_USE]);
         let (shape, flags) = (node::shape(check), node::flags(check));
         let mut states = words[entry.states_at()..].to_vec();
@@ -69,7 +70,7 @@ impl Record {
             has_ban.then(|| entry.rules.keep_ban(&mut states, last_use_ms)).flatten();
         states.truncate(states.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1));
         let check = node::check_word(shape, flags);
-        Record { check, epoch: entry.epoch, last_use_ms, ban_begun_ms, states }
+        KeptRecord { check, epoch: entry.epoch, last_use_ms, ban_begun_ms, states }
     }
 
     fn crc(&self, key: &StoredKey) -> u32 {
@@ -101,7 +102,7 @@ pub enum Inserted {
     /// It was written under other limits, or before a reset, and does not count.
     Void,
     /// It has no room until another record is spilled.
-    Crowded,
+    NoRoom,
 }
 
 /// A place of a group, by its number over all files and key-nodes.
@@ -119,7 +120,7 @@ pub struct ChangedRecord {
     /// Its biz and key.
     pub key: StoredKey,
     /// Its content.
-    pub record: Record,
+    pub record: KeptRecord,
     /// For how long it counts. None: forever.
     pub life_ms: Option<u64>,
     /// Its place.
@@ -259,7 +260,7 @@ pub fn backs_up(service: &Service, biz_id: u32) -> bool {
 pub fn insert_record(
     service: &mut Service,
     key: &StoredKey,
-    record: &Record,
+    record: &KeptRecord,
     now: Millis,
 ) -> Result<Inserted, ItemError> {
     let scope = key.scope();
@@ -272,7 +273,7 @@ pub fn insert_record(
             return Ok(Inserted::Void);
         }
         let evicts = entry.evicts(false);
-        let Record { check, states, ban_begun_ms, .. } = record;
+        let KeptRecord { check, states, ban_begun_ms, .. } = record;
         nodes.take_states(scope, *check, states, *ban_begun_ms)?;
         // A record that was spilled must stay for a while. A last use by a clock that is ahead
         // counts as now.
@@ -345,7 +346,7 @@ pub(super) fn remote_of(entry: &Entry, scope: Scope) -> Result<Remote, ItemError
 fn inserted(remote: Remote, done: Result<(), ItemError>) -> Result<Inserted, ItemError> {
     match done {
         Ok(()) => Ok(Inserted::Yes),
-        Err(ItemError::Full) if remote.makes_room => Ok(Inserted::Crowded),
+        Err(ItemError::Full) if remote.makes_room => Ok(Inserted::NoRoom),
         Err(error) => Err(error),
     }
 }
@@ -381,5 +382,5 @@ pub(super) fn changed(
     }
     let key = StoredKey::of_node(entry, words);
     key.key()?;
-    Some(ChangedRecord { key, record: Record::of_node(words, entry), life_ms, place })
+    Some(ChangedRecord { key, record: KeptRecord::of_node(words, entry), life_ms, place })
 }

@@ -10,7 +10,7 @@ use frs_engine::{ItemError, Service, StoredKey};
 use frs_store::Wanted;
 
 use super::records::{changed, entry_of, on_record, remote_of};
-use super::{ChangedRecord, Record, RecordPlace};
+use super::{ChangedRecord, KeptRecord, RecordPlace};
 
 /// A chain, by the number of its key-node over all files of its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -94,7 +94,7 @@ pub fn erase_spilled(
         if !nodes.is_here(scope) {
             return Ok(false);
         }
-        let found = nodes.read(scope, Record::of_node)?;
+        let found = nodes.read(scope, KeptRecord::of_node)?;
         let is_same = (found.check, &found.states) == (record.check, &record.states);
         if is_same {
             nodes.erase_kept(scope)?;

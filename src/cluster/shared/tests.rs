@@ -139,7 +139,7 @@ impl Key {
                 allowance,
                 end_ms: now_ms + MINUTE,
                 gone_ms: now_ms + 2 * MINUTE,
-                heard_ms: now_ms,
+                answered_ms: now_ms,
                 ..holding.lease
             };
         });
@@ -277,11 +277,11 @@ fn an_unproven_lease_is_neither_spent_nor_lost() {
 fn what_is_held_is_for_those_that_waited() {
     let mut key = Key::new(CLUSTER, INTERVAL);
     key.grant(5);
-    key.edit(|holding| holding.hold(3, START + 1_000));
+    key.edit(|holding| holding.reserve(3, START + 1_000));
     assert_eq!(key.admitted(5, Spending::New), 2);
     assert!(key.may_wait(1));
     assert!(key.update(1, Spending::Parked));
-    assert_eq!(key.holding().lease.held, 2);
+    assert_eq!(key.holding().lease.reserved, 2);
     assert!(!key.update(1, Spending::New));
     key.pass_ms(1_000);
     assert_eq!(key.admitted(5, Spending::New), 2, "nobody waits any more");
@@ -422,14 +422,14 @@ fn figures_are_those_of_all_machines_as_last_heard() {
     assert_eq!((key.figures().used, key.figures().remaining), (0, 10));
     assert_eq!(key.verdict().shared.unwrap().age_ms(), None);
     key.grant(4);
-    key.edit(|holding| holding.lease.elsewhere = 5);
+    key.edit(|holding| holding.lease.obtainable = 5);
     key.pass_ms(500);
     let all = Figures { used: 1, max: 10, remaining: 9, reset_ms: Some(MINUTE - 500) };
     assert_eq!(key.figures(), all);
     key.update(1, Spending::New);
     assert_eq!((key.figures().used, key.figures().remaining), (2, 8));
     assert_eq!(key.verdict().shared.unwrap().age_ms(), Some(500));
-    key.edit(|holding| holding.lease.elsewhere = 0);
+    key.edit(|holding| holding.lease.obtainable = 0);
     assert_eq!(key.figures().remaining, 3, "a pool in debt");
     key.pass_ms(MINUTE);
     assert_eq!(key.figures(), Figures { used: 0, max: 10, remaining: 10, reset_ms: Some(0) });
@@ -528,7 +528,7 @@ enum Event {
     Update { count: i32, spending: Spending },
     Grant { allowance: u64 },
     More { allowance: u64 },
-    Hold { count: u64, for_ms: u64 },
+    Reservation { count: u64, for_ms: u64 },
     Pass { ms: u64 },
     Void,
 }
@@ -539,7 +539,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         8 => (0..4, spending).prop_map(|(count, spending)| Event::Update { count, spending }),
         2 => (0..8u64).prop_map(|allowance| Event::Grant { allowance }),
         2 => (0..4u64).prop_map(|allowance| Event::More { allowance }),
-        2 => (0..4u64, 0..MINUTE).prop_map(|(count, for_ms)| Event::Hold { count, for_ms }),
+        2 => (0..4u64, 0..MINUTE).prop_map(|(count, for_ms)| Event::Reservation { count, for_ms }),
         3 => (0..MINUTE).prop_map(|ms| Event::Pass { ms }),
         1 => Just(Event::Void),
     ];
@@ -558,8 +558,8 @@ struct Model {
     /// The times of its uses: for a log those of the last minute, otherwise those in the lease's
     /// window.
     uses: Vec<u64>,
-    held: u64,
-    held_until_ms: u64,
+    reserved: u64,
+    reserved_until_ms: u64,
 }
 
 impl Model {
@@ -569,20 +569,20 @@ impl Model {
         if is_live { allowance.saturating_sub(self.uses.len() as u64) } else { 0 }
     }
 
-    fn held(&self) -> u64 {
-        if self.now_ms < self.held_until_ms { self.held.min(self.unspent()) } else { 0 }
+    fn reserved(&self) -> u64 {
+        if self.now_ms < self.reserved_until_ms { self.reserved.min(self.unspent()) } else { 0 }
     }
 
     fn update(&mut self, count: u64, spending: Spending) -> bool {
         let room = match spending {
-            Spending::New => self.unspent() - self.held(),
+            Spending::New => self.unspent() - self.reserved(),
             _ => self.unspent(),
         };
         if count > room {
             return false;
         }
         if spending == Spending::Parked {
-            self.held = self.held.saturating_sub(count);
+            self.reserved = self.reserved.saturating_sub(count);
         }
         self.uses.extend((0..count).map(|_| self.now_ms));
         true
@@ -623,10 +623,10 @@ proptest! {
                     key.edit(|holding| holding.lease.allowance += allowance);
                     model.allowance = model.allowance.min(log.unwrap_or(u64::MAX)) + allowance;
                 }
-                Event::Hold { count, for_ms } => {
+                Event::Reservation { count, for_ms } => {
                     let until_ms = model.now_ms + for_ms;
-                    key.edit(|holding| holding.hold(count, until_ms));
-                    (model.held, model.held_until_ms) = (count, until_ms);
+                    key.edit(|holding| holding.reserve(count, until_ms));
+                    (model.reserved, model.reserved_until_ms) = (count, until_ms);
                 }
                 Event::Pass { ms } => {
                     key.pass_ms(ms);
@@ -653,19 +653,19 @@ proptest! {
     #[test]
     fn one_limit_is_passed_as_step_by_step(
         lease in (0..20u64, 0..3 * MINUTE, 0..40u64),
-        held in (0..8u64, 0..MINUTE),
+        reserved in (0..8u64, 0..MINUTE),
         items in prop::collection::vec((-3..6i32, 0..5usize, any::<bool>(), 0..MINUTE), 1..20),
         limit in prop::sample::select(vec![INTERVAL, CALENDAR, TOTAL, COUNTER, TOKEN]),
     ) {
         const MODES: [Spending; 5] =
             [Spending::New, Spending::Parked, Spending::CutOff, Spending::Admit, Spending::Ask];
         let mut key = Key::new(CLUSTER, limit);
-        let (allowance, lasts_ms, elsewhere) = lease;
+        let (allowance, lasts_ms, obtainable) = lease;
         key.grant(allowance);
         key.edit(|holding| {
             holding.lease.end_ms = START + lasts_ms;
-            holding.lease.elsewhere = elsewhere;
-            holding.hold(held.0, START + held.1);
+            holding.lease.obtainable = obtainable;
+            holding.reserve(reserved.0, START + reserved.1);
         });
         for (count, mode, charges, ms) in items {
             key.pass_ms(ms);

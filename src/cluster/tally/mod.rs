@@ -5,7 +5,7 @@
 //! equal, whatever is lost, late or doubled.
 //!
 //! A tally uses the words of a lease. `allowance` is the number of uses that this host has reported.
-//! `elsewhere` is [`TALLY_MAX`] less the uses of all hosts.
+//! `obtainable` is [`TALLY_MAX`] less the uses of all hosts.
 
 mod report;
 mod sum;

@@ -80,7 +80,7 @@ impl Host {
     }
 }
 
-/// What the ledgers of all tests say of the rest of the world.
+/// The window of the ledgers of all tests.
 const WINDOW: u64 = 1;
 
 impl Host {
@@ -89,7 +89,7 @@ impl Host {
         let boot_ms = clock::boot_ms();
         let key = StoredKey::of_need(&taken.need);
         let moment = ItemMoment { boot_ms, wall_ms: clock::now() };
-        let incarnation = crate::Host::incarnation_of(&mut self.courier);
+        let incarnation = crate::HostCluster::incarnation_of(&mut self.courier);
         let granted = nodes::with_leases(&mut self.courier, &key, moment, clock::now(), |limits| {
             for limit in limits {
                 limit.holding.lease = Lease {
@@ -99,11 +99,11 @@ impl Host {
                     allowance,
                     end_ms: boot_ms + 60_000,
                     gone_ms: boot_ms + 60_000,
-                    heard_ms: boot_ms,
-                    elsewhere: 0,
+                    answered_ms: boot_ms,
+                    obtainable: 0,
                     ..limit.holding.lease
                 };
-                limit.holding.hold(taken.need.uses, taken.need.deadline_ms);
+                limit.holding.reserve(taken.need.uses, taken.need.deadline_ms);
             }
         });
         granted.unwrap();

@@ -9,7 +9,7 @@ use frs_engine::{
 };
 use frs_limit::Verdict;
 
-use crate::nodes::{self, Inserted, Record, StepBounds, Whereabouts};
+use crate::nodes::{self, Inserted, KeptRecord, StepBounds, Whereabouts};
 use crate::testing::host::{Host, limited, update};
 use crate::tests::leases::{key_of, named};
 
@@ -64,7 +64,7 @@ impl Host {
                 Ok(Whereabouts::MaybeInCluster)
             );
             if let Some((_, bytes)) = kept.iter().find(|(kept, _)| *kept == key) {
-                let record = Record::decode(bytes, &key).expect("a whole record");
+                let record = KeptRecord::decode(bytes, &key).expect("a whole record");
                 let inserted = nodes::insert_record(&mut self.courier, &key, &record, clock::now());
                 assert_eq!(inserted, Ok(Inserted::Yes));
             }
@@ -219,7 +219,7 @@ fn an_atomic_request_waits_for_all_records_and_is_charged_once() {
                 !expected && needs.len() == 2 && needs.iter().all(|w| w.need.request.is_none())
             );
             let key = StoredKey::of_need(&needs[0].need);
-            let record = Record::decode(&kept[0].1, &key).unwrap();
+            let record = KeptRecord::decode(&kept[0].1, &key).unwrap();
             nodes::insert_record(&mut heir.courier, &key, &record, clock::now()).unwrap();
             assert!(heir.finish(&needs[0], NeedEnd::Answered));
             assert_eq!(heir.run(&mut exchange), Stage::Waiting, "for the other one");
@@ -242,7 +242,7 @@ fn a_record_here_is_never_replaced_and_one_of_other_limits_counts_nothing() {
     host.update("minute", "k", &[]);
     let (key, bytes) = host.round().remove(0);
     (0..2).for_each(|_| assert!(host.update("minute", "k", &[])));
-    let record = Record::decode(&bytes, &key).unwrap();
+    let record = KeptRecord::decode(&bytes, &key).unwrap();
     let now = clock::now();
     assert_eq!(nodes::insert_record(&mut host.courier, &key, &record, now), Ok(Inserted::Present));
     assert_eq!(host.service.used("minute", "k", clock::now()), 3);
@@ -250,7 +250,7 @@ fn a_record_here_is_never_replaced_and_one_of_other_limits_counts_nothing() {
     let mut heir = Host::of(&other);
     assert_eq!(nodes::insert_record(&mut heir.courier, &key, &record, now), Ok(Inserted::Void));
     assert_eq!((heir.service.used("minute", "k", clock::now()), heir.round().len()), (0, 0));
-    let earlier = Record { epoch: record.epoch + 256, ..record.clone() };
+    let earlier = KeptRecord { epoch: record.epoch + 256, ..record.clone() };
     let mut heir = Host::of(MAP);
     assert_eq!(nodes::insert_record(&mut heir.courier, &key, &earlier, now), Ok(Inserted::Void));
     assert_eq!(heir.service.used("minute", "k", clock::now()), 0, "the low bits are the same");
@@ -268,7 +268,7 @@ fn a_key_without_records_in_the_cluster_is_told_from_a_node_that_is_unavailable(
     let (courier, now) = (&mut host.courier, clock::now());
     let sound = key_of(1, "k");
     let record =
-        Record { check: 0, epoch: 0, last_use_ms: now, ban_begun_ms: None, states: Vec::new() };
+        KeptRecord { check: 0, epoch: 0, last_use_ms: now, ban_begun_ms: None, states: Vec::new() };
     // Bits of the key word that a stray write changes: the biz, and the form and length of the key.
     for (key, error) in [
         (key_of(5, "k"), ItemError::UnknownBiz),
@@ -312,18 +312,18 @@ fn bytes_that_are_not_the_record_of_the_key_are_noticed() {
     host.update("log", "k", &[]);
     assert_eq!((0..6).filter(|_| host.update("total", "k", &[])).count(), 5, "and a ban");
     for (key, bytes) in host.round() {
-        assert!(Record::decode(&bytes, &key).is_some());
+        assert!(KeptRecord::decode(&bytes, &key).is_some());
         for at in 0..bytes.len() {
             for bit in 0..8 {
                 let mut other = bytes.clone();
                 other[at] ^= 1 << bit;
-                assert_eq!(Record::decode(&other, &key), None, "{at}");
+                assert_eq!(KeptRecord::decode(&other, &key), None, "{at}");
             }
-            assert_eq!(Record::decode(&bytes[..at], &key), None, "{at}");
+            assert_eq!(KeptRecord::decode(&bytes[..at], &key), None, "{at}");
         }
         let mut other = key;
         other.field[0] ^= 1;
-        assert_eq!(Record::decode(&bytes, &other), None);
+        assert_eq!(KeptRecord::decode(&bytes, &other), None);
     }
 }
 

@@ -420,9 +420,9 @@ fn where_nothing_is_refused_no_item_waits_and_the_courier_is_called_for_the_firs
             assert_eq!(told, 4);
             (holding.used, holding.lease.extra) = (4, 0);
             let lease = &mut holding.lease;
-            (lease.window, lease.allowance, lease.heard_ms) = (1, 4, boot_ms);
+            (lease.window, lease.allowance, lease.answered_ms) = (1, 4, boot_ms);
             (lease.end_ms, lease.gone_ms) = (u64::MAX, u64::MAX);
-            lease.elsewhere = limit.settings.max - 54;
+            lease.obtainable = limit.settings.max - 54;
         }
     });
     host.finish(&need, NeedEnd::Answered);

@@ -11,7 +11,7 @@ use frs_engine::{
 use frs_store::GroupCounter;
 use frs_store::layout::node;
 
-use crate::nodes::{self, Inserted, Record, Whereabouts};
+use crate::nodes::{self, Inserted, KeptRecord, Whereabouts};
 use crate::testing::host::{Host, limited};
 
 /// One chain of eight nodes, which is soon full.
@@ -78,7 +78,7 @@ impl Clustered {
                 self.cluster.remove(key)
             }
         };
-        let record = found.map(|bytes| Record::decode(&bytes, key).expect("a whole record"));
+        let record = found.map(|bytes| KeptRecord::decode(&bytes, key).expect("a whole record"));
         loop {
             let inserted = record
                 .as_ref()
@@ -87,7 +87,7 @@ impl Clustered {
                 Ok(Inserted::Void) => nodes::insert_fresh_record(&mut self.host.courier, key, now),
                 inserted => inserted,
             };
-            if inserted != Ok(Inserted::Crowded) {
+            if inserted != Ok(Inserted::NoRoom) {
                 assert_eq!(inserted, Ok(Inserted::Yes));
                 return NeedEnd::Answered;
             }
@@ -416,7 +416,7 @@ fn an_erased_record_and_one_from_before_a_reset_do_not_come_back() {
         let _ = machine.update("minute", &format!("other{nth}"));
     }
     assert_eq!(machine.update("minute", "0"), Ok(true), "as it was erased");
-    let void = Record { check: of_0.record.check ^ 1 << 48, ..of_0.record };
+    let void = KeptRecord { check: of_0.record.check ^ 1 << 48, ..of_0.record };
     nodes::forget_record(&mut machine.host.courier, &of_0.key, clock::now()).unwrap();
     assert_eq!(
         nodes::insert_record(&mut machine.host.courier, &of_0.key, &void, clock::now()),

@@ -10,7 +10,9 @@ use frs_engine::{ItemError, NeedEnd, StoredKey};
 use super::full_chains::FullChains;
 use super::message::{WarmAnswer, WarmCall};
 use crate::figures::SpillResult;
-use crate::nodes::{Chain, ChainPlace, ChangedRecord, Inserted, Record, RecordPlace, Whereabouts};
+use crate::nodes::{
+    Chain, ChainPlace, ChangedRecord, Inserted, KeptRecord, RecordPlace, Whereabouts,
+};
 
 /// Most messages with records under way.
 const PUTS_MAX: usize = 1024;
@@ -22,8 +24,8 @@ pub trait Records {
     /// Where the record of a key is.
     fn whereabouts(&mut self, key: &StoredKey) -> Result<Whereabouts, ItemError>;
     /// Inserts a record from the cluster, unless there is one here.
-    fn insert(&mut self, key: &StoredKey, record: &Record) -> Result<Inserted, ItemError>;
-    /// Inserts a fresh record, which says that there is none anywhere, unless there is one here.
+    fn insert(&mut self, key: &StoredKey, record: &KeptRecord) -> Result<Inserted, ItemError>;
+    /// Inserts a fresh record, as there is none anywhere, unless there is one here.
     fn insert_fresh(&mut self, key: &StoredKey) -> Result<Inserted, ItemError>;
     /// Forgets a record.
     fn forget(&mut self, key: &StoredKey) -> Result<(), ItemError>;
@@ -60,7 +62,7 @@ pub struct Finished<T> {
     pub key: StoredKey,
     /// Its end.
     pub end: NeedEnd,
-    /// The cluster has no record of the key, and no fresh record here says so yet.
+    /// The cluster has no record of the key, and no fresh record here notes that yet.
     pub is_nowhere: bool,
 }
 
@@ -71,7 +73,7 @@ pub enum Done {
     Kept(RecordPlace),
     /// Another machine owns it, and it was forgotten here.
     Moved(RecordPlace),
-    /// It must be sent again, as the cluster may lack the record at this place.
+    /// It must be sent again, as the cluster may not have the record at this place.
     Again(RecordPlace),
 }
 
@@ -82,7 +84,7 @@ pub struct Warm<T> {
     pub(super) by_key: HashMap<StoredKey, u64>,
     puts: usize,
     fetches: usize,
-    /// Waiting requests, oldest first.
+    /// WaitingNeeds requests, oldest first.
     queue: VecDeque<u64>,
     last_id: u64,
     sendings: Vec<Sending>,
@@ -102,7 +104,7 @@ pub(super) enum What<T> {
     /// A changed record is sent to the cluster.
     Put(RecordPlace),
     /// A record is requested.
-    Fetch(Waiting<T>),
+    Fetch(WaitingNeeds<T>),
     /// A record waits for room. No message is under way.
     Room(Pending<T>),
     /// A record is spilled, to make room in its chain for another.
@@ -115,13 +117,13 @@ pub(super) enum What<T> {
 #[derive(Debug)]
 pub(super) struct Pending<T> {
     pub key: StoredKey,
-    pub waiting: Waiting<T>,
-    pub record: Option<Record>,
+    pub waiting: WaitingNeeds<T>,
+    pub record: Option<KeptRecord>,
 }
 
 /// Needs that wait for one key.
 #[derive(Debug)]
-pub(super) struct Waiting<T> {
+pub(super) struct WaitingNeeds<T> {
     pub tickets: Vec<T>,
     /// When nobody waits any more, CLOCK_BOOTTIME.
     pub deadline_ms: u64,
@@ -187,7 +189,7 @@ impl<T> Warm<T> {
         }
         let whereabouts = host.whereabouts(&key);
         let was_away = whereabouts == Ok(Whereabouts::MaybeInCluster);
-        let waiting = Waiting { tickets: vec![ticket], deadline_ms, was_away };
+        let waiting = WaitingNeeds { tickets: vec![ticket], deadline_ms, was_away };
         match whereabouts {
             Ok(Whereabouts::Here) => self.finish(&key, waiting, NeedEnd::Answered),
             Ok(Whereabouts::Nowhere) => {
@@ -205,7 +207,7 @@ impl<T> Warm<T> {
         }
     }
 
-    pub(super) fn fetch(&mut self, key: StoredKey, waiting: Waiting<T>) {
+    pub(super) fn fetch(&mut self, key: StoredKey, waiting: WaitingNeeds<T>) {
         let id = self.begin(key, What::Fetch(waiting));
         if self.fetches >= FETCHES_MAX {
             self.queue.push_back(id);
@@ -240,14 +242,14 @@ impl<T> Warm<T> {
         }
     }
 
-    pub(super) fn finish(&mut self, key: &StoredKey, waiting: Waiting<T>, end: NeedEnd) {
+    pub(super) fn finish(&mut self, key: &StoredKey, waiting: WaitingNeeds<T>, end: NeedEnd) {
         let finished = |ticket| Finished { ticket, key: *key, end, is_nowhere: false };
         self.finished.extend(waiting.tickets.into_iter().map(finished));
     }
 
     /// Finishes the needs of a key without a record in the cluster, where no fresh record here says
     /// so yet.
-    fn finish_nowhere(&mut self, key: StoredKey, waiting: Waiting<T>) {
+    fn finish_nowhere(&mut self, key: StoredKey, waiting: WaitingNeeds<T>) {
         let finished = |ticket| Finished { ticket, key, end: NeedEnd::Answered, is_nowhere: true };
         self.finished.extend(waiting.tickets.into_iter().map(finished));
     }
@@ -314,12 +316,12 @@ impl<T> Warm<T> {
         host: &mut impl Records,
         now_ms: u64,
         key: StoredKey,
-        waiting: Waiting<T>,
+        waiting: WaitingNeeds<T>,
         answer: Result<WarmAnswer, NoAnswer>,
     ) {
         let is_late = now_ms >= waiting.deadline_ms;
         let record = match answer {
-            Ok(WarmAnswer::Record(bytes)) => Record::decode(&bytes, &key),
+            Ok(WarmAnswer::Record(bytes)) => KeptRecord::decode(&bytes, &key),
             Ok(_) => None,
             Err(NoAnswer::Lost) if !is_late => return self.fetch(key, waiting),
             Err(_) => return self.finish(&key, waiting, NeedEnd::Unreachable),
@@ -347,7 +349,7 @@ impl<T> Warm<T> {
     ) -> Option<Pending<T>> {
         let replaces = is_late && pending.waiting.was_away;
         let inserted = insert(host, &pending.key, pending.record.as_ref(), replaces);
-        if inserted == Ok(Inserted::Crowded) && !is_late {
+        if inserted == Ok(Inserted::NoRoom) && !is_late {
             return Some(pending);
         }
         let Pending { key, waiting, record } = pending;
@@ -387,7 +389,7 @@ pub enum NoAnswer {
 fn insert(
     host: &mut impl Records,
     key: &StoredKey,
-    record: Option<&Record>,
+    record: Option<&KeptRecord>,
     replaces: bool,
 ) -> Result<Inserted, ItemError> {
     let Some(record) = record else { return host.insert_fresh(key) };

@@ -2,7 +2,7 @@
 //! a key over.
 //!
 //! Contract: [`Warm`] knows which records are requested and which are under way; it has no socket
-//! and no clock. [`Rounds`] schedules the looks at the parts of a group.
+//! and no clock. [`RecordRounds`] schedules the looks at the parts of a group.
 //!
 //! A record has an owner, a host by its incarnation, and a version, the owner's own count. A host
 //! that fetches a record becomes its owner. Later writes of the previous owner are refused, and the
@@ -19,4 +19,4 @@ mod rounds;
 pub use self::core::{Done, Finished, NoAnswer, Records, Sending, SpillCounts, Warm};
 pub use filters::FilterTurns;
 pub use message::{WarmAnswer, WarmCall, WarmMessage};
-pub use rounds::{Part, RoundGroup, RoundTime, Rounds, Sent};
+pub use rounds::{Part, RecordRounds, RoundGroup, RoundTime, Sent};

@@ -1,6 +1,6 @@
 //! Makes room in full chains: the records that were not used for longest are spilled.
 //!
-//! Invariant: a record leaves this host only once the cluster has it in its present state. Waiting
+//! Invariant: a record leaves this host only once the cluster has it in its present state. WaitingNeeds
 //! records get room in order.
 
 use frs_engine::NeedEnd;
@@ -51,8 +51,8 @@ impl<T> Warm<T> {
             let takes_over = !host.backs_up(&key);
             // A fresh record says no more than a missing one does, and a missing one takes no room
             // in the cluster.
-            let is_told = !takes_over || !changed.record.states.is_empty();
-            let bytes = if is_told { changed.record.encode(&key) } else { Vec::new() };
+            let is_sent = !takes_over || !changed.record.states.is_empty();
+            let bytes = if is_sent { changed.record.encode(&key) } else { Vec::new() };
             let call = WarmCall::Put { life_ms: changed.life_ms, bytes, takes_over };
             let id = self.begin(key, What::Spill(changed, place));
             self.full_chains.spills += 1;

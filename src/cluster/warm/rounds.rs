@@ -25,7 +25,7 @@ pub struct RoundGroup {
 
 /// The rounds of all groups.
 #[derive(Debug, Default)]
-pub struct Rounds {
+pub struct RecordRounds {
     groups: Vec<Group>,
 }
 
@@ -70,7 +70,7 @@ pub struct RoundTime {
     pub wall_ms: u64,
 }
 
-impl Rounds {
+impl RecordRounds {
     /// Takes over the groups of a configuration. Groups that stay start their round again, and keep
     /// their messages under way.
     pub fn set_groups(&mut self, groups: Vec<RoundGroup>, now: RoundTime) {
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     struct Played {
-        rounds: Rounds,
+        rounds: RecordRounds,
         begun: Instant,
         ms: u64,
     }
@@ -195,7 +195,7 @@ mod tests {
     impl Played {
         fn new() -> Played {
             let begun = frs_base::clock::instant();
-            let mut played = Played { rounds: Rounds::default(), begun, ms: 0 };
+            let mut played = Played { rounds: RecordRounds::default(), begun, ms: 0 };
             played.set(&["g"]);
             played
         }

@@ -83,7 +83,7 @@ impl Host {
     pub fn need(&mut self, ledger: &str, need: u64) -> u64 {
         self.seq += 1;
         let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
-        let take = Take { host: self.number, seq: self.seq, claim, need, want: need };
+        let take = Take { host: self.number, seq: self.seq, claim, need, request: need };
         self.send(ledger, take)
     }
 

@@ -5,8 +5,10 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use frs_cluster::courier::core::{Asked, Group, Leased, LedgerId, Nodes, Now, Unserved};
-use frs_cluster::lease::{Appetite, Asking, Holding, Incarnation, Kind, Settings};
+use frs_cluster::courier::core::{
+    AskedNeed, AtomicRequest, Leased, LedgerId, Nodes, Now, Unserved,
+};
+use frs_cluster::lease::{Asking, Holding, Incarnation, Kind, RequestSize, Settings};
 use frs_cluster::name::KeyDigest;
 use frs_engine::{NeedEnd, NeedKind};
 
@@ -16,7 +18,7 @@ pub type Key = u32;
 #[derive(Debug)]
 pub struct Table {
     pub settings: Settings,
-    pub appetite: Appetite,
+    pub request_size: RequestSize,
     /// The number of limits of each key.
     pub limits: u32,
     pub keys: Key,
@@ -71,14 +73,14 @@ impl Nodes for HostNodes {
         if *key >= self.table.keys {
             return Err(Unserved::Unknown);
         }
-        let Table { appetite, .. } = *self.table;
+        let Table { request_size, .. } = *self.table;
         let settings = self.table.settings(now.ledger_ms);
         let mut leased: Vec<Leased> = self
             .table
             .ledgers(*key)
             .map(|ledger| {
                 let holding = self.holdings.get(&ledger).copied().unwrap_or_default();
-                Leased { ledger, settings, appetite, holding }
+                Leased { ledger, settings, request_size, holding }
             })
             .collect();
         let result = work(&mut leased);
@@ -171,8 +173,8 @@ impl HostNodes {
             for (ledger, count) in needs {
                 let mut node = self.node(&ledger);
                 if mode == Mode::Parked {
-                    let held = node.held(boot_ms).saturating_sub(count);
-                    node.hold(held, node.lease.held_until_ms);
+                    let held = node.reserved(boot_ms).saturating_sub(count);
+                    node.reserve(reserved, node.lease.reserved_until_ms);
                 }
                 node.spend(count, boot_ms);
                 self.holdings.insert(ledger, node);
@@ -186,7 +188,7 @@ impl HostNodes {
         let mut node = self.node(&ledger);
         let (kind, magnitude) = (self.table.settings.kind, count.unsigned_abs());
         if count < 0 {
-            node.give_back(&kind, magnitude, boot_ms);
+            node.return_uses(&kind, magnitude, boot_ms);
         } else {
             node.overspend(&kind, magnitude, boot_ms);
         }
@@ -200,17 +202,17 @@ impl HostNodes {
 
 impl Client {
     /// Its needs, as a worker writes them.
-    pub fn needs(&self) -> Vec<Asked<HostNodes>> {
+    pub fn needs(&self) -> Vec<AskedNeed<HostNodes>> {
         let needs = self.items.len() as u32;
-        let group = Group { slot: 0, number: self.number, needs };
-        let group = (needs > 1).then_some(group);
-        let asked = |item: &Item| Asked {
+        let atomic = AtomicRequest { slot: 0, number: self.number, needs };
+        let atomic = (needs > 1).then_some(atomic);
+        let asked = |item: &Item| AskedNeed {
             ticket: self.number,
             key: item.key,
             count: item.count,
             kind: NeedKind::Update,
             deadline_ms: self.deadline_ms,
-            group,
+            atomic,
         };
         self.items.iter().map(asked).collect()
     }

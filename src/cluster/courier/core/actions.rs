@@ -52,7 +52,7 @@ impl From<Unserved> for NeedEnd {
 
 /// The outcome of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum MessageOutcome {
     /// The ledger has answered.
     Replied(Reply),
     /// No answer is known. The ledger may have received the message.

@@ -18,7 +18,7 @@ pub struct Flight {
     /// Its effect for other hosts.
     pub purpose: Purpose,
     /// It names the calendar windows of the time that a master has answered.
-    pub is_elsewhere: bool,
+    pub names_later_windows: bool,
 }
 
 /// The effect of a message for other hosts.
@@ -30,7 +30,7 @@ pub enum Purpose {
     /// again.
     Settles,
     /// Reports uses of a limit that refuses nothing.
-    Tells,
+    Reports,
     /// Returns idle uses.
     Returns {
         /// The number of uses.
@@ -42,7 +42,7 @@ pub enum Purpose {
 
 /// Uses that are reserved for a request.
 #[derive(Debug, Clone, Copy)]
-struct Hold {
+struct Reservation {
     until_ms: u64,
     count: u64,
 }
@@ -57,7 +57,7 @@ pub struct Reasons {
     /// The lease is to be claimed from a new master.
     pub is_claimed: bool,
     /// The time of a master that is in another calendar window.
-    pub elsewhere_ms: Option<u64>,
+    pub master_ms: Option<u64>,
 }
 
 /// How often returned uses are reported again, and the pause before the first repetition.
@@ -102,7 +102,7 @@ impl Unplaced {
 
 /// A ledger where something is going on.
 #[derive(Debug)]
-pub struct Line<K> {
+pub struct LedgerState<K> {
     /// An item with this ledger.
     pub key: K,
     /// Its slot in the cluster.
@@ -111,7 +111,7 @@ pub struct Line<K> {
     pub waiting: VecDeque<u64>,
     /// The message under way.
     pub flight: Option<Flight>,
-    /// The last message of this line was lost: it is repeated when its pause is over.
+    /// The last message of this ledger was lost: it is repeated when its pause is over.
     pub is_lost: bool,
     /// Already queued for a look.
     pub is_queued: bool,
@@ -123,13 +123,13 @@ pub struct Line<K> {
     pub unplaced: Unplaced,
     /// A window whose holders are recalled after the pause between two recalls.
     pub recalls: Option<u64>,
-    holds: Vec<Hold>,
+    reservations: Vec<Reservation>,
 }
 
-impl<K> Line<K> {
+impl<K> LedgerState<K> {
     /// A ledger where nothing is going on yet.
-    pub fn new(key: K, slot: u16) -> Line<K> {
-        Line {
+    pub fn new(key: K, slot: u16) -> LedgerState<K> {
+        LedgerState {
             key,
             slot,
             waiting: VecDeque::new(),
@@ -140,29 +140,29 @@ impl<K> Line<K> {
             due_ms: None,
             unplaced: Unplaced::default(),
             recalls: None,
-            holds: Vec::new(),
+            reservations: Vec::new(),
         }
     }
 
     /// Reserves uses for a request.
-    pub fn hold(&mut self, count: u64, until_ms: u64) {
-        self.holds.push(Hold { until_ms, count });
+    pub fn reserve(&mut self, count: u64, until_ms: u64) {
+        self.reservations.push(Reservation { until_ms, count });
     }
 
     /// Releases the reserved uses of a request.
     pub fn release(&mut self, count: u64, until_ms: u64) {
-        let is_it = |hold: &Hold| hold.count == count && hold.until_ms == until_ms;
-        if let Some(nth) = self.holds.iter().position(is_it) {
-            self.holds.swap_remove(nth);
+        let is_it = |one: &Reservation| one.count == count && one.until_ms == until_ms;
+        if let Some(nth) = self.reservations.iter().position(is_it) {
+            self.reservations.swap_remove(nth);
         }
     }
 
     /// The most uses that can be reserved now, and until when.
-    pub fn held(&mut self, now_ms: u64) -> Held {
-        self.holds.retain(|hold| now_ms < hold.until_ms);
-        let count = self.holds.iter().map(|hold| hold.count).sum();
-        let until_ms = self.holds.iter().map(|hold| hold.until_ms).max().unwrap_or(0);
-        Held { count, until_ms }
+    pub fn reserved(&mut self, now_ms: u64) -> Reserved {
+        self.reservations.retain(|one| now_ms < one.until_ms);
+        let count = self.reservations.iter().map(|one| one.count).sum();
+        let until_ms = self.reservations.iter().map(|one| one.until_ms).max().unwrap_or(0);
+        Reserved { count, until_ms }
     }
 
     /// Whether nothing is going on there any more.
@@ -175,13 +175,13 @@ impl<K> Line<K> {
             && !self.reasons.is_claimed
             && self.unplaced.count == 0
             && self.recalls.is_none()
-            && self.held(now_ms).count == 0
+            && self.reserved(now_ms).count == 0
     }
 }
 
 /// Uses that are reserved for requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub struct Reserved {
     /// The most uses.
     pub count: u64,
     /// The end of the last reservation, CLOCK_BOOTTIME.

@@ -4,11 +4,11 @@
 //! Invariant: the message is a result of the transaction. It is sent only after the transaction is
 //! stored.
 
-use super::ledger_state::{Held, Purpose, Reasons};
+use super::ledger_state::{Purpose, Reasons, Reserved};
 use super::nodes::Leased;
 use super::returns::{self, Asks};
 use crate::lease::{
-    Appetite, Asking, Binding, Heard, Holding, Incarnation, Keep, Kind, Next, Settings, Take,
+    Asking, Binding, Holding, Incarnation, Keep, Kind, Next, Received, RequestSize, Settings, Take,
 };
 
 /// The pause while nothing can be sent for the moment.
@@ -17,7 +17,7 @@ const FULL_PAUSE_MS: u64 = 10;
 const CLOSED_PAUSE_MS: u64 = 100;
 
 /// The pause while requests with reserved uses have yet to run.
-const HELD_PAUSE_MS: u64 = 2;
+const RESERVED_PAUSE_MS: u64 = 2;
 
 /// A request that needs uses of the ledger.
 #[derive(Debug, Clone, Copy)]
@@ -40,12 +40,12 @@ pub struct Answered {
     /// The settings.
     pub settings: Settings,
     /// The answer.
-    pub heard: Heard,
+    pub received: Received,
 }
 
 /// Can a message go out?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Gate {
     /// A message can go out.
     Open,
     /// Too many messages are under way.
@@ -68,7 +68,7 @@ pub struct LedgerTurn<'a> {
     /// A request asks for the ledger's present state.
     pub is_asked: bool,
     /// The most uses that are already reserved for requests.
-    pub held: Held,
+    pub reserved: Reserved,
     /// The reasons for the turn.
     pub reasons: Reasons,
     /// An answer that has come.
@@ -82,7 +82,7 @@ pub struct LedgerTurn<'a> {
     /// The slot has changed its master while this courier ran.
     pub has_followed: bool,
     /// Can a message go out?
-    pub way: Way,
+    pub gate: Gate,
 }
 
 /// A message that binds the host.
@@ -102,7 +102,7 @@ pub struct Bound {
 #[derive(Debug, Default)]
 pub struct TurnOutcome {
     /// Requests whose uses are reserved now.
-    pub held: Vec<u64>,
+    pub reserved: Vec<u64>,
     /// Requests that are refused for good.
     pub refused: Vec<u64>,
     /// Requests that end because the ledger cannot be reached.
@@ -156,10 +156,10 @@ impl LedgerTurn<'_> {
         let node = &mut leased.holding;
         *node = node.of_host(self.incarnation);
         let used = node.used;
-        if let Some(Answered { settings, heard }) = &self.answer {
-            outcome.next = Some(match leased.appetite {
-                Appetite::Nothing => node.take_sum(settings, heard),
-                Appetite::Most | Appetite::Needed => node.hear(settings, heard),
+        if let Some(Answered { settings, received }) = &self.answer {
+            outcome.next = Some(match leased.request_size {
+                RequestSize::Zero => node.apply_sum(settings, received),
+                RequestSize::Largest | RequestSize::Needed => node.apply(settings, received),
             });
             outcome.window = node.lease.window;
             if matches!(leased.settings.kind, Kind::Sliding { .. }) {
@@ -183,25 +183,25 @@ impl LedgerTurn<'_> {
 
     /// Makes uses spendable again that were reserved for requests that no longer wait.
     fn release(&self, node: &mut Holding) {
-        let held = node.held(self.now_ms);
-        if held > self.held.count {
-            node.hold(self.held.count, self.held.until_ms);
+        let reserved = node.reserved(self.now_ms);
+        if reserved > self.reserved.count {
+            node.reserve(self.reserved.count, self.reserved.until_ms);
         }
     }
 
     fn serve(&self, leased: &mut Leased, outcome: &mut TurnOutcome) -> FirstRequest {
-        let Leased { settings, appetite, holding: node, .. } = leased;
+        let Leased { settings, request_size, holding: node, .. } = leased;
         let now_ms = self.now_ms;
         for (nth, waiter) in self.waiters.iter().enumerate() {
             let spendable = node.spendable(now_ms);
             if spendable >= waiter.count {
                 if waiter.is_next {
-                    let until_ms = match node.held(now_ms) {
+                    let until_ms = match node.reserved(now_ms) {
                         0 => waiter.until_ms,
-                        _ => waiter.until_ms.max(node.lease.held_until_ms),
+                        _ => waiter.until_ms.max(node.lease.reserved_until_ms),
                     };
-                    node.hold(node.held(now_ms) + waiter.count, until_ms);
-                    outcome.held.push(waiter.request);
+                    node.reserve(node.reserved(now_ms) + waiter.count, until_ms);
+                    outcome.reserved.push(waiter.request);
                 }
                 continue;
             }
@@ -212,15 +212,16 @@ impl LedgerTurn<'_> {
             match node.asking(uses, now_ms) {
                 // The reserved uses belong to other requests. They are not known to be spent until
                 // those have run.
-                Asking::Refuse { .. } if node.held(now_ms) > 0 => {
-                    outcome.look_at(now_ms + HELD_PAUSE_MS);
+                Asking::Refuse { .. } if node.reserved(now_ms) > 0 => {
+                    outcome.look_at(now_ms + RESERVED_PAUSE_MS);
                 }
                 Asking::Refuse { .. } => outcome.refused.push(waiter.request),
-                _ if self.way == Way::Closed => outcome.unreachable.push(waiter.request),
+                _ if self.gate == Gate::Closed => outcome.unreachable.push(waiter.request),
                 asking => {
                     let others = self.waiters[nth..].iter().filter(|other| other.may_ask);
                     let all: u64 = others.map(|other| other.count).sum();
-                    let request = appetite.want(settings, all.saturating_sub(spendable).max(uses));
+                    let request =
+                        request_size.uses(settings, all.saturating_sub(spendable).max(uses));
                     outcome.asker = Some(waiter.request);
                     outcome.is_paused =
                         matches!(asking, Asking::Wait { .. }) && !node.lease.in_flight;
@@ -240,10 +241,10 @@ impl LedgerTurn<'_> {
         let is_unheard = node.lease.in_flight && node.lease.window == 0 && !self.has_followed;
         // Uses are reported under one seq only, or they might count twice. Nothing is granted for
         // them, so an answer of any master does no harm.
-        let is_tally = leased.appetite == Appetite::Nothing;
+        let is_tally = leased.request_size == RequestSize::Zero;
         let reports_first = is_tally && node.lease.sent_extra > 0;
         outcome.is_claim_left = reasons.is_claimed && reports_first && node.lease.in_flight;
-        let purpose = own_purpose(leased.appetite, node);
+        let purpose = own_purpose(leased.request_size, node);
         let claim = if is_tally { Holding::claim_reported } else { Holding::claim };
         if reasons.is_claimed
             && !is_unheard
@@ -260,11 +261,11 @@ impl LedgerTurn<'_> {
             return;
         }
         let keep = self.keep(leased, first);
-        match (keep, self.way) {
-            (Some(_), Way::Full) => outcome.look_at(now_ms + FULL_PAUSE_MS),
-            (Some(keep), Way::Open) => self.bind(leased, keep, first, outcome),
+        match (keep, self.gate) {
+            (Some(_), Gate::Full) => outcome.look_at(now_ms + FULL_PAUSE_MS),
+            (Some(keep), Gate::Open) => self.bind(leased, keep, first, outcome),
             // A later round finds the ledger again.
-            (Some(_), Way::Closed) => {}
+            (Some(_), Gate::Closed) => {}
             (None, _) => {
                 if let Some(Asking::Wait { until_ms }) = first.asking {
                     outcome.look_at(until_ms);
@@ -297,17 +298,17 @@ impl LedgerTurn<'_> {
         let Leased { settings, holding: node, .. } = leased;
         let (now_ms, seq) = (self.now_ms, self.seq);
         let before = node.unspent(now_ms);
-        let FirstRequest { uses: need, request: want, .. } = *first;
-        let is_tally = leased.appetite == Appetite::Nothing;
+        let FirstRequest { uses: need, request, .. } = *first;
+        let is_tally = leased.request_size == RequestSize::Zero;
         let take = match is_tally {
             true => node.report(settings, seq, now_ms),
-            false => node.bind(settings, &Binding { seq, now_ms, keep, need, want }),
+            false => node.bind(settings, &Binding { seq, now_ms, keep, need, request }),
         };
         let count = before - node.unspent(now_ms);
         let purpose = match keep {
-            _ if is_tally => Purpose::Tells,
+            _ if is_tally => Purpose::Reports,
             Keep::Quarter => Purpose::AnswersRecall,
-            Keep::Held => Purpose::Returns { count },
+            Keep::Reserved => Purpose::Returns { count },
             Keep::All if take.claim.extra < 0 => {
                 Purpose::Returns { count: take.claim.extra.unsigned_abs() }
             }
@@ -324,27 +325,29 @@ impl LedgerTurn<'_> {
         let is_waited_for = first.asking.is_some() || self.is_asked || outcome.is_claim_left;
         // A message of an earlier courier is repeated at once if a request waits.
         let is_due = again_ms <= now_ms || is_waited_for && !self.is_lost;
-        let is_elsewhere = self.reasons.elsewhere_ms.is_some();
-        if is_elsewhere || !self.has_flight && is_due && self.way == Way::Open {
-            let take = match leased.appetite {
-                Appetite::Nothing => node.repeat_report(now_ms),
-                Appetite::Most | Appetite::Needed => node.repeat(now_ms, first.uses, first.request),
+        let names_later_windows = self.reasons.master_ms.is_some();
+        if names_later_windows || !self.has_flight && is_due && self.gate == Gate::Open {
+            let take = match leased.request_size {
+                RequestSize::Zero => node.repeat_report(now_ms),
+                RequestSize::Largest | RequestSize::Needed => {
+                    node.repeat(now_ms, first.uses, first.request)
+                }
             };
-            let purpose = own_purpose(leased.appetite, node);
+            let purpose = own_purpose(leased.request_size, node);
             let settings = *settings;
             outcome.bound = Some(Bound { take, settings, purpose, is_claim: false });
         } else if !self.has_flight && (is_waited_for || self.is_lost) {
-            let pause_ms = if self.way == Way::Closed { CLOSED_PAUSE_MS } else { FULL_PAUSE_MS };
+            let pause_ms = if self.gate == Gate::Closed { CLOSED_PAUSE_MS } else { FULL_PAUSE_MS };
             outcome.look_at(again_ms.max(now_ms + pause_ms));
         }
     }
 }
 
 /// The purpose of a message that returns nothing.
-fn own_purpose(appetite: Appetite, node: &Holding) -> Purpose {
-    match appetite {
-        Appetite::Nothing => Purpose::Tells,
-        Appetite::Most | Appetite::Needed if node.lease.in_flight => Purpose::Settles,
-        Appetite::Most | Appetite::Needed => Purpose::Own,
+fn own_purpose(request_size: RequestSize, node: &Holding) -> Purpose {
+    match request_size {
+        RequestSize::Zero => Purpose::Reports,
+        RequestSize::Largest | RequestSize::Needed if node.lease.in_flight => Purpose::Settles,
+        RequestSize::Largest | RequestSize::Needed => Purpose::Own,
     }
 }

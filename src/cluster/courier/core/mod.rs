@@ -23,9 +23,9 @@ mod state;
 mod timers;
 mod upkeep;
 
-pub use actions::{Action, Outcome};
+pub use actions::{Action, MessageOutcome};
 pub use figures::Figures;
 pub use news::{News, NewsKind};
 pub use nodes::{Leased, LedgerId, Nodes, Now, Unserved};
-pub use request::{Asked, Group};
+pub use request::{AskedNeed, AtomicRequest};
 pub use state::{Bounds, Core};

@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use crate::lease::{Appetite, Holding, Incarnation, Settings};
+use crate::lease::{Holding, Incarnation, RequestSize, Settings};
 use crate::name::{self, KeyDigest, LedgerName};
 
 /// The ledger of one limit for one key. All hosts order ledgers alike.
@@ -54,7 +54,7 @@ pub struct Leased {
     /// Its settings, a calendar limit's by the time of the ledgers' servers.
     pub settings: Settings,
     /// How much to ask for.
-    pub appetite: Appetite,
+    pub request_size: RequestSize,
     /// The state of its node.
     pub holding: Holding,
 }

@@ -4,7 +4,7 @@
 //! once.
 
 use super::nodes::Leased;
-use crate::lease::{Appetite, Keep, Kind};
+use crate::lease::{Keep, Kind, RequestSize};
 
 /// The interval between two reports of a log that holds more than its share.
 const REPORT_MS: u64 = 500;
@@ -23,31 +23,31 @@ pub(super) enum Asks {
 /// What a host keeps if it binds itself, for waiting requests or of its own accord. `None` if it
 /// has no reason to bind itself.
 pub(super) fn keep(leased: &Leased, asks: Asks, now_ms: u64) -> Option<Keep> {
-    let Leased { settings, appetite, holding: node, .. } = leased;
-    if *appetite == Appetite::Nothing {
-        return node.is_tally_due(now_ms).then_some(Keep::Held);
+    let Leased { settings, request_size, holding: node, .. } = leased;
+    if *request_size == RequestSize::Zero {
+        return node.is_tally_due(now_ms).then_some(Keep::Reserved);
     }
     if asks == Asks::Now || reports_at_once(leased, now_ms) {
         return Some(Keep::All);
     }
     if asks == Asks::No && (node.is_idle(settings, now_ms) || returns_at_once(leased, now_ms)) {
-        return Some(Keep::Held);
+        return Some(Keep::Reserved);
     }
     node.is_report_due(settings, now_ms).then_some(Keep::All)
 }
 
 /// Whether there are returned uses that others may wait for.
 fn returns_at_once(Leased { settings, holding: node, .. }: &Leased, now_ms: u64) -> bool {
-    let is_free = node.unspent(now_ms) > node.held(now_ms);
+    let is_free = node.unspent(now_ms) > node.reserved(now_ms);
     // A log outlives its lease. The ledger learns of the return when it grants another lease.
     let is_log = matches!(settings.kind, Kind::Sliding { .. }) && !node.is_live(now_ms);
-    node.lease.has_given_back && (is_free || is_log)
+    node.lease.has_returned && (is_free || is_log)
 }
 
 /// Whether uses beyond the lease are reported now. New uses beyond it are reported at once; a log
 /// that holds more than its share, which lasts, at intervals.
 fn reports_at_once(Leased { holding: node, .. }: &Leased, now_ms: u64) -> bool {
     let is_new = node.lease.extra != 0;
-    let lasts = now_ms < node.lease.heard_ms.saturating_add(REPORT_MS);
+    let lasts = now_ms < node.lease.answered_ms.saturating_add(REPORT_MS);
     node.must_report(now_ms) && (is_new || !lasts)
 }

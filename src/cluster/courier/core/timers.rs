@@ -15,7 +15,7 @@ pub enum Due {
     /// The deadline of a request.
     Request(u64),
     /// The deadline of an incomplete atomic request.
-    Group {
+    Atomic {
         /// The slot.
         slot: u32,
         /// The number of the request.

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::ledger_state::Line;
+use super::ledger_state::LedgerState;
 use super::nodes::{Leased, LedgerId, Nodes, Now};
 use super::returns::{self, Asks};
 use super::state::Core;
@@ -46,8 +46,8 @@ impl<N: Nodes> Core<N> {
             if !duty.is_due && !is_claimed {
                 continue;
             }
-            let line = self.line(duty.ledger, key);
-            line.reasons.is_claimed |= is_claimed;
+            let state = self.state_of(duty.ledger, key);
+            state.reasons.is_claimed |= is_claimed;
             self.look_soon(duty.ledger);
         }
         !duties.is_empty()
@@ -67,14 +67,16 @@ impl<N: Nodes> Core<N> {
         }
         let is_there = |slot: u16| slots.iter().any(|range| range.contains(&slot));
         // The other ledgers are claimed in the pass over all nodes.
-        let is_busy = |line: &Line<N::Key>| line.flight.is_some() || !line.waiting.is_empty();
-        let lines = self.lines.iter().filter(|(_, line)| is_there(line.slot) && is_busy(line));
-        let ledgers: Vec<LedgerId> = lines.map(|(ledger, _)| *ledger).collect();
+        let is_busy =
+            |state: &LedgerState<N::Key>| state.flight.is_some() || !state.waiting.is_empty();
+        let states =
+            self.ledgers.iter().filter(|(_, state)| is_there(state.slot) && is_busy(state));
+        let ledgers: Vec<LedgerId> = states.map(|(ledger, _)| *ledger).collect();
         for ledger in ledgers {
-            let Some(line) = self.lines.get_mut(&ledger) else { continue };
+            let Some(state) = self.ledgers.get_mut(&ledger) else { continue };
             // An answer of the old master is void.
-            line.flight.take().map(|flight| self.flights.remove(&flight.id));
-            line.reasons.is_claimed = true;
+            state.flight.take().map(|flight| self.flights.remove(&flight.id));
+            state.reasons.is_claimed = true;
             self.look_soon(ledger);
         }
     }

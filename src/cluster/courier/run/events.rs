@@ -10,7 +10,7 @@ use frs_conf::Biz;
 use super::Courier;
 use super::host_nodes::HostNodes;
 use crate::connections::{Event, Links, Lost, Message, function_of_kind};
-use crate::courier::core::{Action, Now, Outcome};
+use crate::courier::core::{Action, MessageOutcome, Now};
 use crate::courier::telemetry::Telemetry;
 use crate::figures::{ClusterFunction, LeaseCounter};
 use crate::ledger::Reply;
@@ -18,15 +18,15 @@ use crate::news;
 
 impl Courier {
     /// Takes in the events of the cluster.
-    pub(super) fn hear(&mut self, now: Now) {
+    pub(super) fn take_events(&mut self, now: Now) {
         let Some(links) = &mut self.links else { return };
         let events: Vec<Event> = links.events().collect();
         for event in events {
-            self.hear_one(now, event);
+            self.take_event(now, event);
         }
     }
 
-    fn hear_one(&mut self, now: Now, event: Event) {
+    fn take_event(&mut self, now: Now, event: Event) {
         let Courier { core, nodes, .. } = self;
         let is_stale = event.is_stale();
         match event {
@@ -37,7 +37,7 @@ impl Courier {
                     self.telemetry.note_stale(function, core.figures().stale > before);
                 }
             }
-            Event::Warm { id, result } => self.hear_record(now, id, result),
+            Event::Warm { id, result } => self.take_record_answer(now, id, result),
             Event::Holders { id, result } => core.holders(nodes, id, result.ok()),
             Event::NewMaster { slots } => {
                 core.new_master(nodes, &slots);
@@ -54,14 +54,14 @@ impl Courier {
             }
             // What was missed is asked for again after a pause.
             Event::Listening => {}
-            Event::Epoch { biz, epoch } => self.hear_epoch(biz, epoch),
-            Event::BadEpoch { biz, found } => self.hear_bad_epoch(biz, &found),
-            Event::Start { starts, result } => self.hear_start(starts, result),
+            Event::Epoch { biz, epoch } => self.take_epoch(biz, epoch),
+            Event::BadEpoch { biz, found } => self.take_bad_epoch(biz, &found),
+            Event::Start { starts, result } => self.take_start_answer(starts, result),
             Event::Up { node } => {
                 self.telemetry.note_node(&node, true);
                 core.up();
                 self.rounds.hurry();
-                self.rounds.tell_soon();
+                self.rounds.publish_soon();
                 tracing::info!(node, "a master of the cluster is connected");
             }
             Event::Down { node, why } => {
@@ -111,7 +111,7 @@ impl Courier {
             (Action::Send { id, settings, .. }, None) => {
                 self.telemetry.note_unsent(function_of_kind(&settings.kind));
                 let now = self.now();
-                self.core.answered(&mut self.nodes, now, id, Outcome::Down);
+                self.core.answered(&mut self.nodes, now, id, MessageOutcome::Down);
             }
             (Action::AskHolders { id, ledger }, Some(links)) => {
                 links.ask_holders(id, &ledger.name(&cluster));
@@ -129,14 +129,14 @@ impl Courier {
     }
 
     /// Publishes the figures, and asks for the reset epochs: each second.
-    pub(super) fn tell(&mut self) {
+    pub(super) fn publish(&mut self) {
         let figures = *self.core.figures();
         if let Some(masters) = self.links.as_ref().and_then(Links::masters) {
             self.telemetry.set_masters(&masters);
         }
         if let Some(counters) = self.nodes.service.handle().counters() {
-            self.telemetry.tell(counters, &figures, self.warm.kept_ms());
-            Telemetry::tell_spills(counters, self.warm.take_spills());
+            self.telemetry.publish(counters, &figures, self.warm.kept_ms());
+            Telemetry::publish_spills(counters, self.warm.take_spills());
         }
         let since = |counter| figures.count(counter) - self.warned.count(counter);
         let (conflicts, over) = (since(LeaseCounter::Conflicts), since(LeaseCounter::Over));
@@ -166,13 +166,13 @@ impl Courier {
 }
 
 /// The interval between two questions for the epochs.
-pub(super) const TELL_EVERY: Duration = Duration::from_secs(1);
+pub(super) const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 
-fn outcome(result: Result<Reply, Lost>) -> Outcome {
+fn outcome(result: Result<Reply, Lost>) -> MessageOutcome {
     match result {
-        Ok(reply) => Outcome::Replied(reply),
-        Err(lost) if lost.is_down() => Outcome::Down,
-        Err(Lost::Unfit(_)) => Outcome::Unfit,
-        Err(_) => Outcome::Lost,
+        Ok(reply) => MessageOutcome::Replied(reply),
+        Err(lost) if lost.is_down() => MessageOutcome::Down,
+        Err(Lost::Unfit(_)) => MessageOutcome::Unfit,
+        Err(_) => MessageOutcome::Lost,
     }
 }

@@ -10,11 +10,11 @@ use frs_store::{Error, MailboxLock};
 use super::ring_ticket::RingTicket;
 use crate::courier::core::{Leased, LedgerId, Nodes, Now, Unserved};
 use crate::incarnation::{ClusterId, salt_of};
-use crate::lease::{Appetite, Incarnation};
+use crate::lease::{Incarnation, RequestSize};
 use crate::name::{self, KeyDigest, Secret};
 use crate::newest_copy::{self, HostWords, Starts};
 use crate::nodes::{self, LeasePass};
-use crate::plug::Host;
+use crate::plug::HostCluster;
 use crate::shared::LeasedLimit;
 
 /// The nodes, and the names of their ledgers.
@@ -38,7 +38,7 @@ impl HostNodes {
         cluster: String,
         secret: Secret,
     ) -> HostNodes {
-        let incarnation = Host::incarnation_of(&mut service);
+        let incarnation = HostCluster::incarnation_of(&mut service);
         let pass = LeasePass::default();
         HostNodes { service, lock, cluster, secret, wall_ms: 0, incarnation, pass }
     }
@@ -46,7 +46,7 @@ impl HostNodes {
     /// Begins a turn at this time.
     pub fn begin(&mut self, wall_ms: Millis) {
         self.wall_ms = wall_ms;
-        self.incarnation = Host::incarnation_of(&mut self.service);
+        self.incarnation = HostCluster::incarnation_of(&mut self.service);
     }
 
     fn words(&self) -> HostWords<'_> {
@@ -84,7 +84,7 @@ impl HostNodes {
     /// Proves the leases, as the cluster knows this start.
     pub fn prove_leases(&mut self, starts: Starts) {
         self.words().prove_leases(starts);
-        self.incarnation = Host::incarnation_of(&mut self.service);
+        self.incarnation = HostCluster::incarnation_of(&mut self.service);
     }
 
     /// Gives the host another incarnation: its directory is an older copy.
@@ -94,7 +94,7 @@ impl HostNodes {
 
     fn renew(&mut self, stale_salt: u64) -> Result<(), Error> {
         self.words().renew_incarnation(stale_salt)?;
-        self.incarnation = Host::incarnation_of(&mut self.service);
+        self.incarnation = HostCluster::incarnation_of(&mut self.service);
         Ok(())
     }
 
@@ -106,12 +106,12 @@ impl HostNodes {
             shape: limit.shape,
             epoch: limit.epoch,
         };
-        let appetite = match limit.sharing.share {
-            _ if limit.refuses_nothing => Appetite::Nothing,
-            Share::Cluster => Appetite::Most,
-            Share::Exact => Appetite::Needed,
+        let request_size = match limit.sharing.share {
+            _ if limit.refuses_nothing => RequestSize::Zero,
+            Share::Cluster => RequestSize::Largest,
+            Share::Exact => RequestSize::Needed,
         };
-        Leased { ledger, settings: limit.settings, appetite, holding: limit.holding }
+        Leased { ledger, settings: limit.settings, request_size, holding: limit.holding }
     }
 }
 
@@ -156,7 +156,7 @@ impl Nodes for HostNodes {
     }
 
     fn renew_incarnation(&mut self) {
-        let salt = Host::salt_of(&mut self.service);
+        let salt = HostCluster::salt_of(&mut self.service);
         if let Err(error) = self.renew(salt) {
             tracing::error!(%error, "this host keeps a stale incarnation");
         }

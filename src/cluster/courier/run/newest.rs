@@ -80,7 +80,7 @@ impl Courier {
     }
 
     /// Takes in the cluster's answer, or its loss.
-    pub(super) fn hear_start(&mut self, starts: Starts, result: Result<bool, Lost>) {
+    pub(super) fn take_start_answer(&mut self, starts: Starts, result: Result<bool, Lost>) {
         if self.newest.asked != Some(starts) {
             return;
         }

@@ -79,7 +79,7 @@ pub enum StartError {
     #[error(transparent)]
     Store(#[from] Error),
     /// No thread.
-    #[error("cannot start the thread that hears programs: {0}")]
+    #[error("cannot start the thread for calls of programs: {0}")]
     Thread(#[from] io::Error),
 }
 

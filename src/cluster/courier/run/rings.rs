@@ -10,7 +10,7 @@ use frs_store::{LetterQueue, Reply, Runtime, TakenLetter};
 
 use super::Courier;
 use super::ring_ticket::RingTicket;
-use crate::courier::core::{Asked, Group, Now};
+use crate::courier::core::{AskedNeed, AtomicRequest, Now};
 use crate::courier::process::Process;
 
 /// All rings.
@@ -51,11 +51,11 @@ impl Rings {
     /// Finishes a need. False if nobody waits for it any more.
     pub fn finish(&mut self, runtime: &Runtime, ticket: RingTicket, end: NeedEnd) -> bool {
         let RingTicket { slot, ticket } = ticket;
-        let is_heard = LetterQueue::reply(runtime.slot(slot), ticket, end.reply());
-        if is_heard {
+        let is_accepted = LetterQueue::reply(runtime.slot(slot), ticket, end.reply());
+        if is_accepted {
             self.answered.insert(slot);
         }
-        is_heard
+        is_accepted
     }
 
     /// Wakes the owners of finished needs.
@@ -82,13 +82,13 @@ impl Courier {
                 self.warm.need(&mut self.nodes, key, ticket, deadline_ms);
                 continue;
             }
-            let group = need.request.map(|NeededTogether { number, needs }| Group {
+            let atomic = need.request.map(|NeededTogether { number, needs }| AtomicRequest {
                 slot: ticket.slot,
                 number,
                 needs: needs.into(),
             });
             let (count, kind) = (need.uses, need.kind);
-            let asked = Asked { ticket, key, count, kind, deadline_ms, group };
+            let asked = AskedNeed { ticket, key, count, kind, deadline_ms, atomic };
             self.core.need(&mut self.nodes, now, asked);
         }
     }
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_letter_that_is_no_need_ends_unserved_and_its_owner_is_rung() {
         let host = Host::of(
-            "<map><group name='g' files='1' key-nodes='1' chain='1' node-size='256'/>
+            "<map><atomic name='g' files='1' key-nodes='1' chain='1' node-size='256'/>
              <biz id='1' name='b' key='string'><limit policy='count'/></biz></map>",
         );
         let (runtime, owner) = (host.world.runtime(), host.service.handle());

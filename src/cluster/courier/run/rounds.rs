@@ -9,7 +9,7 @@ use frs_base::clock;
 use frs_engine::StoredKey;
 
 use super::Courier;
-use super::events::TELL_EVERY;
+use super::events::PUBLISH_EVERY;
 use crate::courier::core::Now;
 use crate::courier::telemetry::LeaseUses;
 use crate::lease::Holding;
@@ -31,9 +31,9 @@ const REST: Duration = Duration::from_millis(200);
 
 /// The progress of a round.
 #[derive(Debug)]
-pub struct Rounds {
+pub struct LeaseRounds {
     due: Instant,
-    next_tell: Instant,
+    next_publish: Instant,
     /// The round makes no pauses.
     is_hurried: bool,
     /// The round claims leases, so it has to see all nodes.
@@ -64,13 +64,13 @@ struct Found {
     key: StoredKey,
 }
 
-impl Rounds {
+impl LeaseRounds {
     /// The rounds of a new courier. It hurries, as the courier before it may have left something
     /// undone.
-    pub fn new(now: Instant) -> Rounds {
-        Rounds {
+    pub fn new(now: Instant) -> LeaseRounds {
+        LeaseRounds {
             due: now,
-            next_tell: now,
+            next_publish: now,
             is_hurried: true,
             is_claim: false,
             is_stale: false,
@@ -91,8 +91,8 @@ impl Rounds {
     }
 
     /// When the next reports and questions are due.
-    pub fn tell_due(&self) -> Instant {
-        self.next_tell
+    pub fn publish_due(&self) -> Instant {
+        self.next_publish
     }
 
     /// Has all leases claimed; `sent` claims were sent before. The pass over the nodes starts
@@ -113,8 +113,8 @@ impl Rounds {
     }
 
     /// Has the reports and the questions for epochs sent without a wait for the next second.
-    pub fn tell_soon(&mut self) {
-        self.next_tell = clock::instant();
+    pub fn publish_soon(&mut self) {
+        self.next_publish = clock::instant();
     }
 
     /// Has all nodes looked at soon.
@@ -151,11 +151,11 @@ impl Rounds {
 
 impl Courier {
     /// Sends the reports and questions of each second if they are due.
-    pub(super) fn tell_if_due(&mut self) {
+    pub(super) fn publish_if_due(&mut self) {
         let now = clock::instant();
-        if now >= self.rounds.next_tell {
-            self.rounds.next_tell = now + TELL_EVERY;
-            self.tell();
+        if now >= self.rounds.next_publish {
+            self.rounds.next_publish = now + PUBLISH_EVERY;
+            self.publish();
         }
     }
 
@@ -202,7 +202,7 @@ impl Courier {
             self.rounds.find_begun = clock::instant();
         }
         self.rounds.is_seen = self.step(now);
-        let Rounds { found, find_begun, is_claim, is_seen, is_found, .. } = &mut self.rounds;
+        let LeaseRounds { found, find_begun, is_claim, is_seen, is_found, .. } = &mut self.rounds;
         let is_long = clock::since(*find_begun) >= LONGEST_FIND;
         *is_found = !*is_claim || *is_seen || found.len() >= CLAIMS || is_long;
         if *is_found && *is_claim {
@@ -214,7 +214,7 @@ impl Courier {
     /// Looks at the next key-nodes. True if all have been seen.
     fn step(&mut self, now: Now) -> bool {
         let moment = self.nodes.moment(now);
-        let Rounds { uses, found, .. } = &mut self.rounds;
+        let LeaseRounds { uses, found, .. } = &mut self.rounds;
         nodes::lease_pass(&mut self.nodes.service, &mut self.nodes.pass, STEP, |service, key| {
             let seen = nodes::with_leases(service, key, moment, now.ledger_ms, |limits| {
                 let holdings = || limits.iter().map(|limit| &limit.holding);

@@ -19,7 +19,7 @@ const CALLED: u8 = 2;
 /// The loop's end.
 #[derive(Debug)]
 pub struct Waker {
-    heard: UnixStream,
+    receiver: UnixStream,
     calls: UnixStream,
     state: Arc<AtomicU8>,
 }
@@ -34,10 +34,10 @@ pub struct Caller {
 impl Waker {
     /// A new pair of sockets, with the loop awake.
     pub fn new() -> io::Result<Waker> {
-        let (heard, calls) = UnixStream::pair()?;
-        heard.set_nonblocking(true)?;
+        let (receiver, calls) = UnixStream::pair()?;
+        receiver.set_nonblocking(true)?;
         calls.set_nonblocking(true)?;
-        Ok(Waker { heard, calls, state: Arc::new(AtomicU8::new(AWAKE)) })
+        Ok(Waker { receiver, calls, state: Arc::new(AtomicU8::new(AWAKE)) })
     }
 
     /// An end for a thread.
@@ -63,14 +63,14 @@ impl Waker {
     /// Forgets the calls so far.
     pub fn drain(&self) {
         let mut calls = [0; 256];
-        while matches!((&self.heard).read(&mut calls), Ok(count) if count == calls.len()) {}
+        while matches!((&self.receiver).read(&mut calls), Ok(count) if count == calls.len()) {}
     }
 }
 
 /// The socket to poll for reading.
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.heard.as_fd()
+        self.receiver.as_fd()
     }
 }
 
@@ -110,8 +110,8 @@ mod tests {
         assert!(is_rung(&waker));
         let mut calls = [0; 256];
         waker.get_up();
-        assert_eq!((&waker.heard).read(&mut calls).unwrap(), 1);
-        assert!(!is_rung(&waker) && waker.lie_down(), "it was heard");
+        assert_eq!((&waker.receiver).read(&mut calls).unwrap(), 1);
+        assert!(!is_rung(&waker) && waker.lie_down(), "it was received");
     }
 
     #[test]
@@ -129,11 +129,11 @@ mod tests {
         const CALLS: usize = 20_000;
         let waker = Waker::new().unwrap();
         let (caller, sent) = (waker.caller().unwrap(), Arc::new(AtomicUsize::new(0)));
-        let heard = Arc::new(AtomicUsize::new(0));
-        let (told, echo) = (Arc::clone(&sent), Arc::clone(&heard));
+        let received = Arc::new(AtomicUsize::new(0));
+        let (sender, echo) = (Arc::clone(&sent), Arc::clone(&received));
         let thread = std::thread::spawn(move || {
             for nth in 1..=CALLS {
-                told.store(nth, Ordering::Relaxed);
+                sender.store(nth, Ordering::Relaxed);
                 caller.call();
                 // The next call follows when the loop has seen this one, at any moment of the loop.
                 while echo.load(Ordering::Relaxed) < nth {
@@ -141,16 +141,16 @@ mod tests {
                 }
             }
         });
-        while heard.load(Ordering::Relaxed) < CALLS {
+        while received.load(Ordering::Relaxed) < CALLS {
             let is_quiet = waker.lie_down();
             if is_quiet {
                 let mut fds = [PollFd::new(waker.as_fd(), PollFlags::POLLIN)];
                 let woken = poll(&mut fds, Some(Duration::from_secs(20))).unwrap();
-                assert_eq!(woken, 1, "a call that nobody has heard");
+                assert_eq!(woken, 1, "a call that nobody has received");
             }
             waker.get_up();
             waker.drain();
-            heard.store(sent.load(Ordering::Relaxed), Ordering::Relaxed);
+            received.store(sent.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         thread.join().unwrap();
     }

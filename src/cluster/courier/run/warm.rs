@@ -14,11 +14,11 @@ use super::ring_ticket::RingTicket;
 use crate::connections::{Lost, function_of_call};
 use crate::courier::core::{Nodes, Now};
 use crate::nodes::{
-    self, Chain, ChangedRecord, Inserted, Record, SentRecords, StepBounds, Whereabouts,
+    self, Chain, ChangedRecord, Inserted, KeptRecord, SentRecords, StepBounds, Whereabouts,
 };
 use crate::warm::{
-    Done, FilterTurns, Finished, NoAnswer, Records, RoundGroup, RoundTime, Rounds, Sending, Sent,
-    SpillCounts, Warm, WarmAnswer, WarmMessage,
+    Done, FilterTurns, Finished, NoAnswer, RecordRounds, Records, RoundGroup, RoundTime, Sending,
+    Sent, SpillCounts, Warm, WarmAnswer, WarmMessage,
 };
 
 /// The longest sleep where nothing is due.
@@ -30,7 +30,7 @@ const FULL_CHAIN_PAUSE: Duration = Duration::from_millis(2);
 #[derive(Debug, Default)]
 pub struct WarmTier {
     warm: Warm<RingTicket>,
-    rounds: Rounds,
+    rounds: RecordRounds,
     sent: SentRecords,
     filters: FilterTurns,
 }
@@ -77,7 +77,7 @@ impl Records for HostNodes {
         nodes::whereabouts(&mut self.service, key, self.wall_ms)
     }
 
-    fn insert(&mut self, key: &StoredKey, record: &Record) -> Result<Inserted, ItemError> {
+    fn insert(&mut self, key: &StoredKey, record: &KeptRecord) -> Result<Inserted, ItemError> {
         nodes::insert_record(&mut self.service, key, record, self.wall_ms)
     }
 
@@ -160,7 +160,12 @@ impl Courier {
     }
 
     /// Takes in the outcome of a message to a record.
-    pub(super) fn hear_record(&mut self, now: Now, id: u64, result: Result<WarmAnswer, Lost>) {
+    pub(super) fn take_record_answer(
+        &mut self,
+        now: Now,
+        id: u64,
+        result: Result<WarmAnswer, Lost>,
+    ) {
         let WarmTier { warm, rounds, sent, .. } = &mut self.warm;
         let answer = result.map_err(|lost| match lost {
             lost if lost.is_down() => NoAnswer::Down,
@@ -201,7 +206,7 @@ impl Courier {
                 _ => {
                     self.telemetry.note_unsent(function);
                     let now = self.now();
-                    self.hear_record(now, id, Err(Lost::Down { slot: 0 }));
+                    self.take_record_answer(now, id, Err(Lost::Down { slot: 0 }));
                     is_again = true;
                 }
             }

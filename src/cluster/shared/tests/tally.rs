@@ -15,16 +15,16 @@ impl Key {
                 holding.lease.extra = 0;
             }
             let allowance = holding.used;
-            let elsewhere = (1 << 50) - (others + allowance);
+            let obtainable = (1 << 50) - (others + allowance);
             holding.lease = Lease {
                 incarnation: OWN,
                 seq: 1 + holding.lease.seq,
                 window: 1,
                 allowance,
-                elsewhere,
+                obtainable,
                 end_ms: u64::MAX,
                 gone_ms: u64::MAX,
-                heard_ms: now_ms,
+                answered_ms: now_ms,
                 ..holding.lease
             };
         });

@@ -7,7 +7,7 @@ use super::*;
 /// The records of a host.
 #[derive(Default)]
 struct Host {
-    records: HashMap<StoredKey, Record>,
+    records: HashMap<StoredKey, KeptRecord>,
     error: Option<ItemError>,
     /// Most records; further ones are spilled, all in one chain.
     room: Option<usize>,
@@ -34,13 +34,13 @@ impl Records for Host {
         })
     }
 
-    fn insert(&mut self, key: &StoredKey, record: &Record) -> Result<Inserted, ItemError> {
+    fn insert(&mut self, key: &StoredKey, record: &KeptRecord) -> Result<Inserted, ItemError> {
         self.result(())?;
         if self.records.contains_key(key) {
             return Ok(Inserted::Present);
         }
         if self.room.is_some_and(|room| self.records.len() >= room) {
-            return Ok(Inserted::Crowded);
+            return Ok(Inserted::NoRoom);
         }
         self.records.insert(*key, record.clone());
         Ok(Inserted::Yes)
@@ -69,7 +69,7 @@ impl Records for Host {
         self.looks += 1;
         let chain_of = |key: &StoredKey| key.field[0].checked_rem(self.chains).unwrap_or(0);
         let chain = chain_of(key);
-        let changed = |(key, record): (&StoredKey, &Record)| ChangedRecord {
+        let changed = |(key, record): (&StoredKey, &KeptRecord)| ChangedRecord {
             key: *key,
             record: record.clone(),
             life_ms: Some(5),
@@ -111,8 +111,8 @@ fn key(number: u64) -> StoredKey {
     StoredKey { key_word: 1, field }
 }
 
-fn record(used: u64) -> Record {
-    Record { epoch: 0, check: 0, last_use_ms: 1, ban_begun_ms: None, states: vec![used] }
+fn record(used: u64) -> KeptRecord {
+    KeptRecord { epoch: 0, check: 0, last_use_ms: 1, ban_begun_ms: None, states: vec![used] }
 }
 
 fn place(number: u64) -> RecordPlace {
@@ -355,7 +355,7 @@ fn where_one_master_is_down_what_the_others_take_leaves() {
 #[test]
 fn a_fresh_record_takes_no_room_in_the_cluster() {
     let (mut host, mut warm) = (Host::crowded(1), Warm::default());
-    let fresh = Record { states: Vec::new(), ..record(0) };
+    let fresh = KeptRecord { states: Vec::new(), ..record(0) };
     host.records.insert(key(0), fresh);
     warm.need(&mut host, key(100), 1, DEADLINE);
     let leaving = sent(&mut warm).remove(0);
