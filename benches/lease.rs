@@ -116,7 +116,7 @@ impl World {
     /// Grants this host more than it can use.
     fn grant(&mut self, number: u64) {
         let (boot_ms, incarnation) =
-            (clock::boot_ms(), frs_cluster::Host::incarnation_of(&mut self.service));
+            (clock::boot_ms(), frs_cluster::HostCluster::incarnation_of(&mut self.service));
         let mut key = KeyField::default();
         key.encode(KeyType::String, key_text(number).as_bytes(), 24, Seed([0; 2])).expect("a key");
         let key = key.key();

@@ -271,7 +271,7 @@ const SHARED: &str = r#"<map>
 /// Acts as the ledger: grants `allowance` of each limit of a key, and has nothing left.
 fn grant(courier: &mut Service, biz_id: u32, allowance: u64) {
     let (boot_ms, wall_ms, incarnation) =
-        (clock::boot_ms(), clock::now(), frs_cluster::Host::incarnation_of(courier));
+        (clock::boot_ms(), clock::now(), frs_cluster::HostCluster::incarnation_of(courier));
     let field = [u64::from(b'k')];
     let key = KeyRef::from_stored(&field, 1, KeyForm::Text as u8).expect("a key");
     let Need { key_word, field, .. } = Need::of_key(NeedKind::Update, biz_id, key);

@@ -20,6 +20,7 @@ mod warm;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use frs_base::clock;
@@ -41,7 +42,7 @@ use super::core::{Bounds, Core, Figures, Now};
 use super::process::Process;
 use super::telemetry::Telemetry;
 use crate::connections::{ClusterFault, Links, Wake};
-use crate::figures::CourierCounters;
+use crate::figures::ClusterState;
 use crate::name::Secret;
 use crate::plug;
 
@@ -91,7 +92,8 @@ pub fn run(args: CourierArgs) -> Result<(), CourierError> {
     let secret = Secret::new(*secret.bytes());
     let telemetry = Telemetry::default();
     if let Some(counters) = service.handle().counters() {
-        CourierCounters::of(counters).begin();
+        // An earlier courier in this slot has left its state.
+        ClusterState::default().store(counters.extension());
     }
     let waker = Waker::new()?;
     let programs = Programs::start(&data_dir, waker.caller()?)?;
@@ -246,7 +248,7 @@ impl Courier {
             Ok(caller) => Wake::new(move || caller.call()),
             Err(error) => return self.complain(&ClusterFault::Start(error.to_string())),
         };
-        let counts = self.telemetry.counts();
+        let counts = Arc::clone(&self.telemetry.counts);
         match Links::start(&self.cluster, self.secret, self.password.as_ref(), wake, counts) {
             Ok(links) => self.links = Some(links),
             Err(fault) => {

@@ -447,7 +447,7 @@ impl MetricsPage {
             }
         }
         let help = "Time from a message about a key to its answer.";
-        self.histogram("frs_cluster_seconds", help, &sums.times);
+        self.histogram("frs_cluster_seconds", help, sums.times());
         for (name, help, counter) in [
             (
                 "frs_cluster_over_total",

@@ -173,7 +173,7 @@ impl HostNodes {
             for (ledger, count) in needs {
                 let mut node = self.node(&ledger);
                 if mode == Mode::Parked {
-                    let held = node.reserved(boot_ms).saturating_sub(count);
+                    let reserved = node.reserved(boot_ms).saturating_sub(count);
                     node.reserve(reserved, node.lease.reserved_until_ms);
                 }
                 node.spend(count, boot_ms);

@@ -249,7 +249,7 @@ fn an_atomic_request_asks_for_all_at_once_and_after_a_shortage_in_order() {
     assert_eq!(play.keys_sent(), [2], "the lowest first");
     assert_eq!(play.reserved(2), 0);
     play.answer();
-    assert_eq!(play.reserved(2), 1, "with all lower ones in hand it is held");
+    assert_eq!(play.reserved(2), 1, "with all lower ones in hand it is reserved");
     assert_eq!(play.keys_sent(), [5]);
     play.answer();
     assert_eq!(play.finished, [(1, NeedEnd::Answered), (2, NeedEnd::Answered)]);

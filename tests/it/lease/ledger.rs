@@ -398,7 +398,7 @@ impl State {
                 _ => 0,
             };
             self.before += reports.saturating_sub(row.of_before);
-            row.of_before = row.of_before.max(told);
+            row.of_before = row.of_before.max(reports);
         }
         if matches!(kind, Kind::Sliding { .. }) {
             let knows = claim.window > 0;

@@ -4,16 +4,14 @@
 
 use frs_engine::NeedEnd;
 
-use super::actions::{Action, MessageOutcome};
+use super::actions::MessageOutcome;
 use super::ledger_state::{Flight, Purpose};
 use super::ledger_turn::Answered;
 use super::news::{News, NewsKind};
 use super::nodes::{LedgerId, Nodes, Now};
-use super::recalls::PAUSE_MS;
-use super::state::{Core, Question};
-use super::timers::Due;
+use super::state::Core;
 use crate::figures::LeaseCounter;
-use crate::lease::{Granted, Incarnation, Kind, Received, Taken};
+use crate::lease::{Received, Taken};
 use crate::ledger::{Answer, Reply};
 
 impl<N: Nodes> Core<N> {
@@ -80,60 +78,7 @@ impl<N: Nodes> Core<N> {
         };
         self.end_asking(ledger, flight.id, end);
         let received = Received { take: flight.take, taken, learning_ms, now_ms: now.boot_ms };
-        let answer = Answered { settings: flight.settings, received };
-        self.turn(nodes, now, ledger, Some(answer));
-    }
-
-    /// Recalls the hosts that may have used returned uses: these uses are in their logs, or not
-    /// reported yet. These hosts learn of the return, or report their uses, when they answer the
-    /// recall.
-    fn find_users(&mut self, ledger: LedgerId, flight: &Flight, granted: &Granted, now_ms: u64) {
-        if flight.take.claim.extra >= 0 || flight.purpose == Purpose::Reports {
-            return;
-        }
-        let Some(state) = self.ledgers.get_mut(&ledger) else { return };
-        if granted.left == 0 {
-            state.unplaced.forget_tries();
-        } else if granted.others > 0
-            && let Some(due_ms) = state.unplaced.add(granted.left, now_ms)
-        {
-            self.timers.add(due_ms, Due::Ledger(ledger));
-        } else {
-            // No host can have used them.
-            return;
-        }
-        let is_in_logs = matches!(flight.settings.kind, Kind::Sliding { .. });
-        if is_in_logs || granted.left > 0 {
-            self.recall(ledger, granted.window, now_ms);
-        }
-    }
-
-    /// Recalls the holders now, or after the pause between two recalls.
-    pub(super) fn recall(&mut self, ledger: LedgerId, window: u64, now_ms: u64) {
-        if self.ask_holders(ledger, window, now_ms) {
-            return;
-        }
-        if let Some(state) = self.ledgers.get_mut(&ledger)
-            && state.recalls.replace(window).is_none()
-        {
-            self.timers.add(now_ms + PAUSE_MS, Due::Ledger(ledger));
-        }
-    }
-
-    /// Publishes that uses were returned, so that other hosts ask again.
-    fn publish_again(&mut self, ledger: LedgerId, flight: &Flight, granted: &Granted) {
-        let is_news = match flight.purpose {
-            Purpose::Own | Purpose::Reports => false,
-            Purpose::Settles | Purpose::AnswersRecall => granted.pool > 0,
-            // No host was refused while the pool had uses.
-            Purpose::Returns { count } => {
-                granted.pool > 0 && i128::from(granted.pool) <= i128::from(count)
-            }
-        };
-        if let (true, Some(state)) = (is_news, self.ledgers.get(&ledger)) {
-            let key = state.key.clone();
-            self.actions.push(Action::Publish(News { ledger, key, kind: NewsKind::Again }));
-        }
+        self.turn(nodes, now, ledger, Some(Answered { settings: flight.settings, received }));
     }
 
     /// Has a message without an answer repeated after its pause.
@@ -170,33 +115,6 @@ impl<N: Nodes> Core<N> {
             if request.is_complete() || end != NeedEnd::Answered {
                 self.end_request(id, end);
             }
-        }
-    }
-
-    /// Asks for the holders, to recall their leases; for a ledger at most once in a pause. False if
-    /// it may not ask now.
-    pub(super) fn ask_holders(&mut self, ledger: LedgerId, window: u64, now_ms: u64) -> bool {
-        let Some(state) = self.ledgers.get(&ledger) else { return true };
-        let key = state.key.clone();
-        let may_ask =
-            self.questions.len() < self.bounds.messages && self.recalls.begin(ledger, now_ms);
-        if may_ask {
-            let id = self.new_id();
-            self.questions.insert(id, Question { ledger, key, window });
-            self.actions.push(Action::AskHolders { id, ledger });
-        }
-        may_ask
-    }
-
-    /// Takes in the hosts with unspent uses of a ledger. `None` if no answer is known.
-    pub fn holders(&mut self, nodes: &N, id: u64, hosts: Option<Vec<Incarnation>>) {
-        let Some(Question { ledger, key, window }) = self.questions.remove(&id) else { return };
-        let Some(mut holders) = hosts else { return };
-        holders.retain(|host| *host != nodes.incarnation());
-        if !holders.is_empty() {
-            self.figures.add(LeaseCounter::Recalls, 1);
-            let kind = NewsKind::Recall { window, holders };
-            self.actions.push(Action::Publish(News { ledger, key, kind }));
         }
     }
 

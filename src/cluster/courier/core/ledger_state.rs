@@ -4,6 +4,8 @@
 
 use std::collections::VecDeque;
 
+use super::reservations::Reservations;
+use super::returns::Unplaced;
 use crate::lease::{Settings, Take};
 
 /// A message that is under way.
@@ -40,13 +42,6 @@ pub enum Purpose {
     AnswersRecall,
 }
 
-/// Uses that are reserved for a request.
-#[derive(Debug, Clone, Copy)]
-struct Reservation {
-    until_ms: u64,
-    count: u64,
-}
-
 /// Reasons to look at a ledger.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reasons {
@@ -58,46 +53,6 @@ pub struct Reasons {
     pub is_claimed: bool,
     /// The time of a master that is in another calendar window.
     pub master_ms: Option<u64>,
-}
-
-/// How often returned uses are reported again, and the pause before the first repetition.
-const UNPLACED_TRIES: u32 = 6;
-const UNPLACED_PAUSE_MS: u64 = 30;
-
-/// Returned uses that no host has reported as used. The hosts are recalled, and the ledger gets
-/// another report after they have answered. This ends after two seconds, as later uses are others.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Unplaced {
-    count: u64,
-    tries: u32,
-    due_ms: u64,
-}
-
-impl Unplaced {
-    /// Adds returned uses that the ledger could not assign to any host. Returns when they are
-    /// reported again; `None` if they are given up.
-    pub fn add(&mut self, count: u64, now_ms: u64) -> Option<u64> {
-        if self.tries == UNPLACED_TRIES {
-            *self = Unplaced::default();
-            return None;
-        }
-        self.count = self.count.saturating_add(count);
-        self.due_ms = now_ms + (UNPLACED_PAUSE_MS << self.tries);
-        self.tries += 1;
-        Some(self.due_ms)
-    }
-
-    /// Starts to count the tries anew, as the ledger has assigned all returned uses to hosts.
-    pub fn forget_tries(&mut self) {
-        if self.count == 0 {
-            self.tries = 0;
-        }
-    }
-
-    /// Takes the uses that are to be reported again now.
-    pub fn take_due(&mut self, now_ms: u64) -> u64 {
-        if now_ms < self.due_ms { 0 } else { std::mem::take(&mut self.count) }
-    }
 }
 
 /// A ledger where something is going on.
@@ -123,7 +78,8 @@ pub struct LedgerState<K> {
     pub unplaced: Unplaced,
     /// A window whose holders are recalled after the pause between two recalls.
     pub recalls: Option<u64>,
-    reservations: Vec<Reservation>,
+    /// Uses that are reserved for requests.
+    pub reservations: Reservations,
 }
 
 impl<K> LedgerState<K> {
@@ -140,29 +96,8 @@ impl<K> LedgerState<K> {
             due_ms: None,
             unplaced: Unplaced::default(),
             recalls: None,
-            reservations: Vec::new(),
+            reservations: Reservations::default(),
         }
-    }
-
-    /// Reserves uses for a request.
-    pub fn reserve(&mut self, count: u64, until_ms: u64) {
-        self.reservations.push(Reservation { until_ms, count });
-    }
-
-    /// Releases the reserved uses of a request.
-    pub fn release(&mut self, count: u64, until_ms: u64) {
-        let is_it = |one: &Reservation| one.count == count && one.until_ms == until_ms;
-        if let Some(nth) = self.reservations.iter().position(is_it) {
-            self.reservations.swap_remove(nth);
-        }
-    }
-
-    /// The most uses that can be reserved now, and until when.
-    pub fn reserved(&mut self, now_ms: u64) -> Reserved {
-        self.reservations.retain(|one| now_ms < one.until_ms);
-        let count = self.reservations.iter().map(|one| one.count).sum();
-        let until_ms = self.reservations.iter().map(|one| one.until_ms).max().unwrap_or(0);
-        Reserved { count, until_ms }
     }
 
     /// Whether nothing is going on there any more.
@@ -173,17 +108,8 @@ impl<K> LedgerState<K> {
             && !self.is_lost
             && !self.reasons.is_recalled
             && !self.reasons.is_claimed
-            && self.unplaced.count == 0
+            && self.unplaced.is_none()
             && self.recalls.is_none()
-            && self.reserved(now_ms).count == 0
+            && self.reservations.at(now_ms).count == 0
     }
-}
-
-/// Uses that are reserved for requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reserved {
-    /// The most uses.
-    pub count: u64,
-    /// The end of the last reservation, CLOCK_BOOTTIME.
-    pub until_ms: u64,
 }

@@ -4,8 +4,9 @@
 //! Invariant: the message is a result of the transaction. It is sent only after the transaction is
 //! stored.
 
-use super::ledger_state::{Purpose, Reasons, Reserved};
+use super::ledger_state::{Flight, Purpose, Reasons};
 use super::nodes::Leased;
+use super::reservations::Reserved;
 use super::returns::{self, Asks};
 use crate::lease::{
     Asking, Binding, Holding, Incarnation, Keep, Kind, Next, Received, RequestSize, Settings, Take,
@@ -15,9 +16,6 @@ use crate::lease::{
 const FULL_PAUSE_MS: u64 = 10;
 /// The pause before the next check whether a master can be reached.
 const CLOSED_PAUSE_MS: u64 = 100;
-
-/// The pause while requests with reserved uses have yet to run.
-const RESERVED_PAUSE_MS: u64 = 2;
 
 /// A request that needs uses of the ledger.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +59,8 @@ pub struct LedgerTurn<'a> {
     pub now_ms: u64,
     /// The incarnation of the host.
     pub incarnation: Incarnation,
-    /// The seq for a new binding.
+    /// The id of the next message, and the seq for a new binding.
+    pub id: u64,
     pub seq: u64,
     /// The requests that need uses, in the order of arrival.
     pub waiters: &'a [Waiter],
@@ -85,19 +84,6 @@ pub struct LedgerTurn<'a> {
     pub gate: Gate,
 }
 
-/// A message that binds the host.
-#[derive(Debug, Clone, Copy)]
-pub struct Bound {
-    /// The content.
-    pub take: Take,
-    /// The settings of the limit.
-    pub settings: Settings,
-    /// Its effect for other hosts.
-    pub purpose: Purpose,
-    /// It claims a lease from a new master.
-    pub is_claim: bool,
-}
-
 /// The results of a turn.
 #[derive(Debug, Default)]
 pub struct TurnOutcome {
@@ -107,20 +93,21 @@ pub struct TurnOutcome {
     pub refused: Vec<u64>,
     /// Requests that end because the ledger cannot be reached.
     pub unreachable: Vec<u64>,
-    /// The first request that still needs uses.
-    pub asker: Option<u64>,
+    /// A request still needs uses.
+    pub needs_uses: bool,
     /// The ledger had too few uses when it last answered. It is asked again after a pause.
     pub is_paused: bool,
     /// The message to send.
-    pub bound: Option<Bound>,
+    pub flight: Option<Flight>,
+    /// The message claims a lease from a new master.
+    pub is_claim: bool,
     /// When to look at the ledger again.
     pub until_ms: Option<u64>,
     /// What follows from the answer.
     pub next: Option<Next>,
-    /// The recall is answered later, as a message is under way.
-    pub is_recall_left: bool,
-    /// The lease is claimed later, after the answer to the message under way.
-    pub is_claim_left: bool,
+    /// The recall that is answered later, and the claim that is sent later, as a message is under
+    /// way.
+    pub left: Reasons,
     /// The start of the window, for a recall.
     pub window: u64,
     /// Uses taken out of the log because other hosts have returned them.
@@ -129,13 +116,13 @@ pub struct TurnOutcome {
 
 /// The first waiting request, as its message asks for it.
 #[derive(Debug, Clone, Copy, Default)]
-struct FirstRequest {
-    /// The uses that it lacks.
-    uses: u64,
+pub(super) struct FirstRequest {
+    /// The uses that it needs.
+    pub(super) uses: u64,
     /// The uses that the message requests.
-    request: u64,
+    pub(super) request: u64,
     /// None: no request waits.
-    asking: Option<Asking>,
+    pub(super) asking: Option<Asking>,
 }
 
 impl TurnOutcome {
@@ -144,7 +131,7 @@ impl TurnOutcome {
         matches!(self.next, Some(Next::Recall | Next::Wait | Next::Refuse)) || self.is_paused
     }
 
-    fn look_at(&mut self, at_ms: u64) {
+    pub(super) fn look_at(&mut self, at_ms: u64) {
         self.until_ms = Some(self.until_ms.map_or(at_ms, |until_ms| until_ms.min(at_ms)));
     }
 }
@@ -181,57 +168,6 @@ impl LedgerTurn<'_> {
         outcome
     }
 
-    /// Makes uses spendable again that were reserved for requests that no longer wait.
-    fn release(&self, node: &mut Holding) {
-        let reserved = node.reserved(self.now_ms);
-        if reserved > self.reserved.count {
-            node.reserve(self.reserved.count, self.reserved.until_ms);
-        }
-    }
-
-    fn serve(&self, leased: &mut Leased, outcome: &mut TurnOutcome) -> FirstRequest {
-        let Leased { settings, request_size, holding: node, .. } = leased;
-        let now_ms = self.now_ms;
-        for (nth, waiter) in self.waiters.iter().enumerate() {
-            let spendable = node.spendable(now_ms);
-            if spendable >= waiter.count {
-                if waiter.is_next {
-                    let until_ms = match node.reserved(now_ms) {
-                        0 => waiter.until_ms,
-                        _ => waiter.until_ms.max(node.lease.reserved_until_ms),
-                    };
-                    node.reserve(node.reserved(now_ms) + waiter.count, until_ms);
-                    outcome.reserved.push(waiter.request);
-                }
-                continue;
-            }
-            if !waiter.may_ask {
-                continue;
-            }
-            let uses = waiter.count - spendable;
-            match node.asking(uses, now_ms) {
-                // The reserved uses belong to other requests. They are not known to be spent until
-                // those have run.
-                Asking::Refuse { .. } if node.reserved(now_ms) > 0 => {
-                    outcome.look_at(now_ms + RESERVED_PAUSE_MS);
-                }
-                Asking::Refuse { .. } => outcome.refused.push(waiter.request),
-                _ if self.gate == Gate::Closed => outcome.unreachable.push(waiter.request),
-                asking => {
-                    let others = self.waiters[nth..].iter().filter(|other| other.may_ask);
-                    let all: u64 = others.map(|other| other.count).sum();
-                    let request =
-                        request_size.uses(settings, all.saturating_sub(spendable).max(uses));
-                    outcome.asker = Some(waiter.request);
-                    outcome.is_paused =
-                        matches!(asking, Asking::Wait { .. }) && !node.lease.in_flight;
-                    return FirstRequest { uses, request, asking: Some(asking) };
-                }
-            }
-        }
-        FirstRequest::default()
-    }
-
     fn decide(&self, leased: &mut Leased, first: &FirstRequest, outcome: &mut TurnOutcome) {
         let settings = leased.settings;
         let node = &mut leased.holding;
@@ -243,20 +179,20 @@ impl LedgerTurn<'_> {
         // them, so an answer of any master does no harm.
         let is_tally = leased.request_size == RequestSize::Zero;
         let reports_first = is_tally && node.lease.sent_extra > 0;
-        outcome.is_claim_left = reasons.is_claimed && reports_first && node.lease.in_flight;
+        outcome.left.is_claimed = reasons.is_claimed && reports_first && node.lease.in_flight;
         let purpose = own_purpose(leased.request_size, node);
         let claim = if is_tally { Holding::claim_reported } else { Holding::claim };
         if reasons.is_claimed
             && !is_unheard
-            && !outcome.is_claim_left
+            && !outcome.left.is_claimed
             && let Some(take) = claim(node, &settings, self.seq, now_ms)
         {
-            outcome.is_recall_left = reasons.is_recalled;
-            outcome.bound = Some(Bound { take, settings, purpose, is_claim: true });
+            outcome.left.is_recalled = reasons.is_recalled;
+            (outcome.flight, outcome.is_claim) = (self.flight(settings, take, purpose), true);
             return;
         }
         if node.lease.in_flight {
-            outcome.is_recall_left = reasons.is_recalled;
+            outcome.left.is_recalled = reasons.is_recalled;
             self.repeat(leased, first, outcome);
             return;
         }
@@ -314,19 +250,18 @@ impl LedgerTurn<'_> {
             }
             Keep::All => Purpose::Own,
         };
-        let settings = leased.settings;
-        outcome.bound = Some(Bound { take, settings, purpose, is_claim: false });
+        outcome.flight = self.flight(leased.settings, take, purpose);
     }
 
     /// Repeats the message in flight if its answer is overdue; else its answer decides.
     fn repeat(&self, leased: &mut Leased, first: &FirstRequest, outcome: &mut TurnOutcome) {
-        let Leased { settings, holding: node, .. } = leased;
+        let node = &mut leased.holding;
         let (now_ms, again_ms) = (self.now_ms, node.lease.again_ms);
-        let is_waited_for = first.asking.is_some() || self.is_asked || outcome.is_claim_left;
+        let is_waited_for = first.asking.is_some() || self.is_asked || outcome.left.is_claimed;
         // A message of an earlier courier is repeated at once if a request waits.
         let is_due = again_ms <= now_ms || is_waited_for && !self.is_lost;
-        let names_later_windows = self.reasons.master_ms.is_some();
-        if names_later_windows || !self.has_flight && is_due && self.gate == Gate::Open {
+        if self.reasons.master_ms.is_some() || !self.has_flight && is_due && self.gate == Gate::Open
+        {
             let take = match leased.request_size {
                 RequestSize::Zero => node.repeat_report(now_ms),
                 RequestSize::Largest | RequestSize::Needed => {
@@ -334,12 +269,16 @@ impl LedgerTurn<'_> {
                 }
             };
             let purpose = own_purpose(leased.request_size, node);
-            let settings = *settings;
-            outcome.bound = Some(Bound { take, settings, purpose, is_claim: false });
+            outcome.flight = self.flight(leased.settings, take, purpose);
         } else if !self.has_flight && (is_waited_for || self.is_lost) {
             let pause_ms = if self.gate == Gate::Closed { CLOSED_PAUSE_MS } else { FULL_PAUSE_MS };
             outcome.look_at(again_ms.max(now_ms + pause_ms));
         }
+    }
+
+    fn flight(&self, settings: Settings, take: Take, purpose: Purpose) -> Option<Flight> {
+        let names_later_windows = self.reasons.master_ms.is_some();
+        Some(Flight { id: self.id, settings, take, purpose, names_later_windows })
     }
 }
 

@@ -17,6 +17,7 @@ mod news;
 mod nodes;
 mod recalls;
 mod request;
+mod reservations;
 mod returns;
 mod slot_reach;
 mod state;

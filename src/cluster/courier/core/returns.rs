@@ -1,10 +1,16 @@
-//! When a host returns or reports uses by itself.
+//! How returned uses get back to the ledger: when a host returns or reports uses by itself, and who
+//! has used those that the ledger cannot assign to a host.
 //!
 //! Invariant: a lasting state is reported at intervals, so that no report causes the next one at
 //! once.
 
-use super::nodes::Leased;
-use crate::lease::{Keep, Kind, RequestSize};
+use super::actions::Action;
+use super::ledger_state::{Flight, Purpose};
+use super::news::{News, NewsKind};
+use super::nodes::{Leased, LedgerId, Nodes};
+use super::state::Core;
+use super::timers::Due;
+use crate::lease::{Granted, Keep, Kind, RequestSize};
 
 /// The interval between two reports of a log that holds more than its share.
 const REPORT_MS: u64 = 500;
@@ -50,4 +56,97 @@ fn reports_at_once(Leased { holding: node, .. }: &Leased, now_ms: u64) -> bool {
     let is_new = node.lease.extra != 0;
     let lasts = now_ms < node.lease.answered_ms.saturating_add(REPORT_MS);
     node.must_report(now_ms) && (is_new || !lasts)
+}
+
+/// How often returned uses are reported again, and the pause before the first repetition.
+const UNPLACED_TRIES: u32 = 6;
+const UNPLACED_PAUSE_MS: u64 = 30;
+
+/// Returned uses that no host has reported as used. The hosts are recalled, and the ledger gets
+/// another report after they have answered. This ends after two seconds, as later uses are others.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unplaced {
+    count: u64,
+    tries: u32,
+    due_ms: u64,
+}
+
+impl Unplaced {
+    /// Adds returned uses that the ledger could not assign to any host. Returns when they are
+    /// reported again; `None` if they are given up.
+    pub fn add(&mut self, count: u64, now_ms: u64) -> Option<u64> {
+        if self.tries == UNPLACED_TRIES {
+            *self = Unplaced::default();
+            return None;
+        }
+        self.count = self.count.saturating_add(count);
+        self.due_ms = now_ms + (UNPLACED_PAUSE_MS << self.tries);
+        self.tries += 1;
+        Some(self.due_ms)
+    }
+
+    /// Starts to count the tries anew, as the ledger has assigned all returned uses to hosts.
+    pub fn forget_tries(&mut self) {
+        if self.count == 0 {
+            self.tries = 0;
+        }
+    }
+
+    /// Whether no uses are to be reported again.
+    pub fn is_none(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Takes the uses that are to be reported again now.
+    pub fn take_due(&mut self, now_ms: u64) -> u64 {
+        if now_ms < self.due_ms { 0 } else { std::mem::take(&mut self.count) }
+    }
+}
+
+impl<N: Nodes> Core<N> {
+    /// Recalls the hosts that may have used returned uses: these uses are in their logs, or not
+    /// reported yet. These hosts learn of the return, or report their uses, when they answer the
+    /// recall.
+    pub(super) fn find_users(
+        &mut self,
+        ledger: LedgerId,
+        flight: &Flight,
+        granted: &Granted,
+        now_ms: u64,
+    ) {
+        if flight.take.claim.extra >= 0 || flight.purpose == Purpose::Reports {
+            return;
+        }
+        let Some(state) = self.ledgers.get_mut(&ledger) else { return };
+        if granted.left == 0 {
+            state.unplaced.forget_tries();
+        } else if granted.others > 0
+            && let Some(due_ms) = state.unplaced.add(granted.left, now_ms)
+        {
+            self.timers.add(due_ms, Due::Ledger(ledger));
+        } else {
+            // No host can have used them.
+            return;
+        }
+        let is_in_logs = matches!(flight.settings.kind, Kind::Sliding { .. });
+        if is_in_logs || granted.left > 0 {
+            self.recall(ledger, granted.window, now_ms);
+        }
+    }
+
+    /// Publishes that uses were returned, so that other hosts ask again.
+    pub(super) fn publish_again(&mut self, ledger: LedgerId, flight: &Flight, granted: &Granted) {
+        let is_news = match flight.purpose {
+            Purpose::Own | Purpose::Reports => false,
+            Purpose::Settles | Purpose::AnswersRecall => granted.pool > 0,
+            // No host was refused while the pool had uses.
+            Purpose::Returns { count } => {
+                granted.pool > 0 && i128::from(granted.pool) <= i128::from(count)
+            }
+        };
+        if let (true, Some(state)) = (is_news, self.ledgers.get(&ledger)) {
+            let key = state.key.clone();
+            self.actions.push(Action::Publish(News { ledger, key, kind: NewsKind::Again }));
+        }
+    }
 }

@@ -10,10 +10,11 @@ use frs_engine::{NeedEnd, NeedKind};
 use super::actions::Action;
 use super::figures::Figures;
 use super::ledger_state::{Flight, LedgerState, Purpose};
-use super::ledger_turn::{Answered, Bound, Gate, LedgerTurn, TurnOutcome, Waiter};
+use super::ledger_turn::{Answered, Gate, LedgerTurn, TurnOutcome, Waiter};
 use super::nodes::{Leased, LedgerId, Nodes, Now, Unserved};
-use super::recalls::Recalls;
+use super::recalls::{Question, Recalls};
 use super::request::{AskedNeed, AtomicRequests, Request};
+use super::reservations::Reserved;
 use super::slot_reach::{Reach, Slots};
 use super::timers::{Due, Timers};
 use crate::figures::LeaseCounter;
@@ -252,6 +253,7 @@ impl<N: Nodes> Core<N> {
         ledger: LedgerId,
         answer: Option<Answered>,
     ) {
+        let id = self.new_id();
         let Some(state) = self.ledgers.get_mut(&ledger) else { return };
         state.is_queued = false;
         let requests = &self.requests;
@@ -270,10 +272,11 @@ impl<N: Nodes> Core<N> {
         let turn = LedgerTurn {
             now_ms: now.boot_ms,
             incarnation: nodes.incarnation(),
+            id,
             seq: nodes.next_seq(),
             waiters: &waiters,
             is_asked: is_asked && state.flight.is_none(),
-            reserved: state.reserved(now.boot_ms),
+            reserved: state.reservations.at(now.boot_ms),
             reasons,
             answer,
             has_flight,
@@ -303,13 +306,6 @@ impl<N: Nodes> Core<N> {
         }
         self.recall_later(ledger, now.boot_ms);
         self.forget(ledger, now.boot_ms);
-    }
-
-    fn recall_later(&mut self, ledger: LedgerId, now_ms: u64) {
-        let window = self.ledgers.get_mut(&ledger).and_then(|state| state.recalls.take());
-        if let Some(window) = window {
-            self.recall(ledger, window, now_ms);
-        }
     }
 
     /// Ends all requests that wait for a ledger without a node here.
@@ -365,30 +361,27 @@ impl<N: Nodes> Core<N> {
                 self.requests.get_mut(&waiter.request).into_iter().for_each(Request::was_short);
             }
         }
-        if outcome.next == Some(Next::Recall) && outcome.asker.is_some() {
+        if outcome.next == Some(Next::Recall) && outcome.needs_uses {
             self.ask_holders(ledger, outcome.window, now.boot_ms);
         }
-        let id = self.new_id();
         let Some(state) = self.ledgers.get_mut(&ledger) else { return };
-        state.reasons.is_recalled |= outcome.is_recall_left;
-        state.reasons.is_claimed |= outcome.is_claim_left;
+        state.reasons.is_recalled |= outcome.left.is_recalled;
+        state.reasons.is_claimed |= outcome.left.is_claimed;
         if let Some(until_ms) = outcome.until_ms
             && state.due_ms.is_none_or(|due_ms| until_ms < due_ms)
         {
             state.due_ms = Some(until_ms);
             self.timers.add(until_ms, Due::Ledger(ledger));
         }
-        let Some(bound) = outcome.bound else { return };
+        let Some(flight) = outcome.flight else { return };
         state.is_lost = false;
         self.met.add(&(state.slot..state.slot + 1));
-        let Bound { take, settings, purpose, is_claim } = bound;
-        let names_later_windows = turn.reasons.master_ms.is_some();
-        let flight = Flight { id, settings, take, purpose, names_later_windows };
+        let Flight { id, settings, take, purpose, .. } = flight;
         if let Some(before) = state.flight.replace(flight) {
             self.flights.remove(&before.id);
         }
         self.flights.insert(id, ledger);
-        self.figures.add(LeaseCounter::Claims, u64::from(is_claim));
+        self.figures.add(LeaseCounter::Claims, u64::from(outcome.is_claim));
         let is_return = !matches!(purpose, Purpose::Own | Purpose::Settles | Purpose::Reports);
         self.figures.add(LeaseCounter::Returns, u64::from(is_return));
         self.actions.push(Action::Send { id, ledger, settings, take });
@@ -403,7 +396,7 @@ impl<N: Nodes> Core<N> {
         let (until_ms, next) = (request.deadline_ms(), request.next());
         let is_complete = request.is_complete();
         if let Some(state) = self.ledgers.get_mut(&ledger) {
-            state.reserve(count, until_ms);
+            state.reservations.add(Reserved { count, until_ms });
         }
         if is_complete {
             // The reserved uses are for its next run.
@@ -438,7 +431,7 @@ impl<N: Nodes> Core<N> {
         let until_ms = request.deadline_ms();
         for part in request.reserved() {
             if let Some(state) = self.ledgers.get_mut(&part.key) {
-                state.release(part.count, until_ms);
+                state.reservations.release(Reserved { count: part.count, until_ms });
             }
             self.look_soon(part.key);
         }
@@ -465,8 +458,10 @@ impl<N: Nodes> Core<N> {
         let Some(state) = self.ledgers.get_mut(&ledger) else { return };
         if state.is_over(now_ms) {
             self.ledgers.remove(&ledger);
-        } else if state.due_ms.is_none() && state.reserved(now_ms).count > 0 {
-            let until_ms = state.reserved(now_ms).until_ms;
+            return;
+        }
+        let Reserved { count, until_ms } = state.reservations.at(now_ms);
+        if state.due_ms.is_none() && count > 0 {
             state.due_ms = Some(until_ms);
             self.timers.add(until_ms, Due::Ledger(ledger));
         }
@@ -479,14 +474,6 @@ struct LedgerWaiters {
     waiters: Vec<Waiter>,
     /// Whether a request asks for the ledger's present state.
     is_asked: bool,
-}
-
-/// A question for the holders of a ledger, to recall their leases.
-#[derive(Debug)]
-pub(super) struct Question<K> {
-    pub ledger: LedgerId,
-    pub key: K,
-    pub window: u64,
 }
 
 /// Other limits share the log of this one, but only one of them reports returned uses. So uses that

@@ -11,7 +11,6 @@ use super::Courier;
 use super::host_nodes::HostNodes;
 use crate::connections::{Event, Links, Lost, Message, function_of_kind};
 use crate::courier::core::{Action, MessageOutcome, Now};
-use crate::courier::telemetry::Telemetry;
 use crate::figures::{ClusterFunction, LeaseCounter};
 use crate::ledger::Reply;
 use crate::news;
@@ -135,8 +134,8 @@ impl Courier {
             self.telemetry.set_masters(&masters);
         }
         if let Some(counters) = self.nodes.service.handle().counters() {
-            self.telemetry.publish(counters, &figures, self.warm.kept_ms());
-            Telemetry::publish_spills(counters, self.warm.take_spills());
+            let (spills, kept_ms) = (self.warm.take_spills(), self.warm.kept_ms());
+            self.telemetry.publish(counters, &figures, spills, kept_ms);
         }
         let since = |counter| figures.count(counter) - self.warned.count(counter);
         let (conflicts, over) = (since(LeaseCounter::Conflicts), since(LeaseCounter::Over));

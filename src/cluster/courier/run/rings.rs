@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_letter_that_is_no_need_ends_unserved_and_its_owner_is_rung() {
         let host = Host::of(
-            "<map><atomic name='g' files='1' key-nodes='1' chain='1' node-size='256'/>
+            "<map><group name='g' files='1' key-nodes='1' chain='1' node-size='256'/>
              <biz id='1' name='b' key='string'><limit policy='count'/></biz></map>",
         );
         let (runtime, owner) = (host.world.runtime(), host.service.handle());

@@ -229,7 +229,7 @@ impl<'a> Scene<'a> {
                 state.recalled[host][key] = false;
                 let in_hand = |key: &usize| hand(state, host, *key);
                 let request = state.requests[host].as_ref();
-                let held = match self.keeping {
+                let reserved = match self.keeping {
                     Keeping::NoUseOfRequests => 0,
                     Keeping::WhatAnyRequestHas => {
                         let parts = request.map_or(&[][..], Parked::parts).iter();
@@ -237,7 +237,7 @@ impl<'a> Scene<'a> {
                     }
                     _ => kept(request, &key, in_hand, NOW_MS),
                 };
-                state.nodes[host][key].hold(reserved, DEADLINE_MS);
+                state.nodes[host][key].reserve(reserved, DEADLINE_MS);
                 let all = self.keeping == Keeping::All;
                 let keep = if all { Keep::All } else { Keep::Quarter };
                 self.bind(state, [host, key], keep, 0);
