@@ -110,6 +110,17 @@ pub enum Answer {
     },
 }
 
+/// Why no answer of a master is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// The message, or its answer, was lost. The master may have received the message.
+    Lost,
+    /// The slot's master is not connected; nothing was sent.
+    Down,
+    /// No ledger can keep the settings.
+    Unfit,
+}
+
 /// The answer of a master to a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heartbeat {
@@ -208,27 +219,27 @@ pub fn arguments(
 }
 
 fn arguments_of_kind(kind: &Kind) -> Result<Vec<u64>, BadSettings> {
-    match *kind {
+    let (is_kept, numbers, bad) = match *kind {
         Kind::Interval { interval_ms } | Kind::Sliding { interval_ms } => {
             let is_kept = (1..=MAX_INTERVAL_MS).contains(&interval_ms);
-            is_kept.then(|| vec![interval_ms]).ok_or(BadSettings::Interval(interval_ms))
+            (is_kept, vec![interval_ms], BadSettings::Interval(interval_ms))
         }
         Kind::SlidingCounter { interval_ms } => {
             let is_kept = (1..=MAX_COUNTER_MS).contains(&interval_ms);
-            is_kept.then(|| vec![interval_ms]).ok_or(BadSettings::Interval(interval_ms))
+            (is_kept, vec![interval_ms], BadSettings::Interval(interval_ms))
         }
         Kind::Calendar { start_ms, end_ms, next_end_ms } => {
             let is_kept = start_ms < end_ms && end_ms < next_end_ms;
-            is_kept.then(|| vec![start_ms, end_ms, next_end_ms]).ok_or(BadSettings::Calendar)
+            (is_kept, vec![start_ms, end_ms, next_end_ms], BadSettings::Calendar)
         }
-        Kind::Total => Ok(Vec::new()),
+        Kind::Total => return Ok(Vec::new()),
         Kind::Token { rate, period_ms } => {
-            let is_kept = (1..=MAX_AMOUNT).contains(&rate)
-                && period_ms > 0
-                && TOKEN_PARTS.is_multiple_of(period_ms);
-            is_kept.then(|| vec![rate, period_ms]).ok_or(BadSettings::Rate { rate, period_ms })
+            let is_period = period_ms > 0 && TOKEN_PARTS.is_multiple_of(period_ms);
+            let is_kept = (1..=MAX_AMOUNT).contains(&rate) && is_period;
+            (is_kept, vec![rate, period_ms], BadSettings::Rate { rate, period_ms })
         }
-    }
+    };
+    is_kept.then_some(numbers).ok_or(bad)
 }
 
 /// The arguments of a heartbeat, after the key. A learning master extends its learning while hosts
@@ -252,25 +263,24 @@ const OTHER_WINDOW: i64 = 3;
 /// # Errors
 /// Nothing that this version of the library answers.
 pub fn decode(settings: &Settings, numbers: &[i64]) -> Result<Reply, BadReply> {
-    let read = |number: i64| u64::try_from(number).ok();
-    let reply = |learning_ms, answer| Some(Reply { learning_ms, answer });
     let decoded = match *numbers {
-        [NOTHING, learning] => {
-            read(learning).and_then(|ms| reply(ms, Answer::Taken(Taken::Nothing)))
+        [NOTHING, learning] => read(learning).zip(Some(Answer::Taken(Taken::Nothing))),
+        [STALE, learning] => read(learning).zip(Some(Answer::Taken(Taken::Stale))),
+        [OTHER_WINDOW, learning, now] => {
+            read(learning).zip(read(now).map(|now_ms| Answer::OtherWindow { now_ms }))
         }
-        [STALE, learning] => read(learning).and_then(|ms| reply(ms, Answer::Taken(Taken::Stale))),
-        [OTHER_WINDOW, learning, now] => read(learning)
-            .zip(read(now))
-            .and_then(|(ms, now_ms)| reply(ms, Answer::OtherWindow { now_ms })),
-        [GRANTED, learning, ref grant @ ..] => {
-            read(learning).zip(granted(settings, grant)).and_then(|(ms, answer)| reply(ms, answer))
-        }
+        [GRANTED, learning, ref grant @ ..] => read(learning).zip(granted(settings, grant)),
         _ => None,
     };
+    let decoded = decoded.map(|(learning_ms, answer)| Reply { learning_ms, answer });
     decoded.ok_or_else(|| BadReply::Numbers {
         expected: "2 numbers (0 or 1), 3 (3), 12 (2) or 13 (2, sliding)",
         found: numbers.to_vec(),
     })
+}
+
+fn read(number: i64) -> Option<u64> {
+    u64::try_from(number).ok()
 }
 
 fn granted(settings: &Settings, grant: &[i64]) -> Option<Answer> {
@@ -285,7 +295,6 @@ fn granted(settings: &Settings, grant: &[i64]) -> Option<Answer> {
         (_, []) => 0,
         _ => return None,
     };
-    let read = |number: i64| u64::try_from(number).ok();
     // -1 means no value.
     let optional = |number: i64| (number >= -1).then(|| read(number));
     let taken = Taken::Granted(Granted {
@@ -309,10 +318,11 @@ fn granted(settings: &Settings, grant: &[i64]) -> Option<Answer> {
 /// # Errors
 /// Nothing that this version of the library answers.
 pub fn decode_heartbeat(numbers: &[i64]) -> Result<Heartbeat, BadReply> {
-    let bad = || BadReply::Numbers { expected: "3 numbers", found: numbers.to_vec() };
-    let &[learning, now, since] = numbers else { return Err(bad()) };
-    let read = |number: i64| u64::try_from(number).map_err(|_| bad());
-    Ok(Heartbeat { learning_ms: read(learning)?, now_ms: read(now)?, since_ms: read(since)? })
+    let words: Option<Vec<u64>> = numbers.iter().copied().map(read).collect();
+    let Some(&[learning_ms, now_ms, since_ms]) = words.as_deref() else {
+        return Err(BadReply::Numbers { expected: "3 numbers", found: numbers.to_vec() });
+    };
+    Ok(Heartbeat { learning_ms, now_ms, since_ms })
 }
 
 /// Decodes a host from the answer of [`HOLDERS`].

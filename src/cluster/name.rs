@@ -174,15 +174,13 @@ impl SlotKeys {
         let begun = crc16(format!("{cluster}#").as_bytes());
         let mut numbers = vec![None; SLOTS.into()];
         let mut missing = numbers.len();
-        let (mut number, mut digits) = (0, vec![b'0']);
+        let mut number = 0_u32;
         while missing > 0 {
-            let place = &mut numbers[usize::from(digits.iter().fold(begun, add_to_crc16) % SLOTS)];
-            if place.is_none() {
-                *place = Some(number);
-                missing -= 1;
-            }
+            let slot = number.to_string().bytes().fold(begun, add_to_crc16) % SLOTS;
+            let place = &mut numbers[usize::from(slot)];
+            missing -= usize::from(place.is_none());
+            place.get_or_insert(number);
             number += 1;
-            add_one(&mut digits);
         }
         SlotKeys { cluster: cluster.into(), numbers: numbers.into_iter().flatten().collect() }
     }
@@ -191,18 +189,6 @@ impl SlotKeys {
     pub fn of(&self, slot: u16) -> String {
         slot_key(&self.cluster, self.numbers[usize::from(slot)])
     }
-}
-
-/// The next decimal number.
-fn add_one(digits: &mut Vec<u8>) {
-    for digit in digits.iter_mut().rev() {
-        if *digit < b'9' {
-            *digit += 1;
-            return;
-        }
-        *digit = b'0';
-    }
-    digits.insert(0, b'1');
 }
 
 fn slot_key(cluster: &str, number: u32) -> String {
@@ -228,10 +214,10 @@ pub fn slot(key: &[u8]) -> u16 {
 /// CRC-16/XMODEM: polynomial 0x1021, initial value 0, nothing reflected (Redis Cluster
 /// specification, appendix A).
 fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, add_to_crc16)
+    bytes.iter().copied().fold(0, add_to_crc16)
 }
 
-fn add_to_crc16(crc: u16, byte: &u8) -> u16 {
+fn add_to_crc16(crc: u16, byte: u8) -> u16 {
     crc << 8 ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)]
 }
 

@@ -6,15 +6,43 @@
 //! digits each, or `-`; the hosts, 16 hexadecimal digits each. The key lets a host answer that has
 //! lost the node.
 //!
-//! Invariant: a record of another version of the format is ignored.
+//! Invariant: news may be lost, late or doubled. It never changes what a host may spend. It only
+//! makes a host ask, or return uses, sooner. A record of another version of the format is ignored.
 
 use std::fmt::Write as _;
 
 use frs_engine::StoredKey;
 
-use super::ledger;
-use crate::courier::core::{LedgerId, News, NewsKind};
+use crate::courier::core::LedgerId;
+use crate::lease::Incarnation;
+use crate::ledger;
 use crate::name::LedgerName;
+
+/// One publication.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct News<K> {
+    /// The ledger.
+    pub ledger: LedgerId,
+    /// A biz and key with this ledger, as all hosts store them. A host that has lost its node makes
+    /// it again from them.
+    pub key: K,
+    /// The content.
+    pub kind: NewsKind,
+}
+
+/// The content of a publication about a ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NewsKind {
+    /// These hosts are to return their unspent uses.
+    Recall {
+        /// The window's start by the ledger's clock.
+        window: u64,
+        /// The hosts.
+        holders: Vec<Incarnation>,
+    },
+    /// The ledger has uses again.
+    Again,
+}
 
 /// The version of the format.
 const VERSION: &str = "1";

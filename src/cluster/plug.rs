@@ -81,18 +81,16 @@ impl HostCluster {
 
     /// The number by which the ledger knows the host of a service. 0 without a cluster.
     pub fn incarnation_of(service: &mut Service) -> lease::Incarnation {
-        let own = |(host, runtime): (&mut HostCluster, &Runtime)| {
-            host.incarnation.as_mut().map_or(0, |incarnation| incarnation.now(runtime))
-        };
-        HostCluster::of(service).map_or(0, own)
+        let own = HostCluster::of(service)
+            .and_then(|(host, runtime)| Some(host.incarnation.as_mut()?.now(runtime)));
+        own.unwrap_or(0)
     }
 
     /// The salt of the incarnation that [`Host::incarnation_of`] returned last.
     pub fn salt_of(service: &mut Service) -> u64 {
-        let salt = |(host, _): (&mut HostCluster, &Runtime)| {
-            host.incarnation.as_ref().map_or(0, HostIncarnation::salt)
-        };
-        HostCluster::of(service).map_or(0, salt)
+        let salt =
+            HostCluster::of(service).and_then(|(host, _)| Some(host.incarnation.as_ref()?.salt()));
+        salt.unwrap_or(0)
     }
 }
 

@@ -61,24 +61,13 @@ enum Spending {
     Ask,
 }
 
-/// How the limit treats its uses.
-#[derive(Debug, Clone, Copy)]
-enum Rule {
-    /// It spends leases, and refuses all other uses.
-    Lease {
-        /// A first attempt may spend the lease.
-        spends_new: bool,
-    },
-    /// It refuses nothing.
-    Tally(Tally),
-}
-
 /// A shared limit, prepared.
 #[derive(Debug, Clone)]
 pub struct Shared {
     /// The settings that its ledger gets.
     settings: Settings,
-    rule: Rule,
+    /// None: it spends leases, and refuses all other uses. Otherwise it refuses nothing.
+    tally: Option<Tally>,
     sharing: Sharing,
     clock: Arc<LeaseClock>,
     /// The log of a sliding limit.
@@ -108,19 +97,13 @@ impl Shared {
         };
         let kind = Kind::of(policy)?;
         let max = policy.max();
-        let rule = match max {
-            Some(_) if !advises => Rule::Lease { spends_new: sharing.share == Share::Cluster },
-            _ => Rule::Tally(Tally { max }),
-        };
-        let ledger_max = match (max, &rule) {
-            (Some(max), Rule::Lease { .. }) => max,
-            // The ledger fills a bucket up to its burst.
-            (Some(max), _) if matches!(kind, Kind::Token { .. }) => max,
-            _ => TALLY_MAX,
-        };
+        let tally = (advises || max.is_none()).then_some(Tally { max });
+        // The ledger fills a bucket up to its burst.
+        let has_max = tally.is_none() || matches!(kind, Kind::Token { .. });
+        let ledger_max = max.filter(|_| has_max).unwrap_or(TALLY_MAX);
         let mut limit = Shared {
             settings: Settings { kind, max: ledger_max, hosts: sharing.hosts.into() },
-            rule,
+            tally,
             sharing,
             clock: Arc::clone(clock),
             ring: log.ring.filter(|_| matches!(kind, Kind::Sliding { .. })),
@@ -139,7 +122,7 @@ impl Shared {
 
     /// Whether its uses are only reported to the ledger: it needs no lease.
     pub fn refuses_nothing(&self) -> bool {
-        matches!(self.rule, Rule::Tally(_))
+        self.tally.is_some()
     }
 
     /// What an item may spend.
@@ -156,7 +139,7 @@ impl Shared {
     }
 
     fn only_counts(&self) -> bool {
-        matches!(self.rule, Rule::Tally(Tally { max: None }))
+        matches!(self.tally, Some(Tally { max: None }))
     }
 
     /// Its settings, with the calendar windows at a time of the ledger's clock.
@@ -216,9 +199,11 @@ impl Shared {
     #[inline(always)]
     fn hit(&self, words: &HoldingWords, count: u64, spending: Spending) -> Option<Holding> {
         let mut holding = Holding::decode(words);
-        let Rule::Lease { spends_new } = self.rule else { return None };
+        if self.tally.is_some() {
+            return None;
+        }
         let may_spend = match spending {
-            Spending::New => spends_new,
+            Spending::New => self.sharing.share == Share::Cluster,
             Spending::Parked | Spending::CutOff | Spending::Admit => holding.lease.reserved == 0,
             Spending::Ask => false,
         };
@@ -230,7 +215,7 @@ impl Shared {
 
     fn holding_admits(&self, holding: &Holding, count: u64, spending: Spending) -> bool {
         let now_ms = self.clock.boot_ms();
-        if let Rule::Tally(tally) = &self.rule {
+        if let Some(tally) = &self.tally {
             return tally.admits(&self.settings.kind, holding, count, now_ms);
         }
         match spending {
@@ -272,9 +257,9 @@ impl Shared {
             self.charge_holding(&mut holding, state, wall_ms, Charge { count, spending });
         }
         let passed = self.passed(&holding);
-        Some(match &self.rule {
-            Rule::Tally(tally) => Passed { figures: self.tallied(tally, &holding), ..passed },
-            Rule::Lease { .. } => passed,
+        Some(match &self.tally {
+            Some(tally) => Passed { figures: self.tallied(tally, &holding), ..passed },
+            None => passed,
         })
     }
 
@@ -444,7 +429,7 @@ impl SharedPolicy for Shared {
     }
 
     fn resize(&mut self, settings: &conf::Policy) {
-        let advises = matches!(self.rule, Rule::Tally(Tally { max: Some(_) }));
+        let advises = matches!(self.tally, Some(Tally { max: Some(_) }));
         let log = Log { ring: self.ring, reports: self.reports_returns };
         if let Some(resized) = Shared::new(settings, advises, self.sharing, log, &self.clock) {
             *self = resized;
@@ -584,8 +569,8 @@ impl Policy for Shared {
     /// The figures of all machines together, by the last answer.
     #[inline]
     fn figures(&self, state: &[u64], _: u64, _: &Terms) -> Figures {
-        match (&self.rule, self.ring) {
-            (Rule::Tally(tally), _) => self.tallied(tally, &self.holding(state)),
+        match (&self.tally, self.ring) {
+            (Some(tally), _) => self.tallied(tally, &self.holding(state)),
             // Inlined, so that only what figures need is decoded.
             (_, None) => self.figures_of(&Holding::decode(words_of(state))),
             (_, Some(_)) => self.figures_of(&self.holding(state)),
@@ -594,8 +579,8 @@ impl Policy for Shared {
 
     #[inline]
     fn remaining(&self, state: &[u64], _: u64, _: &Terms) -> u64 {
-        match (&self.rule, self.ring) {
-            (Rule::Tally(tally), _) => {
+        match (&self.tally, self.ring) {
+            (Some(tally), _) => {
                 let now_ms = self.clock.boot_ms();
                 tally.remaining(&self.settings.kind, &self.holding(state), now_ms)
             }
@@ -622,10 +607,7 @@ impl Policy for Shared {
     }
 
     fn quota(&self, _: &Terms) -> Option<(u64, Option<u64>)> {
-        let max = match &self.rule {
-            Rule::Tally(tally) => tally.max?,
-            Rule::Lease { .. } => self.settings.max,
-        };
+        let max = self.tally.map_or(Some(self.settings.max), |tally| tally.max)?;
         Some((max, self.window_ms))
     }
 

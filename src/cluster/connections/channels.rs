@@ -121,7 +121,7 @@ fn listen(args: &ChannelArgs, node: &ClusterNode, backoff: &mut Backoff) -> Resu
 
 fn subscribe(args: &ChannelArgs, wire: &mut Wire, names: &[String]) -> Result<(), Broken> {
     let subscribed = wire.subscribe(names, args.access.timeout);
-    args.access.count(
+    args.access.counts.count(
         ClusterFunction::Subscribe,
         match &subscribed {
             Err(_) => ClusterResult::Timeout,

@@ -13,7 +13,7 @@ use redis::Value;
 use super::message::Lost;
 use super::message_counts::MessageCounts;
 use super::report::{LinkNumber, Report, Reports};
-use super::task::{Settled, Task, result_of};
+use super::task::{Settled, Task};
 use super::topology::Redirection;
 use crate::figures::ClusterResult;
 
@@ -49,14 +49,13 @@ impl Job {
     }
 
     pub(super) fn lose(mut self, why: Lost) {
-        let result = result_of(&why);
-        self.settle(|task| (task.lost(why), result));
+        self.settle(|task| task.settle(Err(why)));
         self.reports.ring();
     }
 
     /// Does not wake the owner: a pipeline brings many answers, and then wakes it once.
     pub(super) fn answer(mut self, value: &Value, node: &ClusterNode) {
-        self.settle(|task| task.answered(value, node));
+        self.settle(|task| task.settle(Ok((value, node))));
     }
 
     pub(super) fn redirect(mut self, redirection: Redirection) {
@@ -87,8 +86,8 @@ impl Drop for Job {
         if self.task.is_none() {
             return;
         }
-        let why = || Lost::Broken { node: "a master".to_owned(), why: "the link ended".to_owned() };
-        self.settle(|task| (task.lost(why()), ClusterResult::Timeout));
+        let why = Lost::Broken { node: "a master".to_owned(), why: "the link ended".to_owned() };
+        self.settle(|task| task.settle(Err(why)));
         self.reports.ring();
     }
 }

@@ -66,14 +66,12 @@ pub(super) struct LinkArgs {
 
 /// Runs a link until its jobs are closed.
 pub(super) fn run(args: LinkArgs) {
-    let backoff = Backoff::new(args.seed ^ args.number);
-    let (identity, since, reported) = (None, None, None);
     let link = Link {
+        backoff: Backoff::new(args.seed ^ args.number),
         args,
-        backoff,
-        identity,
-        since,
-        reported,
+        identity: None,
+        since: None,
+        reported: None,
         is_near: false,
         claims_left: 0,
         claims_seen: 0,
@@ -81,9 +79,6 @@ pub(super) fn run(args: LinkArgs) {
     };
     link.run();
 }
-
-/// The owner has closed the link.
-struct Closed;
 
 struct Link {
     args: LinkArgs,
@@ -112,19 +107,14 @@ struct Since {
 impl Link {
     fn run(mut self) {
         loop {
-            let broken = match self.connect() {
-                Ok(wire) => {
-                    self.reported = None;
-                    self.backoff.reset();
-                    match self.serve(wire) {
-                        Ok(Closed) => return,
-                        Err(broken) => broken,
-                    }
-                }
-                Err(broken) => broken,
-            };
+            let served = self.connect().and_then(|wire| {
+                self.reported = None;
+                self.backoff.reset();
+                self.serve(wire)
+            });
+            let Err(broken) = served else { return };
             self.report_broken(broken);
-            if let Some(Closed) = self.decline() {
+            if !self.decline() {
                 return;
             }
         }
@@ -142,8 +132,9 @@ impl Link {
         self.reported = Some(broken);
     }
 
-    /// Waits for the next attempt. Jobs that come meanwhile are lost at once.
-    fn decline(&mut self) -> Option<Closed> {
+    /// Waits for the next attempt. Jobs that come meanwhile are lost at once. False if the owner has
+    /// closed the link.
+    fn decline(&mut self) -> bool {
         let wait = self.backoff.wait();
         let is_near = std::mem::take(&mut self.is_near);
         let until = clock::instant() + if is_near { wait.min(self.between()) } else { wait };
@@ -153,8 +144,8 @@ impl Link {
                     let slot = job.task().slot();
                     job.lose(Lost::Down { slot });
                 }),
-                Err(RecvTimeoutError::Timeout) => return None,
-                Err(RecvTimeoutError::Disconnected) => return Some(Closed),
+                Err(RecvTimeoutError::Timeout) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
     }
@@ -192,22 +183,34 @@ impl Link {
         loop {
             let begun = clock::instant();
             let (slot, command) = self.heartbeat();
-            let answers = wire.exchange(&[command], self.args.access.timeout);
-            if answers.is_err() {
-                self.count_beat(ClusterResult::Timeout);
+            let answer = wire.one(command, self.args.access.timeout);
+            let answer = answer.inspect_err(|_| self.count_beat(ClusterResult::Timeout))?;
+            match self.read_beat(wire, &answer, slot, begun)? {
+                BeatAnswer::Beat(beat) => return Ok(Some(beat)),
+                BeatAnswer::LibraryMissing => return Ok(None),
+                // A heartbeat without a slot is never redirected.
+                BeatAnswer::Redirected => {}
             }
-            let error = match answers?.first() {
-                Some(Value::ServerError(error)) => words(error),
-                Some(value) => return self.read_beat(value, slot, begun).map(Some),
-                None => return Err(Broken::Lost("no answer".to_owned())),
-            };
-            if ledger::is_library_missing(&error) {
-                return Ok(None);
-            }
-            // A heartbeat without a slot is never redirected.
-            if !self.is_redirected(slot, &error) {
-                return Err(self.refused_beat(wire, &error));
-            }
+        }
+    }
+
+    fn read_beat(
+        &mut self,
+        wire: &Wire,
+        answer: &Value,
+        slot: u16,
+        begun: Instant,
+    ) -> Result<BeatAnswer, Broken> {
+        let Value::ServerError(error) = answer else {
+            return self.read_numbers(answer, slot, begun).map(BeatAnswer::Beat);
+        };
+        let error = words(error);
+        if ledger::is_library_missing(&error) {
+            Ok(BeatAnswer::LibraryMissing)
+        } else if self.is_redirected(slot, &error) {
+            Ok(BeatAnswer::Redirected)
+        } else {
+            Err(self.refused_beat(wire, &error))
         }
     }
 
@@ -242,7 +245,7 @@ impl Link {
     /// Counts a heartbeat. If the library is missing the heartbeat is repeated, and only that one
     /// counts.
     fn count_beat(&self, result: ClusterResult) {
-        self.args.access.count(ClusterFunction::Heartbeat, result);
+        self.args.access.counts.count(ClusterFunction::Heartbeat, result);
     }
 
     fn heartbeat(&self) -> (u16, Cmd) {
@@ -258,7 +261,7 @@ impl Link {
         (slot, command)
     }
 
-    fn read_beat(&self, value: &Value, slot: u16, begun: Instant) -> Result<SlotBeat, Broken> {
+    fn read_numbers(&self, value: &Value, slot: u16, begun: Instant) -> Result<SlotBeat, Broken> {
         let numbers: Vec<i64> =
             redis::from_redis_value_ref(value).map_err(|error| Broken::Lost(error.to_string()))?;
         let beat =
@@ -289,7 +292,8 @@ impl Link {
         Duration::from_millis((self.args.learn_ms / 4).max(1))
     }
 
-    fn serve(&mut self, mut wire: Wire) -> Result<Closed, Broken> {
+    /// Sends jobs and heartbeats until the owner closes the link.
+    fn serve(&mut self, mut wire: Wire) -> Result<(), Broken> {
         let between = self.between();
         let mut beaten = clock::instant();
         let mut waiting = JobQueue::default();
@@ -300,7 +304,7 @@ impl Link {
                 match self.args.jobs.recv_timeout(left) {
                     Ok(jobs) => waiting.add(jobs),
                     Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => return Ok(Closed),
+                    Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 }
             }
             // Acquire: partner of the store in `set_claims`. Claims were queued before the host
@@ -378,26 +382,14 @@ impl Link {
             })
             .collect();
         let again = self.settle(jobs, values, acknowledged);
-        let is_beat_missing = match &beat {
-            Some(Value::ServerError(error)) if ledger::is_library_missing(&words(error)) => true,
-            Some(Value::ServerError(error)) => {
-                let error = words(error);
-                if !self.is_redirected(slot, &error) {
-                    return Err(self.refused_beat(wire, &error));
-                }
-                false
-            }
-            Some(value) => {
-                let beat = self.read_beat(value, slot, begun)?;
-                self.look_at(wire, &beat)?;
-                false
-            }
-            None => false,
-        };
+        let beat = beat.map(|beat| self.read_beat(wire, &beat, slot, begun)).transpose()?;
+        if let Some(BeatAnswer::Beat(beat)) = &beat {
+            self.look_at(wire, beat)?;
+        }
         if self.late_in_turn >= LATE_IN_TURN {
             return Err(late);
         }
-        if is_beat_missing || !again.is_empty() {
+        if matches!(beat, Some(BeatAnswer::LibraryMissing)) || !again.is_empty() {
             functions::load(wire, timeout)?;
             if let Some(beat) = self.ask_beat(wire)? {
                 self.look_at(wire, &beat)?;
@@ -540,6 +532,13 @@ struct Pipeline {
     waits: bool,
     /// The slot of the heartbeat, if one is due.
     slot: u16,
+}
+
+enum BeatAnswer {
+    Beat(SlotBeat),
+    LibraryMissing,
+    /// Its slot has another master.
+    Redirected,
 }
 
 /// The answer to a heartbeat about a slot.

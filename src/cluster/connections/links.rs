@@ -23,9 +23,9 @@ use super::link::{self, Beat, LinkArgs, NO_SLOT};
 use super::message::{Event, Id, Lost, Message, Wake};
 use super::message_counts::MessageCounts;
 use super::report::{Alive, LinkNumber, Report, Reports, Thread, spawn};
-use super::scout::{self, Order, ScoutArgs};
-use super::slot_map::SlotMap;
-use super::task::{Settled, Task, result_of};
+use super::scout::{self, Order};
+use super::slot_map::{self, SlotMap};
+use super::task::{Settled, Task};
 use super::topology::{Redirection, View};
 use super::wire::Access;
 use crate::name::{self, Secret, SlotKeys};
@@ -125,7 +125,7 @@ impl Links {
             conf: conf.clone(),
             check: secret.check(),
             access: Access::new(conf, password, Arc::clone(&counts))?,
-            reports: Reports::new(sender, wake),
+            reports: Reports { sender, wake },
             received,
             map: SlotMap::new(),
             links: Vec::new(),
@@ -278,8 +278,10 @@ impl Links {
 
     /// Settles a task that no link carries.
     fn lose(&mut self, task: Task, why: Lost) {
-        self.counts.count(task.function(), result_of(&why));
-        self.settle(task.lost(why));
+        let function = task.function();
+        let (settled, result) = task.settle(Err(why));
+        self.counts.count(function, result);
+        self.settle(settled);
     }
 
     fn push(&mut self, at: usize, task: Task, prepare: impl FnOnce(&mut Job)) {
@@ -350,14 +352,14 @@ impl Links {
         let Redirection { slot, node, asks } = redirection;
         if redirected > MAX_REDIRECTED {
             self.look();
-            return self.settle(task.lost(Lost::Redirected(redirected)));
+            return self.settle(task.settle(Err(Lost::Redirected(redirected))).0);
         }
         let is_new = !asks && self.map.redirect(*slot, node);
         let at = match self.ensure_link(node) {
             Ok(at) => at,
             Err(fault) => {
                 self.report_fault(fault);
-                return self.settle(task.lost(Lost::Down { slot: *slot }));
+                return self.settle(task.settle(Err(Lost::Down { slot: *slot })).0);
             }
         };
         if is_new {
@@ -424,10 +426,7 @@ impl Links {
                 link.owes = true;
                 continue;
             }
-            match reachable.last_mut() {
-                Some(last) if last.end == slot => last.end = slot + 1,
-                _ => reachable.push(slot..slot + 1),
-            }
+            slot_map::add(&mut reachable, slot);
         }
         self.meet(&reachable);
         self.report_new_master(reachable);
@@ -584,14 +583,11 @@ impl Links {
     }
 
     fn start_scout(&mut self, orders: Receiver<Order>) -> std::io::Result<()> {
-        let args = ScoutArgs {
-            access: self.access.clone(),
-            nodes: self.listening.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            between: Duration::from_millis((self.conf.learn_ms / 2).clamp(50, 1000)),
-            reports: self.reports.clone(),
-            orders,
-        };
-        self.spawn(Thread::Scout, || scout::run(args))
+        let (access, reports) = (self.access.clone(), self.reports.clone());
+        let nodes = self.listening.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let between = Duration::from_millis((self.conf.learn_ms / 2).clamp(50, 1000));
+        let run = move || scout::run(access, nodes, between, &reports, &orders);
+        self.spawn(Thread::Scout, run)
     }
 
     fn start_channels(&self) -> std::io::Result<()> {

@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::fault::ClusterFault;
 use crate::figures::ClusterFunction;
 use crate::lease::{Incarnation, Settings, Take, Taken};
-use crate::ledger::{Answer, BadReply, BadSettings, Reply};
+use crate::ledger::{Answer, BadReply, BadSettings, NoAnswer, Reply};
 use crate::newest_copy::Starts;
 use crate::warm::WarmAnswer;
 
@@ -91,6 +91,16 @@ impl Lost {
             Lost::Down { .. } => true,
             Lost::Refused { error, .. } => DOWN.iter().any(|kind| error.starts_with(kind)),
             _ => false,
+        }
+    }
+}
+
+impl From<Lost> for NoAnswer {
+    fn from(lost: Lost) -> NoAnswer {
+        match lost {
+            Lost::Unfit(_) => NoAnswer::Unfit,
+            lost if lost.is_down() => NoAnswer::Down,
+            _ => NoAnswer::Lost,
         }
     }
 }

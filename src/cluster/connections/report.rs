@@ -65,15 +65,11 @@ impl fmt::Display for Thread {
 /// Where threads report.
 #[derive(Clone)]
 pub(super) struct Reports {
-    sender: Sender<Report>,
-    wake: Wake,
+    pub(super) sender: Sender<Report>,
+    pub(super) wake: Wake,
 }
 
 impl Reports {
-    pub(super) fn new(sender: Sender<Report>, wake: Wake) -> Reports {
-        Reports { sender, wake }
-    }
-
     pub(super) fn send(&self, report: Report) {
         self.add(report);
         self.ring();

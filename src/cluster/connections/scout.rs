@@ -28,20 +28,14 @@ pub(super) enum Order {
     Nodes(Vec<ClusterNode>),
 }
 
-/// The arguments of a scout.
-pub(super) struct ScoutArgs {
-    pub(super) access: Access,
-    pub(super) nodes: Vec<ClusterNode>,
-    /// The time between two looks.
-    pub(super) between: Duration,
-    pub(super) reports: Reports,
-    /// Closed: the scout ends.
-    pub(super) orders: Receiver<Order>,
-}
-
-/// Looks until the orders are closed.
-pub(super) fn run(args: ScoutArgs) {
-    let ScoutArgs { access, nodes, between, reports, orders } = args;
+/// Looks until the orders are closed. `between` is the time between two looks.
+pub(super) fn run(
+    access: Access,
+    nodes: Vec<ClusterNode>,
+    between: Duration,
+    reports: &Reports,
+    orders: &Receiver<Order>,
+) {
     let mut scout = Scout { access, nodes, wires: Vec::new(), next: 0, fault: None };
     loop {
         match scout.look() {

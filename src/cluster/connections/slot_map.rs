@@ -133,7 +133,7 @@ impl SlotMap {
 }
 
 /// Adds a slot to ranges in ascending order.
-fn add(ranges: &mut Vec<Range<u16>>, slot: u16) {
+pub(super) fn add(ranges: &mut Vec<Range<u16>>, slot: u16) {
     match ranges.last_mut() {
         Some(last) if last.end == slot => last.end = slot + 1,
         _ => ranges.push(slot..slot + 1),

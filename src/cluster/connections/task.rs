@@ -7,14 +7,16 @@ use redis::{Cmd, Value, cmd};
 
 use super::message::{Event, Id, Lost, Message};
 use super::message_counts;
-use super::topology::Redirection;
+use super::topology::{Redirection, text};
 use crate::figures::{ClusterFunction, ClusterResult};
 use crate::lease::Taken;
-use crate::ledger::Answer;
+use crate::ledger::{Answer, BadReply};
 use crate::name::SlotKeys;
 use crate::newest_copy::Starts;
 use crate::warm::{WarmAnswer, WarmCall, WarmMessage};
 use crate::{ledger, name};
+
+const MAX_EPOCH_NUMBER: i64 = MAX_EPOCH as i64;
 
 /// A question to a master. `Slots` has it start to learn in those of the slots that are new to it.
 #[derive(Debug, Clone)]
@@ -132,105 +134,106 @@ impl Task {
         Ok(command)
     }
 
-    /// The end of the job if its answer is lost.
-    pub(super) fn lost(self, why: Lost) -> Settled {
+    /// The end of the job, and the result that it is counted as: by the answer of a node, or by the
+    /// reason why there is none.
+    pub(super) fn settle(
+        self,
+        answer: Result<(&Value, &ClusterNode), Lost>,
+    ) -> (Settled, ClusterResult) {
         match self {
             Task::Message(Message { id, settings, .. }) => {
-                let function = message_counts::function_of_kind(&settings.kind);
-                Settled::Event(Event::Answered { id, function, result: Err(why) })
-            }
-            Task::Warm(WarmMessage { id, .. }) => {
-                Settled::Event(Event::Warm { id, result: Err(why) })
-            }
-            Task::Holders { id, .. } => Settled::Event(Event::Holders { id, result: Err(why) }),
-            Task::Secret { .. } => Settled::Secret(Err(why)),
-            Task::Start { starts, .. } => Settled::Event(Event::Start { starts, result: Err(why) }),
-            Task::Epoch { biz, .. } => match why {
-                Lost::Refused { error, .. } if is_bad_epoch(&error) => {
-                    let found = format!("no number ({error})");
-                    Settled::Event(Event::BadEpoch { biz, found })
-                }
-                _ => Settled::Silent,
-            },
-            Task::Publish { .. } => Settled::Silent,
-            Task::Slots(slots) => {
-                const REDIRECTED: [&str; 3] = ["MOVED ", "ASK ", "TRYAGAIN "];
-                let is_redirected = matches!(&why, Lost::Refused { error, .. }
-                    if REDIRECTED.iter().any(|code| error.starts_with(code)));
-                Settled::Unmet { slots, is_redirected }
-            }
-        }
-    }
-
-    /// The meaning of an answer, and the result that it is counted as.
-    pub(super) fn answered(self, value: &Value, node: &ClusterNode) -> (Settled, ClusterResult) {
-        let settled = self.read(value, node);
-        let result = match &settled {
-            Settled::Event(
-                Event::Answered { result: Err(why), .. }
-                | Event::Warm { result: Err(why), .. }
-                | Event::Holders { result: Err(why), .. }
-                | Event::Start { result: Err(why), .. },
-            )
-            | Settled::Secret(Err(why)) => result_of(why),
-            Settled::Event(Event::Answered { result: Ok(reply), .. }) => match reply.answer {
-                Answer::Taken(Taken::Stale) => ClusterResult::Stale,
-                _ if reply.learning_ms > 0 => ClusterResult::Learning,
-                _ => ClusterResult::Ok,
-            },
-            Settled::Event(
-                Event::Warm { result: Ok(WarmAnswer::Old), .. }
-                | Event::Start { result: Ok(false), .. },
-            ) => ClusterResult::Stale,
-            _ => ClusterResult::Ok,
-        };
-        (settled, result)
-    }
-
-    fn read(self, value: &Value, node: &ClusterNode) -> Settled {
-        let found = || ledger::BadReply::Other(format!("{value:?}"));
-        let strange = |bad| Lost::Strange { node: node.to_string(), bad };
-        match self {
-            Task::Message(Message { id, settings, .. }) => {
-                let numbers: Option<Vec<i64>> = list(value, |item| match item {
-                    Value::Int(number) => Some(*number),
-                    _ => None,
+                let result = read(answer, |value| {
+                    let numbers: Option<Vec<i64>> = list(value, |item| match item {
+                        Value::Int(number) => Some(*number),
+                        _ => None,
+                    });
+                    ledger::decode(&settings, &numbers.ok_or_else(|| strange(value))?)
                 });
-                let reply = numbers.ok_or_else(found);
-                let reply = reply.and_then(|numbers| ledger::decode(&settings, &numbers));
+                let counted = counted(&result, |reply| match reply.answer {
+                    Answer::Taken(Taken::Stale) => ClusterResult::Stale,
+                    _ if reply.learning_ms > 0 => ClusterResult::Learning,
+                    _ => ClusterResult::Ok,
+                });
                 let function = message_counts::function_of_kind(&settings.kind);
-                let result = reply.map_err(strange);
-                Settled::Event(Event::Answered { id, function, result })
+                (Settled::Event(Event::Answered { id, function, result }), counted)
             }
             Task::Warm(message) => {
-                let answer = warm(&message, value).ok_or_else(|| strange(found()));
-                Settled::Event(Event::Warm { id: message.id, result: answer })
+                let result =
+                    read(answer, |value| warm(&message, value).ok_or_else(|| strange(value)));
+                let counted = counted(&result, |answer| match answer {
+                    WarmAnswer::Old => ClusterResult::Stale,
+                    _ => ClusterResult::Ok,
+                });
+                (Settled::Event(Event::Warm { id: message.id, result }), counted)
             }
             Task::Holders { id, .. } => {
-                let names: Option<Vec<String>> = list(value, text);
-                let decode = |names: Vec<String>| {
+                let result = read(answer, |value| {
+                    let names: Vec<String> = list(value, text).ok_or_else(|| strange(value))?;
                     names.iter().map(|name| ledger::decode_holder(name)).collect()
-                };
-                let result = names.ok_or_else(found).and_then(decode).map_err(strange);
-                Settled::Event(Event::Holders { id, result })
+                });
+                let counted = counted(&result, |_| ClusterResult::Ok);
+                (Settled::Event(Event::Holders { id, result }), counted)
             }
-            Task::Epoch { biz, .. } => match *value {
-                Value::Int(epoch) if (0..=MAX_EPOCH as i64).contains(&epoch) => {
-                    Settled::Event(Event::Epoch { biz, epoch: epoch as u64 })
-                }
-                ref other => Settled::Event(Event::BadEpoch { biz, found: format!("{other:?}") }),
-            },
-            Task::Secret { .. } => Settled::Secret(text(value).ok_or_else(|| strange(found()))),
+            Task::Secret { .. } => {
+                let result = read(answer, |value| text(value).ok_or_else(|| strange(value)));
+                let counted = counted(&result, |_| ClusterResult::Ok);
+                (Settled::Secret(result), counted)
+            }
             Task::Start { starts, .. } => {
-                let result = match value {
+                let result = read(answer, |value| match value {
                     Value::Int(is_newest @ (0 | 1)) => Ok(*is_newest == 1),
-                    _ => Err(strange(found())),
-                };
-                Settled::Event(Event::Start { starts, result })
+                    _ => Err(strange(value)),
+                });
+                let counted = counted(&result, |is_newest| match is_newest {
+                    true => ClusterResult::Ok,
+                    false => ClusterResult::Stale,
+                });
+                (Settled::Event(Event::Start { starts, result }), counted)
             }
-            Task::Publish { .. } | Task::Slots(_) => Settled::Silent,
+            Task::Epoch { biz, .. } => {
+                let counted = counted(&answer, |_| ClusterResult::Ok);
+                let found = match answer {
+                    Ok((Value::Int(epoch @ 0..=MAX_EPOCH_NUMBER), _)) => {
+                        let epoch = *epoch as u64;
+                        return (Settled::Event(Event::Epoch { biz, epoch }), counted);
+                    }
+                    Ok((other, _)) => format!("{other:?}"),
+                    Err(Lost::Refused { error, .. }) if is_bad_epoch(&error) => {
+                        format!("no number ({error})")
+                    }
+                    Err(_) => return (Settled::Silent, counted),
+                };
+                (Settled::Event(Event::BadEpoch { biz, found }), counted)
+            }
+            Task::Publish { .. } => (Settled::Silent, counted(&answer, |_| ClusterResult::Ok)),
+            Task::Slots(slots) => {
+                const REDIRECTED: [&str; 3] = ["MOVED ", "ASK ", "TRYAGAIN "];
+                let counted = counted(&answer, |_| ClusterResult::Ok);
+                let Err(why) = answer else { return (Settled::Silent, counted) };
+                let is_redirected = matches!(&why, Lost::Refused { error, .. }
+                    if REDIRECTED.iter().any(|code| error.starts_with(code)));
+                (Settled::Unmet { slots, is_redirected }, counted)
+            }
         }
     }
+}
+
+/// Reads the answer of a node.
+fn read<T>(
+    answer: Result<(&Value, &ClusterNode), Lost>,
+    decode: impl FnOnce(&Value) -> Result<T, BadReply>,
+) -> Result<T, Lost> {
+    let (value, node) = answer?;
+    decode(value).map_err(|bad| Lost::Strange { node: node.to_string(), bad })
+}
+
+fn strange(value: &Value) -> BadReply {
+    BadReply::Other(format!("{value:?}"))
+}
+
+/// The result that a message is counted as.
+fn counted<T>(result: &Result<T, Lost>, of: impl FnOnce(&T) -> ClusterResult) -> ClusterResult {
+    result.as_ref().map_or_else(result_of, of)
 }
 
 /// Whether the error is about the stored value, not about the state of the node.
@@ -265,14 +268,6 @@ fn warm(message: &WarmMessage, value: &Value) -> Option<WarmAnswer> {
 fn list<T>(value: &Value, read: impl Fn(&Value) -> Option<T>) -> Option<Vec<T>> {
     match value {
         Value::Array(items) => items.iter().map(read).collect(),
-        _ => None,
-    }
-}
-
-fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
-        Value::SimpleString(text) => Some(text.clone()),
         _ => None,
     }
 }

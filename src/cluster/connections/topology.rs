@@ -98,7 +98,8 @@ fn field<'a>(map: &'a Value, name: &str) -> Option<&'a Value> {
     }
 }
 
-fn text(value: &Value) -> Option<String> {
+/// The text of a value.
+pub(super) fn text(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
         Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text.clone()),

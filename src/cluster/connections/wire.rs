@@ -28,7 +28,8 @@ pub(super) struct Access {
     pub(super) tls: bool,
     user: Option<String>,
     password: Option<String>,
-    counts: Arc<MessageCounts>,
+    /// Counts messages, also those that are not jobs of a link.
+    pub(super) counts: Arc<MessageCounts>,
 }
 
 /// Why a connection cannot be used, or can no longer be used.
@@ -68,11 +69,6 @@ impl Access {
         })
     }
 
-    /// Counts a message that is not a job of a link.
-    pub(super) fn count(&self, function: ClusterFunction, result: ClusterResult) {
-        self.counts.count(function, result);
-    }
-
     /// Connects and logs in.
     pub(super) fn open(&self, node: &ClusterNode) -> Result<Wire, Broken> {
         let until = clock::instant() + self.timeout;
@@ -91,9 +87,8 @@ impl Access {
             command.arg(user);
         }
         command.arg(password);
-        let answers = wire.exchange(&[command], LOGIN_TIMEOUTS * self.timeout)?;
-        match answers.first() {
-            Some(Value::ServerError(_)) => {
+        match wire.one(command, LOGIN_TIMEOUTS * self.timeout)? {
+            Value::ServerError(_) => {
                 Err(not_allowed(&wire.node, "the user or its password is not known there"))
             }
             _ => Ok(()),
@@ -130,7 +125,7 @@ pub(super) fn words(error: &redis::ServerError) -> String {
 pub(super) struct Wire {
     stream: BufReader<Stream>,
     pub(super) node: ClusterNode,
-    counts: Arc<MessageCounts>,
+    pub(super) counts: Arc<MessageCounts>,
 }
 
 impl Wire {
@@ -142,6 +137,11 @@ impl Wire {
         longest: Duration,
     ) -> Result<Vec<Value>, Broken> {
         self.exchange_or_late(commands, [longest; 2], || {})
+    }
+
+    /// Like `exchange`, for one command.
+    pub(super) fn one(&mut self, command: Cmd, longest: Duration) -> Result<Value, Broken> {
+        Ok(self.exchange(&[command], longest)?.swap_remove(0))
     }
 
     /// Like `exchange`. Calls `late` if the next answer has not begun to arrive by
@@ -235,10 +235,6 @@ impl Wire {
         self.stream.get_mut().bound(until, reply::bytes_for(answers));
     }
 
-    fn has_read(&mut self) -> bool {
-        self.stream.get_mut().has_read()
-    }
-
     fn write(&mut self, commands: &[Cmd]) -> io::Result<()> {
         let mut packed = Vec::new();
         commands.iter().for_each(|command| command.write_packed_command(&mut packed));
@@ -248,7 +244,7 @@ impl Wire {
 
     fn broken(&mut self, error: &io::Error, longest: Duration) -> Broken {
         let why = match error.kind() {
-            ErrorKind::TimedOut if self.has_read() => not_whole(longest),
+            ErrorKind::TimedOut if self.stream.get_mut().has_read() => not_whole(longest),
             _ => why(error, longest),
         };
         Broken::Lost(why)
@@ -264,7 +260,7 @@ impl Wire {
     ) -> Result<Vec<Value>, Broken> {
         let answers = self.exchange(commands, longest);
         let is_error = |value: &Value| matches!(value, Value::ServerError(_));
-        self.count(
+        self.counts.count(
             function,
             match &answers {
                 Ok(answers) if answers.iter().any(is_error) => ClusterResult::Error,
@@ -275,24 +271,16 @@ impl Wire {
         answers
     }
 
-    /// Counts a message that is not a job of a link.
-    pub(super) fn count(&self, function: ClusterFunction, result: ClusterResult) {
-        self.counts.count(function, result);
-    }
-
     /// Sends one command. An error of the node ends the connection.
     pub(super) fn ask(
         &mut self,
         function: ClusterFunction,
-        command: &Cmd,
+        command: Cmd,
         longest: Duration,
     ) -> Result<Value, Broken> {
-        let command = std::slice::from_ref(command);
-        let answers = self.exchange_counted(function, command, longest)?;
-        match answers.into_iter().next() {
-            Some(Value::ServerError(error)) => Err(self.refusal(&words(&error))),
-            Some(value) => Ok(value),
-            None => Err(Broken::Lost("no answer".to_owned())),
+        match self.exchange_counted(function, &[command], longest)?.swap_remove(0) {
+            Value::ServerError(error) => Err(self.refusal(&words(&error))),
+            value => Ok(value),
         }
     }
 

@@ -11,7 +11,6 @@ mod host_nodes;
 mod newest;
 mod programs;
 mod resets;
-mod ring_ticket;
 mod rings;
 mod rounds;
 mod wake;
@@ -19,7 +18,7 @@ mod warm;
 
 use std::io;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -55,16 +54,6 @@ const FAULT_PAUSE: Duration = Duration::from_secs(1);
 /// The shortest time between two log lines of one kind.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
-/// What the courier starts with.
-pub struct CourierArgs {
-    /// The process that it runs in.
-    pub process: Box<dyn Process>,
-    /// Where the store is.
-    pub data_dir: PathBuf,
-    /// The secret and the password from the files of the cluster.
-    pub secrets: ClusterSecrets,
-}
-
 /// Why the courier cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum CourierError {
@@ -79,13 +68,18 @@ pub enum CourierError {
     NoCluster,
 }
 
-/// Carries needs to the cluster until asked to end.
+/// Carries needs to the cluster until asked to end. It runs in a process, on the store in a
+/// directory, with the secret and the password from the files of the cluster.
 ///
 /// # Errors
 /// The courier cannot go on. The master starts another one in its place.
-pub fn run(args: CourierArgs) -> Result<(), CourierError> {
-    let CourierArgs { process, data_dir, secrets: ClusterSecrets { secret, password } } = args;
-    let mut service = plug::attach(&data_dir, Role::Cluster)?;
+pub fn run(
+    process: Box<dyn Process>,
+    data_dir: &Path,
+    secrets: ClusterSecrets,
+) -> Result<(), CourierError> {
+    let ClusterSecrets { secret, password } = secrets;
+    let mut service = plug::attach(data_dir, Role::Cluster)?;
     process.send_ready()?;
     let Some(lock) = wait_for_lock(&*process, &mut service)? else { return Ok(()) };
     let cluster = service.conf().srv.cluster.clone().ok_or(CourierError::NoCluster)?;
@@ -96,7 +90,7 @@ pub fn run(args: CourierArgs) -> Result<(), CourierError> {
         ClusterState::default().store(counters.extension());
     }
     let waker = Waker::new()?;
-    let programs = Programs::start(&data_dir, waker.caller()?)?;
+    let programs = Programs::start(data_dir, Arc::clone(&waker.caller))?;
     let mut courier = Courier {
         process,
         telemetry,
@@ -222,7 +216,7 @@ impl Courier {
             self.telemetry.forget_nodes();
             self.core = Core::new(&cluster.name, Bounds::default());
             self.warm = WarmTier::default();
-            self.newest.forget_asked();
+            (self.newest.asked, self.newest.next_ask) = (None, None);
             self.cluster = cluster;
             self.rings = Rings::default();
             self.rings.take_all(self.nodes.service.handle().runtime());
@@ -231,7 +225,7 @@ impl Courier {
         self.rounds.restart();
         // A changed rate changes how long records that were already sent must be kept.
         if conf.map != before.map {
-            self.warm.forget_sent();
+            self.warm.sent.forget_all();
         }
         // Reports a reset of this machine to the cluster at once.
         self.rounds.publish_soon();
@@ -244,10 +238,8 @@ impl Courier {
         if self.links.is_some() || clock::instant() < self.next_start {
             return;
         }
-        let wake = match self.waker.caller() {
-            Ok(caller) => Wake::new(move || caller.call()),
-            Err(error) => return self.complain(&ClusterFault::Start(error.to_string())),
-        };
+        let caller = Arc::clone(&self.waker.caller);
+        let wake = Wake::new(move || caller.call());
         let counts = Arc::clone(&self.telemetry.counts);
         match Links::start(&self.cluster, self.secret, self.password.as_ref(), wake, counts) {
             Ok(links) => self.links = Some(links),
@@ -271,15 +263,15 @@ impl Courier {
         let bell = runtime.workers_bell();
         bell.lie_down();
         let until = |due: Instant| due.saturating_duration_since(clock::instant());
-        let mut longest = LONGEST_SLEEP.min(until(self.rounds.publish_due()));
-        if let Some(due) = self.resets.due() {
+        let mut longest = LONGEST_SLEEP.min(until(self.rounds.next_publish));
+        if let Some(due) = self.resets.next_clear {
             longest = longest.min(until(due));
         }
         // Before the leases are proven nothing else is due.
         if self.nodes.are_leases_unproven() {
             longest = longest.min(self.newest.due().map_or(LONGEST_SLEEP, until));
         } else {
-            longest = longest.min(until(self.rounds.due())).min(self.warm.pause());
+            longest = longest.min(until(self.rounds.due)).min(self.warm.pause());
             if let Some(due_ms) = self.core.next_due_ms() {
                 let pause_ms = due_ms.saturating_sub(clock::boot_ms());
                 longest = longest.min(Duration::from_millis(pause_ms));

@@ -98,6 +98,11 @@ impl Field {
     }
 
     #[inline(always)]
+    fn flag(self, words: &HoldingWords) -> bool {
+        self.get(words) != 0
+    }
+
+    #[inline(always)]
     fn signed(self, words: &HoldingWords) -> i64 {
         let unused = 64 - self.bits;
         (self.get(words) << unused) as i64 >> unused
@@ -110,29 +115,50 @@ impl Field {
     }
 }
 
+/// The fields in the order of their bits, each behind the one before: its bits, how they are read
+/// and stored, and the part of the lease that they hold.
+macro_rules! lease_fields {
+    ($($field:ident behind $before:ident: $bits:literal $read:ident $put:ident $part:ident,)*) => {
+        $(const $field: Field = $before.next($bits);)*
+
+        #[inline(always)]
+        fn decode_lease(words: &HoldingWords) -> Lease {
+            Lease { $($part: $field.$read(words) as _,)* unanswered_since: 0, is_unproven: false }
+        }
+
+        fn encode_lease(lease: &Lease, words: &mut HoldingWords) {
+            $($field.$put(words, lease.$part.into());)*
+        }
+    };
+}
+
 const USED: Field = Field::first(53);
-const IN_FLIGHT: Field = USED.next(1);
-const EXHAUSTED: Field = IN_FLIGHT.next(1);
-const TRIES: Field = EXHAUSTED.next(4);
-const USED_MS: Field = TRIES.next(40);
-const INCARNATION: Field = USED_MS.next(64);
-const ALLOWANCE: Field = INCARNATION.next(53);
-const END_MS: Field = ALLOWANCE.next(40);
-const WINDOW: Field = END_MS.next(42);
-const OBTAINABLE: Field = WINDOW.next(51);
-const EXTRA: Field = OBTAINABLE.next(48);
-const SENT_EXTRA: Field = EXTRA.next(48);
-const RESERVED: Field = SENT_EXTRA.next(32);
-const RESERVED_UNTIL_MS: Field = RESERVED.next(40);
-const HEARD_MS: Field = RESERVED_UNTIL_MS.next(40);
-const SEQ: Field = HEARD_MS.next(64);
-const SENT_MS: Field = SEQ.next(40);
-const AGAIN_MS: Field = SENT_MS.next(40);
-const GONE_MS: Field = AGAIN_MS.next(40);
-const ALONE_END_MS: Field = GONE_MS.next(40);
-const ALONE_USED: Field = ALONE_END_MS.next(51);
-const NOTED: Field = ALONE_USED.next(63);
-const RETURNED: Field = NOTED.next(1);
+
+lease_fields! {
+    IN_FLIGHT behind USED: 1 flag put in_flight,
+    EXHAUSTED behind IN_FLIGHT: 1 flag put is_exhausted,
+    TRIES behind EXHAUSTED: 4 get put tries,
+    USED_MS behind TRIES: 40 time put used_ms,
+    INCARNATION behind USED_MS: 64 get put incarnation,
+    ALLOWANCE behind INCARNATION: 53 get put allowance,
+    END_MS behind ALLOWANCE: 40 time put end_ms,
+    WINDOW behind END_MS: 42 get put window,
+    OBTAINABLE behind WINDOW: 51 get put obtainable,
+    EXTRA behind OBTAINABLE: 48 signed put_signed extra,
+    SENT_EXTRA behind EXTRA: 48 signed put_signed sent_extra,
+    RESERVED behind SENT_EXTRA: 32 get put reserved,
+    RESERVED_UNTIL_MS behind RESERVED: 40 time put reserved_until_ms,
+    ANSWERED_MS behind RESERVED_UNTIL_MS: 40 time put answered_ms,
+    SEQ behind ANSWERED_MS: 64 get put seq,
+    SENT_MS behind SEQ: 40 time put sent_ms,
+    AGAIN_MS behind SENT_MS: 40 time put again_ms,
+    GONE_MS behind AGAIN_MS: 40 time put gone_ms,
+    ALONE_END_MS behind GONE_MS: 40 time put alone_end_ms,
+    ALONE_USED behind ALONE_END_MS: 51 get put alone_used,
+    NOTED behind ALONE_USED: 63 get put noted,
+    RETURNED behind NOTED: 1 flag put has_returned,
+}
+
 const _: () = assert!(RETURNED.at + RETURNED.bits == HOLDING_WORDS * 64);
 // A hit changes only the first two words.
 const _: () = assert!(USED_MS.at + USED_MS.bits <= 2 * 64);
@@ -141,64 +167,22 @@ impl Holding {
     /// Reads the words of a node.
     #[inline(always)]
     pub fn decode(words: &HoldingWords) -> Holding {
-        let (window, allowance) = (WINDOW.get(words), ALLOWANCE.get(words));
-        let lease = Lease {
-            incarnation: INCARNATION.get(words),
-            seq: SEQ.get(words),
-            window,
-            allowance: if window == 0 { 0 } else { allowance },
-            unanswered_since: if window == 0 { allowance } else { 0 },
-            end_ms: END_MS.time(words),
-            sent_ms: SENT_MS.time(words),
-            again_ms: AGAIN_MS.time(words),
-            in_flight: IN_FLIGHT.get(words) != 0,
-            is_exhausted: EXHAUSTED.get(words) != 0,
-            tries: TRIES.get(words) as u8,
-            used_ms: USED_MS.time(words),
-            extra: EXTRA.signed(words),
-            sent_extra: SENT_EXTRA.signed(words),
-            obtainable: OBTAINABLE.get(words),
-            reserved: RESERVED.get(words) as u32,
-            reserved_until_ms: RESERVED_UNTIL_MS.time(words),
-            answered_ms: HEARD_MS.time(words),
-            gone_ms: GONE_MS.time(words),
-            alone_end_ms: ALONE_END_MS.time(words),
-            alone_used: ALONE_USED.get(words),
-            noted: NOTED.get(words),
-            has_returned: RETURNED.get(words) != 0,
-            is_unproven: false,
-        };
+        let mut lease = decode_lease(words);
+        if lease.window == 0 {
+            (lease.allowance, lease.unanswered_since) = (0, lease.allowance);
+        }
         Holding { lease, used: USED.get(words) }
     }
 
     /// The words for a node.
     pub fn encode(&self) -> HoldingWords {
-        let Holding { lease, used } = self;
+        let Holding { mut lease, used } = *self;
         let words = &mut [0; HOLDING_WORDS];
-        USED.put(words, *used);
-        IN_FLIGHT.put(words, lease.in_flight.into());
-        EXHAUSTED.put(words, lease.is_exhausted.into());
-        TRIES.put(words, lease.tries.into());
-        USED_MS.put(words, lease.used_ms);
-        INCARNATION.put(words, lease.incarnation);
-        let is_known = lease.window != 0;
-        ALLOWANCE.put(words, if is_known { lease.allowance } else { lease.unanswered_since });
-        END_MS.put(words, lease.end_ms);
-        WINDOW.put(words, lease.window);
-        OBTAINABLE.put(words, lease.obtainable);
-        EXTRA.put_signed(words, lease.extra);
-        SENT_EXTRA.put_signed(words, lease.sent_extra);
-        RESERVED.put(words, lease.reserved.into());
-        RESERVED_UNTIL_MS.put(words, lease.reserved_until_ms);
-        HEARD_MS.put(words, lease.answered_ms);
-        SEQ.put(words, lease.seq);
-        SENT_MS.put(words, lease.sent_ms);
-        AGAIN_MS.put(words, lease.again_ms);
-        GONE_MS.put(words, lease.gone_ms);
-        ALONE_END_MS.put(words, lease.alone_end_ms);
-        ALONE_USED.put(words, lease.alone_used);
-        NOTED.put(words, lease.noted);
-        RETURNED.put(words, lease.has_returned.into());
+        USED.put(words, used);
+        if lease.window == 0 {
+            lease.allowance = lease.unanswered_since;
+        }
+        encode_lease(&lease, words);
         *words
     }
 

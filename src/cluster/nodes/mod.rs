@@ -11,10 +11,7 @@ mod spill_records;
 pub(crate) use identity::Identity;
 pub use leases::{LeasePass, lease_pass, mark_lease, with_leases};
 pub use records::{
-    ChangedRecord, Inserted, KeptRecord, RecordPlace, SentRecords, Step, StepBounds, Whereabouts,
-    backs_up, changed_records, forget_record, insert_fresh_record, insert_record, spills,
-    whereabouts,
+    ChangedRecord, Inserted, KeptRecord, RecordPlace, Records, SentRecords, Step, StepBounds,
+    StoredRecords, Whereabouts, changed_records,
 };
-pub use spill_records::{
-    Chain, ChainPlace, SpillingGroup, chain_of, erase_spilled, spilling_groups, turn_filters,
-};
+pub use spill_records::{Chain, ChainPlace, SpillingGroup, spilling_groups, turn_filters};

@@ -14,6 +14,8 @@ use frs_engine::{Entry, ItemError, ItemMoment, ItemNodes, Remote, Service, Store
 use frs_store::Rank;
 use frs_store::layout::node;
 
+use super::Chain;
+
 /// Words before the states of a record, or before the time at which its ban began.
 const HEAD_WORDS: usize = 3;
 /// Flag in the first word of a record: the time at which its ban began follows.
@@ -221,111 +223,138 @@ pub fn changed_records(
     Some(step)
 }
 
-/// Where the record of a key is, for a business with records in the cluster.
-///
-/// # Errors
-/// Its node is unavailable now.
-pub fn whereabouts(
-    service: &mut Service,
-    key: &StoredKey,
-    now: Millis,
-) -> Result<Whereabouts, ItemError> {
-    let scope = key.scope();
-    on_record(service, key, now, |nodes, remote| {
-        let is_kept = || scope == Scope::Key && (remote.copies || nodes.may_be_kept(Scope::Key));
-        Ok(match nodes.is_here(scope) {
-            true => Whereabouts::Here,
-            false if is_kept() => Whereabouts::MaybeInCluster,
-            false => Whereabouts::Nowhere,
+/// The records of this host.
+pub trait Records {
+    /// Where the record of a key is, for a business with records in the cluster.
+    ///
+    /// # Errors
+    /// Here and below: the node of the key is unavailable now, or has no room.
+    fn whereabouts(&mut self, key: &StoredKey) -> Result<Whereabouts, ItemError>;
+    /// Inserts a record that came from the cluster, if the key has no record here.
+    fn insert(&mut self, key: &StoredKey, record: &KeptRecord) -> Result<Inserted, ItemError>;
+    /// Inserts a fresh record to note that the cluster has no record of a key: for an item that has
+    /// asked and does not wait for the answer, and for groups that spill. Evicts no record in use.
+    fn insert_fresh(&mut self, key: &StoredKey) -> Result<Inserted, ItemError>;
+    /// Forgets a record: another machine has taken it over.
+    fn forget(&mut self, key: &StoredKey) -> Result<(), ItemError>;
+    /// Whether the records of its business are spilled.
+    fn spills(&self, key: &StoredKey) -> bool;
+    /// Whether the cluster keeps a copy of each record of its business.
+    fn backs_up(&self, key: &StoredKey) -> bool;
+    /// The chain that a key leads to.
+    fn chain(&mut self, key: &StoredKey) -> Result<Chain, ItemError>;
+    /// Erases a record that the cluster has. Returns false, and keeps the record, if it has changed
+    /// since.
+    fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError>;
+}
+
+/// The records in the store, at a time by the wall clock.
+#[derive(Debug)]
+pub struct StoredRecords<'s> {
+    /// The attachment to the store.
+    pub service: &'s mut Service,
+    /// The time.
+    pub now: Millis,
+}
+
+impl Records for StoredRecords<'_> {
+    fn whereabouts(&mut self, key: &StoredKey) -> Result<Whereabouts, ItemError> {
+        let scope = key.scope();
+        self.on_record(key, |nodes, remote| {
+            let is_kept = || scope == Scope::Key && (remote.copies || nodes.may_be_kept(scope));
+            Ok(match nodes.is_here(scope) {
+                true => Whereabouts::Here,
+                false if is_kept() => Whereabouts::MaybeInCluster,
+                false => Whereabouts::Nowhere,
+            })
         })
-    })
+    }
+
+    fn insert(&mut self, key: &StoredKey, record: &KeptRecord) -> Result<Inserted, ItemError> {
+        let (scope, now) = (key.scope(), self.now);
+        self.on_record(key, |nodes, remote| {
+            if nodes.is_here(scope) {
+                return Ok(Inserted::Present);
+            }
+            let entry = nodes.entry();
+            if record.epoch != entry.epoch || entry.is_outdated(record.check, Scope::Key) {
+                return Ok(Inserted::Void);
+            }
+            let evicts = entry.evicts(false);
+            let KeptRecord { check, states, ban_begun_ms, .. } = record;
+            nodes.take_states(scope, *check, states, *ban_begun_ms)?;
+            // A record that was spilled must stay for a while. A last use by a clock that is ahead
+            // counts as now.
+            let last_use_ms = if remote.makes_room { now } else { record.last_use_ms };
+            inserted(remote, nodes.insert(scope, evicts, last_use_ms.min(now)))
+        })
+    }
+
+    fn insert_fresh(&mut self, key: &StoredKey) -> Result<Inserted, ItemError> {
+        let (scope, now) = (key.scope(), self.now);
+        self.on_record(key, |nodes, remote| {
+            if nodes.is_here(scope) {
+                return Ok(Inserted::Present);
+            }
+            nodes.adopt(scope);
+            inserted(remote, nodes.insert(scope, Rank::Expired, now))
+        })
+    }
+
+    fn forget(&mut self, key: &StoredKey) -> Result<(), ItemError> {
+        self.on_record(key, |nodes, _| nodes.erase(key.scope()))
+    }
+
+    fn spills(&self, key: &StoredKey) -> bool {
+        self.remote(key).is_ok_and(|remote| remote.makes_room)
+    }
+
+    fn backs_up(&self, key: &StoredKey) -> bool {
+        self.remote(key).is_ok_and(|remote| remote.copies)
+    }
+
+    fn chain(&mut self, key: &StoredKey) -> Result<Chain, ItemError> {
+        self.chain_of(key)
+    }
+
+    fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError> {
+        let ChangedRecord { key, record, .. } = spilled;
+        let scope = key.scope();
+        self.on_record(key, |nodes, _| {
+            if !nodes.is_here(scope) {
+                return Ok(false);
+            }
+            let found = nodes.read(scope, KeptRecord::of_node)?;
+            let is_same = (found.check, &found.states) == (record.check, &record.states);
+            if is_same {
+                nodes.erase_kept(scope)?;
+            }
+            Ok(is_same)
+        })
+    }
 }
 
-/// Whether records of this business are spilled.
-pub fn spills(service: &Service, biz_id: u32) -> bool {
-    let biz = service.table().index_of(biz_id);
-    biz.is_some_and(|biz| service.table().entry(biz).makes_room())
-}
+impl StoredRecords<'_> {
+    /// Runs `work` on the node of a key whose business has records in the cluster. A key of another
+    /// business is an error before its node is looked at, so that it stays the same error while the
+    /// node is unavailable.
+    fn on_record<T>(
+        &mut self,
+        key: &StoredKey,
+        mut work: impl FnMut(&mut ItemNodes<'_, '_>, Remote) -> Result<T, ItemError>,
+    ) -> Result<T, ItemError> {
+        let scope = key.scope();
+        remote_of(entry_of(self.service, key)?, scope)?;
+        self.service.on_node(key, ItemMoment::at(self.now), |nodes| {
+            // Anew, because the transaction may have taken another configuration.
+            let remote = remote_of(nodes.entry(), scope)?;
+            work(nodes, remote)
+        })
+    }
 
-/// Whether the cluster has a copy of each record of this business.
-pub fn backs_up(service: &Service, biz_id: u32) -> bool {
-    let biz = service.table().index_of(biz_id);
-    biz.and_then(|biz| service.table().entry(biz).remote).is_some_and(|remote| remote.copies)
-}
-
-/// Inserts a record that came from the cluster, if the key has no record here.
-///
-/// # Errors
-/// Its node is unavailable now.
-pub fn insert_record(
-    service: &mut Service,
-    key: &StoredKey,
-    record: &KeptRecord,
-    now: Millis,
-) -> Result<Inserted, ItemError> {
-    let scope = key.scope();
-    on_record(service, key, now, |nodes, remote| {
-        if nodes.is_here(scope) {
-            return Ok(Inserted::Present);
-        }
-        let entry = nodes.entry();
-        if record.epoch != entry.epoch || entry.is_outdated(record.check, Scope::Key) {
-            return Ok(Inserted::Void);
-        }
-        let evicts = entry.evicts(false);
-        let KeptRecord { check, states, ban_begun_ms, .. } = record;
-        nodes.take_states(scope, *check, states, *ban_begun_ms)?;
-        // A record that was spilled must stay for a while. A last use by a clock that is ahead
-        // counts as now.
-        let last_use_ms = if remote.makes_room { now } else { record.last_use_ms };
-        inserted(remote, nodes.insert(scope, evicts, last_use_ms.min(now)))
-    })
-}
-
-/// Inserts a fresh record to note that the cluster has no record of a key: for an item that has
-/// asked and does not wait for the answer, and for groups that spill. Evicts no record in use.
-///
-/// # Errors
-/// Its node is unavailable now, or has no room.
-pub fn insert_fresh_record(
-    service: &mut Service,
-    key: &StoredKey,
-    now: Millis,
-) -> Result<Inserted, ItemError> {
-    let scope = key.scope();
-    on_record(service, key, now, |nodes, remote| {
-        if nodes.is_here(scope) {
-            return Ok(Inserted::Present);
-        }
-        nodes.adopt(scope);
-        inserted(remote, nodes.insert(scope, Rank::Expired, now))
-    })
-}
-
-/// Forgets a record: another machine has taken it over.
-///
-/// # Errors
-/// Its node is unavailable now.
-pub fn forget_record(service: &mut Service, key: &StoredKey, now: Millis) -> Result<(), ItemError> {
-    on_record(service, key, now, |nodes, _| nodes.erase(key.scope()))
-}
-
-/// Runs `work` on the node of a key whose business has records in the cluster. A key of another
-/// business is an error before its node is looked at, so that it stays the same error while the
-/// node is unavailable.
-pub(super) fn on_record<T>(
-    service: &mut Service,
-    key: &StoredKey,
-    now: Millis,
-    mut work: impl FnMut(&mut ItemNodes<'_, '_>, Remote) -> Result<T, ItemError>,
-) -> Result<T, ItemError> {
-    let scope = key.scope();
-    remote_of(entry_of(service, key)?, scope)?;
-    service.on_node(key, ItemMoment::at(now), |nodes| {
-        // Anew, because the transaction may have taken another configuration.
-        let remote = remote_of(nodes.entry(), scope)?;
-        work(nodes, remote)
-    })
+    fn remote(&self, key: &StoredKey) -> Result<Remote, ItemError> {
+        entry_of(self.service, key)?.remote.ok_or(ItemError::UnknownBiz)
+    }
 }
 
 /// The business of a key.

@@ -1,6 +1,6 @@
 //! A host whose courier is played by hand: a service that waits, and the ends of its needs.
 
-use frs_base::clock;
+use frs_base::clock::{self, Millis};
 use frs_engine::testing::{Ask, World, request};
 use frs_engine::{
     Answer, Command, Exchange, ItemError, ItemMoment, Need, NeedEnd, Request, Service, Stage,
@@ -9,7 +9,7 @@ use frs_engine::{
 use frs_store::{LetterQueue, TakenLetter, Ticket};
 
 use crate::lease::Lease;
-use crate::nodes::{self, SentRecords};
+use crate::nodes::{self, SentRecords, StoredRecords};
 use crate::testing::shared;
 
 /// A need that the courier has taken.
@@ -123,6 +123,11 @@ impl Host {
     pub fn used(&mut self, biz: &str) -> u64 {
         self.service.one(Command::Query, biz, "k", 1, clock::now()).unwrap().figures.used
     }
+}
+
+/// The records of a service at a time.
+pub fn stored(service: &mut Service, now: Millis) -> StoredRecords<'_> {
+    StoredRecords { service, now }
 }
 
 /// An Update of these items.

@@ -7,37 +7,18 @@ use std::collections::{HashMap, VecDeque};
 
 use frs_engine::{ItemError, NeedEnd, StoredKey};
 
-use super::full_chains::FullChains;
 use super::message::{WarmAnswer, WarmCall};
+use super::spill::FullChains;
 use crate::figures::SpillResult;
+use crate::ledger::NoAnswer;
 use crate::nodes::{
-    Chain, ChainPlace, ChangedRecord, Inserted, KeptRecord, RecordPlace, Whereabouts,
+    ChainPlace, ChangedRecord, Inserted, KeptRecord, RecordPlace, Records, Whereabouts,
 };
 
 /// Most messages with records under way.
 const PUTS_MAX: usize = 1024;
 /// Most requests for records under way. Further requests wait.
 const FETCHES_MAX: usize = 1024;
-
-/// The records of this host.
-pub trait Records {
-    /// Where the record of a key is.
-    fn whereabouts(&mut self, key: &StoredKey) -> Result<Whereabouts, ItemError>;
-    /// Inserts a record from the cluster, unless there is one here.
-    fn insert(&mut self, key: &StoredKey, record: &KeptRecord) -> Result<Inserted, ItemError>;
-    /// Inserts a fresh record, as there is none anywhere, unless there is one here.
-    fn insert_fresh(&mut self, key: &StoredKey) -> Result<Inserted, ItemError>;
-    /// Forgets a record.
-    fn forget(&mut self, key: &StoredKey) -> Result<(), ItemError>;
-    /// Whether the records of its business are spilled.
-    fn spills(&self, key: &StoredKey) -> bool;
-    /// Whether the cluster keeps a copy of each record of its business.
-    fn backs_up(&self, key: &StoredKey) -> bool;
-    /// The chain of a key.
-    fn chain(&mut self, key: &StoredKey) -> Result<Chain, ItemError>;
-    /// Erases a record that the cluster has. False if it has changed since.
-    fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError>;
-}
 
 /// How many spilled or requested records had each [`SpillResult`].
 pub type SpillCounts = [u64; SpillResult::ALL.len()];
@@ -68,13 +49,12 @@ pub struct Finished<T> {
 
 /// The result for a record that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Done {
-    /// The cluster has it.
-    Kept(RecordPlace),
-    /// Another machine owns it, and it was forgotten here.
-    Moved(RecordPlace),
-    /// It must be sent again, as the cluster may not have the record at this place.
-    Again(RecordPlace),
+pub struct Done {
+    /// Its place.
+    pub place: RecordPlace,
+    /// The cluster has it, or another machine owns it, and it was forgotten here. Otherwise it must
+    /// be sent again.
+    pub is_kept: bool,
 }
 
 /// Messages to records. `T` names a need.
@@ -87,10 +67,13 @@ pub struct Warm<T> {
     /// WaitingNeeds requests, oldest first.
     queue: VecDeque<u64>,
     last_id: u64,
-    sendings: Vec<Sending>,
-    finished: Vec<Finished<T>>,
+    /// Messages to send.
+    pub sendings: Vec<Sending>,
+    /// Needs that are finished.
+    pub finished: Vec<Finished<T>>,
     pub(super) full_chains: FullChains,
-    counts: SpillCounts,
+    /// The results since they were last taken.
+    pub counts: SpillCounts,
 }
 
 #[derive(Debug)]
@@ -149,21 +132,6 @@ impl<T> Default for Warm<T> {
 }
 
 impl<T> Warm<T> {
-    /// Takes the messages to send.
-    pub fn take_sendings(&mut self) -> Vec<Sending> {
-        std::mem::take(&mut self.sendings)
-    }
-
-    /// Takes the finished needs.
-    pub fn take_finished(&mut self) -> Vec<Finished<T>> {
-        std::mem::take(&mut self.finished)
-    }
-
-    /// Takes the counts since the last call.
-    pub fn take_counts(&mut self) -> SpillCounts {
-        std::mem::take(&mut self.counts)
-    }
-
     pub(super) fn count(&mut self, result: SpillResult) {
         self.counts[result as usize] += 1;
     }
@@ -243,14 +211,17 @@ impl<T> Warm<T> {
     }
 
     pub(super) fn finish(&mut self, key: &StoredKey, waiting: WaitingNeeds<T>, end: NeedEnd) {
-        let finished = |ticket| Finished { ticket, key: *key, end, is_nowhere: false };
-        self.finished.extend(waiting.tickets.into_iter().map(finished));
+        self.finish_all(key, waiting, end, false);
     }
 
-    /// Finishes the needs of a key without a record in the cluster, where no fresh record here says
-    /// so yet.
-    fn finish_nowhere(&mut self, key: StoredKey, waiting: WaitingNeeds<T>) {
-        let finished = |ticket| Finished { ticket, key, end: NeedEnd::Answered, is_nowhere: true };
+    fn finish_all(
+        &mut self,
+        key: &StoredKey,
+        waiting: WaitingNeeds<T>,
+        end: NeedEnd,
+        is_nowhere: bool,
+    ) {
+        let finished = |ticket| Finished { ticket, key: *key, end, is_nowhere };
         self.finished.extend(waiting.tickets.into_iter().map(finished));
     }
 
@@ -277,13 +248,16 @@ impl<T> Warm<T> {
         id
     }
 
-    pub(super) fn end(&mut self, id: u64) -> Option<Ended<T>> {
-        let Flight { key, what } = self.flights.remove(&id)?;
-        let is_last = self.by_key.get(&key) == Some(&id);
-        if is_last {
-            self.by_key.remove(&key);
+    pub(super) fn end(&mut self, id: u64) -> Option<Flight<T>> {
+        let flight = self.flights.remove(&id)?;
+        if self.is_current(&flight.key, id) {
+            self.by_key.remove(&flight.key);
         }
-        Some(Ended { key, what, is_last })
+        Some(flight)
+    }
+
+    fn is_current(&self, key: &StoredKey, id: u64) -> bool {
+        self.by_key.get(key) == Some(&id)
     }
 
     /// Takes in the outcome of a message. Returns the result for a changed record, if the message
@@ -295,11 +269,19 @@ impl<T> Warm<T> {
         id: u64,
         answer: Result<WarmAnswer, NoAnswer>,
     ) -> Option<Done> {
-        let Ended { key, what, is_last } = self.end(id)?;
+        let is_current =
+            self.flights.get(&id).is_some_and(|flight| self.is_current(&flight.key, id));
+        let Flight { key, what } = self.end(id)?;
         match what {
             What::Put(place) => {
                 self.puts -= 1;
-                return Some(kept(host, &key, place, is_last, answer));
+                let is_kept = match answer {
+                    Ok(WarmAnswer::Kept) => true,
+                    // If the record was requested since, its owner is not known.
+                    Ok(WarmAnswer::Moved) => is_current && host.forget(&key).is_ok(),
+                    _ => false,
+                };
+                return Some(Done { place, is_kept });
             }
             What::Fetch(waiting) => {
                 self.fetched(host, now_ms, key, waiting, answer);
@@ -330,7 +312,7 @@ impl<T> Warm<T> {
             let is_there = record.is_some();
             self.count(if is_there { SpillResult::Fetched } else { SpillResult::Missed });
         } else if record.is_none() {
-            return self.finish_nowhere(key, waiting);
+            return self.finish_all(&key, waiting, NeedEnd::Answered, true);
         }
         if let Some(pending) = self.take_in(host, Pending { key, waiting, record }, is_late) {
             self.wait_for_room(host, pending);
@@ -369,23 +351,6 @@ impl<T> Warm<T> {
     }
 }
 
-/// A message that is no longer under way.
-pub(super) struct Ended<T> {
-    pub key: StoredKey,
-    pub what: What<T>,
-    /// It is the current message for its key.
-    is_last: bool,
-}
-
-/// Why no answer is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoAnswer {
-    /// The message, or its answer, was lost.
-    Lost,
-    /// The master is not connected.
-    Down,
-}
-
 fn insert(
     host: &mut impl Records,
     key: &StoredKey,
@@ -401,21 +366,6 @@ fn insert(
         }
         Inserted::Void if host.spills(key) => host.insert_fresh(key),
         inserted => Ok(inserted),
-    }
-}
-
-fn kept(
-    host: &mut impl Records,
-    key: &StoredKey,
-    place: RecordPlace,
-    is_last: bool,
-    answer: Result<WarmAnswer, NoAnswer>,
-) -> Done {
-    match answer {
-        Ok(WarmAnswer::Kept) => Done::Kept(place),
-        // If the record was requested since, its owner is not known.
-        Ok(WarmAnswer::Moved) if is_last && host.forget(key).is_ok() => Done::Moved(place),
-        _ => Done::Again(place),
     }
 }
 

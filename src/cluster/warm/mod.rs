@@ -11,12 +11,11 @@
 
 mod core;
 mod filters;
-mod full_chains;
 mod message;
-mod room_requests;
 mod rounds;
+mod spill;
 
-pub use self::core::{Done, Finished, NoAnswer, Records, Sending, SpillCounts, Warm};
+pub use self::core::{Done, Finished, Sending, SpillCounts, Warm};
 pub use filters::FilterTurns;
 pub use message::{WarmAnswer, WarmCall, WarmMessage};
-pub use rounds::{Part, RecordRounds, RoundGroup, RoundTime, Sent};
+pub use rounds::{RecordRounds, RoundTime, STEP, Sent};

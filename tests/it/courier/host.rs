@@ -5,9 +5,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use frs_cluster::courier::core::{
-    AskedNeed, AtomicRequest, Leased, LedgerId, Nodes, Now, Unserved,
-};
+use frs_cluster::courier::core::{AskedNeed, AtomicRequest, Leased, LedgerId, Nodes, Now};
 use frs_cluster::lease::{Asking, Holding, Incarnation, Kind, RequestSize, Settings};
 use frs_cluster::name::KeyDigest;
 use frs_engine::{NeedEnd, NeedKind};
@@ -69,9 +67,9 @@ impl Nodes for HostNodes {
         key: &Key,
         now: Now,
         mut work: impl FnMut(&mut [Leased]) -> T,
-    ) -> Result<T, Unserved> {
+    ) -> Result<T, NeedEnd> {
         if *key >= self.table.keys {
-            return Err(Unserved::Unknown);
+            return Err(NeedEnd::Unserved);
         }
         let Table { request_size, .. } = *self.table;
         let settings = self.table.settings(now.ledger_ms);
@@ -88,7 +86,7 @@ impl Nodes for HostNodes {
             leased.holding != Holding::default() && !self.holdings.contains_key(&leased.ledger)
         };
         if self.holdings.len() + leased.iter().filter(is_new).count() > self.room {
-            return Err(Unserved::Full);
+            return Err(NeedEnd::Full);
         }
         for Leased { ledger, holding, .. } in leased {
             if holding != Holding::default() {

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use frs_cluster::courier::core::{
-    Action, AskedNeed, AtomicRequest, Bounds, Core, LedgerId, MessageOutcome, News, NewsKind, Now,
-};
+use frs_cluster::courier::core::{Action, AskedNeed, AtomicRequest, Bounds, Core, LedgerId, Now};
 use frs_cluster::figures::LeaseCounter;
 use frs_cluster::lease::{Claim, Granted, Kind, RequestSize, Settings, Take, Taken};
-use frs_cluster::ledger::{Answer, Reply};
+use frs_cluster::ledger::{Answer, NoAnswer, Reply};
+use frs_cluster::news::{News, NewsKind};
 use frs_engine::{NeedEnd, NeedKind};
 
 use super::host::{HostNodes, Key, Mode, Ran, Table};
@@ -113,7 +112,7 @@ impl Play {
         for Sent { id, ledger, settings, take } in std::mem::take(&mut self.sent) {
             let ledger = self.ledgers.entry(ledger).or_insert_with(|| Ledger::new(0));
             let reply = ledger.reply(5_000_000, &settings, &take);
-            self.hear(id, MessageOutcome::Replied(reply));
+            self.hear(id, Ok(reply));
         }
         self.settle();
     }
@@ -135,19 +134,19 @@ impl Play {
                 back: 0,
             });
             let reply = Reply { learning_ms: 0, answer: Answer::Taken(taken) };
-            self.hear(id, MessageOutcome::Replied(reply));
+            self.hear(id, Ok(reply));
         }
         self.settle();
     }
 
-    fn fail(&mut self, outcome: MessageOutcome) {
+    fn fail(&mut self, outcome: Result<Reply, NoAnswer>) {
         for Sent { id, .. } in std::mem::take(&mut self.sent) {
             self.hear(id, outcome);
         }
         self.settle();
     }
 
-    fn hear(&mut self, id: u64, outcome: MessageOutcome) {
+    fn hear(&mut self, id: u64, outcome: Result<Reply, NoAnswer>) {
         let now = self.now();
         self.core.answered(&mut self.nodes, now, id, outcome);
     }
@@ -338,7 +337,7 @@ fn nobody_waits_for_a_master_that_is_not_connected() {
     play.ask(1, 0, 1);
     play.ask(2, 0, 2);
     play.settle();
-    play.fail(MessageOutcome::Down);
+    play.fail(Err(NoAnswer::Down));
     let unreachable = [1, 2].map(|ticket| (ticket, NeedEnd::Unreachable));
     assert_eq!(play.finished, unreachable);
     play.ask(3, 0, 1);
@@ -358,7 +357,7 @@ fn a_lost_message_is_repeated_under_the_same_seq() {
     play.ask(1, 0, 1);
     play.settle();
     let seq = play.sent[0].take.seq;
-    play.fail(MessageOutcome::Lost);
+    play.fail(Err(NoAnswer::Lost));
     assert!(play.sent.is_empty());
     play.wait(99);
     assert!(play.sent.is_empty(), "{:?}", play.sent);
@@ -394,7 +393,7 @@ fn a_want_of_nothing_tells_of_uses_without_a_lease_by_one_message_at_a_time() {
     play.force(1, 1);
     play.ask(4, 1, 0);
     play.settle();
-    play.fail(MessageOutcome::Down);
+    play.fail(Err(NoAnswer::Down));
     assert!(play.sent.is_empty());
     play.core.up();
     play.wait(100);
@@ -410,7 +409,7 @@ fn a_copied_directory_becomes_another_host() {
     play.ask(1, 0, 1);
     play.settle();
     let reply = Reply { learning_ms: 0, answer: Answer::Taken(Taken::Stale) };
-    play.fail(MessageOutcome::Replied(reply));
+    play.fail(Ok(reply));
     assert_eq!(play.core.figures().stale, 1);
     assert_ne!(play.sent[0].take.host, 7);
     play.answer();
@@ -432,7 +431,7 @@ fn a_new_master_hears_of_all_leases_under_new_numbers() {
     assert_eq!(keys, [0, 1]);
     assert!(play.sent.iter().all(|sent| sent.take.seq > old.take.seq));
     // The old master's answer is void.
-    play.hear(old.id, MessageOutcome::Lost);
+    play.hear(old.id, Err(NoAnswer::Lost));
     assert_eq!(play.core.figures().count(LeaseCounter::Claims), 2);
 }
 
@@ -580,7 +579,7 @@ fn what_leaves_a_log_is_free_in_all_limits_that_have_it() {
         left: 0,
         back: 3,
     });
-    play.hear(id, MessageOutcome::Replied(Reply { learning_ms: 0, answer: Answer::Taken(taken) }));
+    play.hear(id, Ok(Reply { learning_ms: 0, answer: Answer::Taken(taken) }));
     play.settle();
     let used = |id| play.nodes.holdings[id].used;
     assert_eq!([used(&ids[0]), used(&ids[1])], [1, 1]);

@@ -5,8 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use frs_cluster::courier::core::{Action, Bounds, Core, LedgerId, MessageOutcome, News, Now};
+use frs_cluster::courier::core::{Action, Bounds, Core, LedgerId, Now};
 use frs_cluster::lease::{Claim, Incarnation, Kind, Settings, Take};
+use frs_cluster::ledger::{NoAnswer, Reply};
+use frs_cluster::news::News;
 use frs_engine::NeedEnd;
 
 use super::host::{Client, HostNodes, Item, Key, Mode, Ran, Table};
@@ -52,7 +54,7 @@ pub struct Faults {
 
 enum Wire {
     Take { host: usize, life: u64, id: u64, ledger: LedgerId, settings: Settings, take: Take },
-    Answered { host: usize, life: u64, id: u64, outcome: MessageOutcome },
+    Answered { host: usize, life: u64, id: u64, outcome: Result<Reply, NoAnswer> },
     AskHolders { host: usize, life: u64, id: u64, ledger: LedgerId },
     Holders { host: usize, life: u64, id: u64, hosts: Option<Vec<Incarnation>> },
     News { host: usize, news: News<Key> },
@@ -312,7 +314,7 @@ impl World {
         let is_down = self.now_ms < self.outage_until_ms;
         match action {
             Action::Send { id, .. } if is_down => {
-                let outcome = MessageOutcome::Down;
+                let outcome = Err(NoAnswer::Down);
                 self.send(self.now_ms + 1, Wire::Answered { host, life, id, outcome });
             }
             Action::Send { id, ledger, settings, take } => {
@@ -341,7 +343,7 @@ impl World {
     fn post(&mut self, wire: Wire, host: usize, life: u64, id: u64) {
         let at_ms = self.delay_ms();
         let Faults { lost, late, doubled, .. } = self.faults;
-        let gives_up = Wire::Answered { host, life, id, outcome: MessageOutcome::Lost };
+        let gives_up = Wire::Answered { host, life, id, outcome: Err(NoAnswer::Lost) };
         if self.random.one_in(lost) {
             let at_ms = self.now_ms + TIMEOUT_MS;
             return self.send(at_ms, gives_up);
@@ -368,12 +370,12 @@ impl World {
                 let now_ms = self.now_ms;
                 let reply = self.ledger(ledger).reply(now_ms, &settings, &take);
                 let outcome = if self.random.one_in(self.faults.lost) {
-                    MessageOutcome::Lost
+                    Err(NoAnswer::Lost)
                 } else {
-                    MessageOutcome::Replied(reply)
+                    Ok(reply)
                 };
                 let at_ms = match outcome {
-                    MessageOutcome::Lost => self.now_ms + TIMEOUT_MS,
+                    Err(NoAnswer::Lost) => self.now_ms + TIMEOUT_MS,
                     _ => self.delay_ms(),
                 };
                 self.send(at_ms, Wire::Answered { host, life, id, outcome });

@@ -4,31 +4,30 @@
 
 use frs_engine::NeedEnd;
 
-use super::actions::MessageOutcome;
 use super::ledger_state::{Flight, Purpose};
 use super::ledger_turn::Answered;
-use super::news::{News, NewsKind};
 use super::nodes::{LedgerId, Nodes, Now};
 use super::state::Core;
 use crate::figures::LeaseCounter;
 use crate::lease::{Received, Taken};
-use crate::ledger::{Answer, Reply};
+use crate::ledger::{Answer, NoAnswer, Reply};
+use crate::news::{News, NewsKind};
 
 impl<N: Nodes> Core<N> {
-    /// Takes in the outcome of a message.
-    pub fn answered(&mut self, nodes: &mut N, now: Now, id: u64, outcome: MessageOutcome) {
+    /// Takes in the answer to a message.
+    pub fn answered(&mut self, nodes: &mut N, now: Now, id: u64, answer: Result<Reply, NoAnswer>) {
         let Some(ledger) = self.flights.remove(&id) else { return };
         let Some(state) = self.ledgers.get_mut(&ledger) else { return };
         let Some(flight) = state.flight.take() else { return };
         let slot = state.slot;
-        match outcome {
-            MessageOutcome::Replied(reply) => {
+        match answer {
+            Ok(reply) => {
                 self.reach.reached(slot);
                 self.replied(nodes, now, ledger, &flight, reply);
             }
-            MessageOutcome::Lost => self.lost(ledger),
-            MessageOutcome::Down => self.down(ledger, slot, now.boot_ms),
-            MessageOutcome::Unfit => {
+            Err(NoAnswer::Lost) => self.lost(ledger),
+            Err(NoAnswer::Down) => self.down(ledger, slot, now.boot_ms),
+            Err(NoAnswer::Unfit) => {
                 for id in std::mem::take(&mut state.waiting) {
                     self.end_request(id, NeedEnd::Unserved);
                 }

@@ -10,10 +10,10 @@
 
 mod actions;
 mod answers;
+mod claims;
 mod figures;
 mod ledger_state;
 mod ledger_turn;
-mod news;
 mod nodes;
 mod recalls;
 mod request;
@@ -22,11 +22,9 @@ mod returns;
 mod slot_reach;
 mod state;
 mod timers;
-mod upkeep;
 
-pub use actions::{Action, MessageOutcome};
+pub use actions::Action;
 pub use figures::Figures;
-pub use news::{News, NewsKind};
-pub use nodes::{Leased, LedgerId, Nodes, Now, Unserved};
+pub use nodes::{Leased, LedgerId, Nodes, Now};
 pub use request::{AskedNeed, AtomicRequest};
 pub use state::{Bounds, Core};

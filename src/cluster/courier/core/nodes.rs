@@ -6,6 +6,8 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 
+use frs_engine::NeedEnd;
+
 use crate::lease::{Holding, Incarnation, RequestSize, Settings};
 use crate::name::{self, KeyDigest, LedgerName};
 
@@ -59,15 +61,6 @@ pub struct Leased {
     pub holding: Holding,
 }
 
-/// Why an item has no node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unserved {
-    /// There is no room for the node.
-    Full,
-    /// The configuration no longer has such a key, or the store cannot be used now.
-    Unknown,
-}
-
 /// The nodes of a host.
 pub trait Nodes {
     /// A biz and a key, as an item names them.
@@ -79,13 +72,14 @@ pub trait Nodes {
     /// the holdings. `work` may run again if the transaction has to start again.
     ///
     /// # Errors
-    /// There is no such item, or no room for its node.
+    /// How the needs of the item end: there is no room for its node, or the configuration no longer
+    /// has such a key, or the store cannot be used now.
     fn with_leases<T>(
         &mut self,
         key: &Self::Key,
         now: Now,
         work: impl FnMut(&mut [Leased]) -> T,
-    ) -> Result<T, Unserved>;
+    ) -> Result<T, NeedEnd>;
 
     /// Takes the next seq of the host.
     fn next_seq(&mut self) -> u64;

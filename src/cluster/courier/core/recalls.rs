@@ -5,12 +5,12 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::actions::Action;
-use super::news::{News, NewsKind};
 use super::nodes::{LedgerId, Nodes};
 use super::state::Core;
 use super::timers::Due;
 use crate::figures::LeaseCounter;
 use crate::lease::Incarnation;
+use crate::news::{News, NewsKind};
 
 /// The pause between two recalls of a key.
 const PAUSE_MS: u64 = 200;

@@ -3,8 +3,6 @@
 //! Invariant: a part of a request is reserved in the node of its ledger only while all lower parts
 //! are reserved (rule 9).
 
-use std::collections::HashMap;
-
 use frs_engine::NeedKind;
 
 use super::nodes::{LedgerId, Nodes};
@@ -77,7 +75,7 @@ impl<N: Nodes> Request<N> {
 
     /// The uses that it still needs of a ledger. `None` if they are reserved, or if the ledger is
     /// not one of its parts.
-    pub fn lacks(&self, ledger: &LedgerId) -> Option<u64> {
+    pub fn missing(&self, ledger: &LedgerId) -> Option<u64> {
         let nth = self.nth(ledger)?;
         (!self.reserved[nth]).then(|| self.parts.parts()[nth].count)
     }
@@ -127,45 +125,5 @@ impl<N: Nodes> Request<N> {
 
     fn nth(&self, ledger: &LedgerId) -> Option<usize> {
         self.parts.parts().binary_search_by_key(ledger, |part| part.key).ok()
-    }
-}
-
-/// Needs of atomic requests that are not complete yet.
-#[derive(Debug)]
-pub struct AtomicRequests<N: Nodes>(HashMap<(u32, u64), Vec<AskedNeed<N>>>);
-
-impl<N: Nodes> Default for AtomicRequests<N> {
-    fn default() -> AtomicRequests<N> {
-        AtomicRequests(HashMap::new())
-    }
-}
-
-impl<N: Nodes> AtomicRequests<N> {
-    /// Adds a need. Returns all needs of its request if it was the last one.
-    pub fn add(&mut self, atomic: AtomicRequest, asked: AskedNeed<N>) -> Option<Vec<AskedNeed<N>>> {
-        if atomic.needs <= 1 {
-            return Some(vec![asked]);
-        }
-        let name = (atomic.slot, atomic.number);
-        let needs = self.0.entry(name).or_default();
-        needs.push(asked);
-        if needs.len() < atomic.needs as usize { None } else { self.0.remove(&name) }
-    }
-
-    /// Whether no need of this request has come yet.
-    pub fn is_new(&self, atomic: AtomicRequest) -> bool {
-        !self.0.contains_key(&(atomic.slot, atomic.number))
-    }
-
-    /// Takes the needs of a request that never became complete, once nobody waits for it.
-    pub fn give_up(&mut self, slot: u32, number: u64, now_ms: u64) -> Vec<AskedNeed<N>> {
-        let name = (slot, number);
-        let is_over =
-            |needs: &Vec<AskedNeed<N>>| needs.iter().all(|need| now_ms >= need.deadline_ms);
-        if self.0.get(&name).is_some_and(is_over) {
-            self.0.remove(&name).unwrap_or_default()
-        } else {
-            Vec::new()
-        }
     }
 }

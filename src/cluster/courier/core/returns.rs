@@ -6,11 +6,11 @@
 
 use super::actions::Action;
 use super::ledger_state::{Flight, Purpose};
-use super::news::{News, NewsKind};
 use super::nodes::{Leased, LedgerId, Nodes};
 use super::state::Core;
 use super::timers::Due;
 use crate::lease::{Granted, Keep, Kind, RequestSize};
+use crate::news::{News, NewsKind};
 
 /// The interval between two reports of a log that holds more than its share.
 const REPORT_MS: u64 = 500;

@@ -3,7 +3,7 @@
 //! Invariant: every accepted request is finished once: when it has all that it waits for, when it
 //! is refused, when its ledger cannot be reached, or at its deadline.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use frs_engine::{NeedEnd, NeedKind};
 
@@ -11,11 +11,11 @@ use super::actions::Action;
 use super::figures::Figures;
 use super::ledger_state::{Flight, LedgerState, Purpose};
 use super::ledger_turn::{Answered, Gate, LedgerTurn, TurnOutcome, Waiter};
-use super::nodes::{Leased, LedgerId, Nodes, Now, Unserved};
+use super::nodes::{Leased, LedgerId, Nodes, Now};
 use super::recalls::{Question, Recalls};
-use super::request::{AskedNeed, AtomicRequests, Request};
+use super::request::{AskedNeed, AtomicRequest, Request};
 use super::reservations::Reserved;
-use super::slot_reach::{Reach, Slots};
+use super::slot_reach::Reach;
 use super::timers::{Due, Timers};
 use crate::figures::LeaseCounter;
 use crate::lease::{Kind, Next, RequestPart, RequestSize};
@@ -23,7 +23,7 @@ use crate::lease::{Kind, Next, RequestPart, RequestSize};
 /// Bounds of the courier's memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// LedgerWaiters needs. A need beyond the bound is [`NeedEnd::Unserved`].
+    /// Waiting needs. A need beyond the bound is [`NeedEnd::Unserved`].
     pub needs: usize,
     /// Messages under way. Further messages wait.
     pub messages: usize,
@@ -43,7 +43,8 @@ pub struct Core<N: Nodes> {
     pub(super) bounds: Bounds,
     pub(super) ledgers: HashMap<LedgerId, LedgerState<N::Key>>,
     pub(super) requests: HashMap<u64, Request<N>>,
-    pub(super) atomic: AtomicRequests<N>,
+    /// Needs of atomic requests that are not complete yet, by slot and number.
+    atomic: HashMap<(u32, u64), Vec<AskedNeed<N>>>,
     pub(super) needs: usize,
     /// The messages under way, and the ledgers of the questions for holders.
     pub(super) flights: HashMap<u64, LedgerId>,
@@ -53,12 +54,12 @@ pub struct Core<N: Nodes> {
     pub(super) recalls: Recalls,
     pub(super) reach: Reach,
     /// Slots of new masters, and the host's seq at the time they were found.
-    pub(super) claimed: Slots,
+    pub(super) claimed: HashSet<u16>,
     pub(super) claimed_seq: u64,
     /// Slots whose master this courier has met, and those of them that another master has taken
     /// over.
-    pub(super) met: Slots,
-    pub(super) followed: Slots,
+    pub(super) met: HashSet<u16>,
+    pub(super) followed: HashSet<u16>,
     pub(super) actions: Vec<Action<N>>,
     pub(super) figures: Figures,
     next_id: u64,
@@ -72,7 +73,7 @@ impl<N: Nodes> Core<N> {
             bounds,
             ledgers: HashMap::new(),
             requests: HashMap::new(),
-            atomic: AtomicRequests::default(),
+            atomic: HashMap::new(),
             needs: 0,
             flights: HashMap::new(),
             questions: HashMap::new(),
@@ -80,10 +81,10 @@ impl<N: Nodes> Core<N> {
             timers: Timers::default(),
             recalls: Recalls::default(),
             reach: Reach::default(),
-            claimed: Slots::default(),
+            claimed: HashSet::new(),
             claimed_seq: 0,
-            met: Slots::default(),
-            followed: Slots::default(),
+            met: HashSet::new(),
+            followed: HashSet::new(),
             actions: Vec::new(),
             figures: Figures::default(),
             next_id: 0,
@@ -125,12 +126,18 @@ impl<N: Nodes> Core<N> {
         }
         self.needs += 1;
         let deadline_ms = asked.deadline_ms;
-        let Some(atomic) = asked.atomic else { return self.begin(nodes, now, vec![asked]) };
-        if self.atomic.is_new(atomic) {
-            let due = Due::Atomic { slot: atomic.slot, number: atomic.number };
-            self.timers.add(deadline_ms, due);
+        let Some(AtomicRequest { slot, number, needs }) = asked.atomic.filter(|of| of.needs > 1)
+        else {
+            return self.begin(nodes, now, vec![asked]);
+        };
+        let come = self.atomic.entry((slot, number)).or_default();
+        if come.is_empty() {
+            self.timers.add(deadline_ms, Due::Atomic { slot, number });
         }
-        if let Some(needs) = self.atomic.add(atomic, asked) {
+        come.push(asked);
+        if come.len() >= needs as usize
+            && let Some(needs) = self.atomic.remove(&(slot, number))
+        {
             self.begin(nodes, now, needs);
         }
     }
@@ -146,24 +153,24 @@ impl<N: Nodes> Core<N> {
         let deadline_ms = needs.iter().map(|need| need.deadline_ms).min().unwrap_or(0);
         let id = self.new_id();
         let (mut parts, mut unanswered, mut keys) = (Vec::new(), Vec::new(), Vec::new());
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let tickets: Vec<N::Ticket> = needs.iter().map(|need| need.ticket).collect();
         let asked = needs.iter().map(|need| need.key.clone()).collect();
         for need in needs {
             let ledgers = |leased: &mut [Leased]| -> Vec<(LedgerId, RequestSize, bool)> {
                 let is_live = |leased: &Leased| leased.holding.is_live(now.boot_ms);
-                let tell = |leased: &Leased| (leased.ledger, leased.request_size, is_live(leased));
-                leased.iter().map(tell).collect()
+                let part = |leased: &Leased| (leased.ledger, leased.request_size, is_live(leased));
+                leased.iter().map(part).collect()
             };
             let ledgers = match nodes.with_leases(&need.key, now, ledgers) {
                 Ok(ledgers) => ledgers,
-                Err(unserved) => return self.end(tickets, unserved.into()),
+                Err(end) => return self.end(tickets, end),
             };
             for (ledger, request_size, is_live) in ledgers {
                 if request_size == RequestSize::Zero {
                     // Nobody waits for a limit that refuses nothing. Its uses go out with the other
                     // messages.
-                    told.push((ledger, need.key.clone()));
+                    reported.push((ledger, need.key.clone()));
                     continue;
                 }
                 match need.kind {
@@ -175,7 +182,7 @@ impl<N: Nodes> Core<N> {
                 keys.push((ledger, need.key.clone()));
             }
         }
-        for (ledger, key) in told {
+        for (ledger, key) in reported {
             self.state_of(ledger, &key);
             self.look_soon(ledger);
         }
@@ -221,8 +228,13 @@ impl<N: Nodes> Core<N> {
             match due {
                 Due::Request(id) => self.end_request(id, NeedEnd::Answered),
                 Due::Atomic { slot, number } => {
-                    let needs = self.atomic.give_up(slot, number, now.boot_ms);
-                    self.end(needs.iter().map(|need| need.ticket).collect(), NeedEnd::Unserved);
+                    let Some(needs) = self.atomic.get(&(slot, number)) else { continue };
+                    // A later request of this number may wait longer.
+                    if needs.iter().all(|need| now.boot_ms >= need.deadline_ms) {
+                        let tickets = needs.iter().map(|need| need.ticket).collect();
+                        self.atomic.remove(&(slot, number));
+                        self.end(tickets, NeedEnd::Unserved);
+                    }
                 }
                 Due::Ledger(ledger) => {
                     let Some(state) = self.ledgers.get_mut(&ledger) else { continue };
@@ -258,7 +270,18 @@ impl<N: Nodes> Core<N> {
         state.is_queued = false;
         let requests = &self.requests;
         state.waiting.retain(|id| requests.contains_key(id));
-        let LedgerWaiters { waiters, is_asked } = waiting(requests, state, &ledger);
+        let waiting = || state.waiting.iter().map(|id| (*id, &requests[id]));
+        let is_asked = waiting().any(|(_, request)| request.unanswered.contains(&ledger));
+        let waiters = waiting().filter_map(|(id, request)| {
+            Some(Waiter {
+                request: id,
+                count: request.missing(&ledger)?,
+                until_ms: request.deadline_ms(),
+                is_next: request.is_next(&ledger),
+                may_ask: request.may_ask(&ledger),
+            })
+        });
+        let waiters: Vec<Waiter> = waiters.collect();
         let gate = if !self.reach.is_open(state.slot, now.boot_ms) {
             Gate::Closed
         } else if self.flights.len() >= self.bounds.messages {
@@ -282,7 +305,7 @@ impl<N: Nodes> Core<N> {
             has_flight,
             unplaced,
             is_lost: state.is_lost,
-            has_followed: self.followed.has(state.slot),
+            has_followed: self.followed.contains(&state.slot),
             gate,
         };
         let at = Now { ledger_ms: reasons.master_ms.unwrap_or(now.ledger_ms), ..now };
@@ -301,24 +324,24 @@ impl<N: Nodes> Core<N> {
         match outcome {
             Ok(Some(outcome)) => self.follow(nodes, now, ledger, &turn, outcome),
             // The configuration no longer has this ledger.
-            Ok(None) => self.give_up(ledger, Unserved::Unknown),
-            Err(unserved) => self.give_up(ledger, unserved),
+            Ok(None) => self.give_up(ledger, NeedEnd::Unserved),
+            Err(end) => self.give_up(ledger, end),
         }
         self.recall_later(ledger, now.boot_ms);
         self.forget(ledger, now.boot_ms);
     }
 
     /// Ends all requests that wait for a ledger without a node here.
-    fn give_up(&mut self, ledger: LedgerId, unserved: Unserved) {
+    fn give_up(&mut self, ledger: LedgerId, end: NeedEnd) {
         let Some(state) = self.ledgers.get_mut(&ledger) else { return };
         state.flight.take().map(|flight| self.flights.remove(&flight.id));
         let full = state.key.clone();
         for id in std::mem::take(&mut state.waiting) {
-            self.end_request_by(id, |key| match unserved {
+            self.end_request_by(id, |key| match end {
                 // The other items of the request have room, and their reserved uses are spendable
                 // again.
-                Unserved::Full if *key != full => NeedEnd::Answered,
-                _ => unserved.into(),
+                NeedEnd::Full if *key != full => NeedEnd::Answered,
+                _ => end,
             });
         }
     }
@@ -375,7 +398,7 @@ impl<N: Nodes> Core<N> {
         }
         let Some(flight) = outcome.flight else { return };
         state.is_lost = false;
-        self.met.add(&(state.slot..state.slot + 1));
+        self.met.insert(state.slot);
         let Flight { id, settings, take, purpose, .. } = flight;
         if let Some(before) = state.flight.replace(flight) {
             self.flights.remove(&before.id);
@@ -391,7 +414,7 @@ impl<N: Nodes> Core<N> {
     /// may be reserved.
     fn note_reserved(&mut self, id: u64, ledger: LedgerId) {
         let Some(request) = self.requests.get_mut(&id) else { return };
-        let count = request.lacks(&ledger).unwrap_or(0);
+        let count = request.missing(&ledger).unwrap_or(0);
         request.reserve(&ledger);
         let (until_ms, next) = (request.deadline_ms(), request.next());
         let is_complete = request.is_complete();
@@ -468,14 +491,6 @@ impl<N: Nodes> Core<N> {
     }
 }
 
-/// The requests that wait for a ledger.
-struct LedgerWaiters {
-    /// The requests that need uses, in the order of arrival.
-    waiters: Vec<Waiter>,
-    /// Whether a request asks for the ledger's present state.
-    is_asked: bool,
-}
-
 /// Other limits share the log of this one, but only one of them reports returned uses. So uses that
 /// leave the log are taken out of the others here. Returns the ledgers of the others, which are to
 /// be looked at.
@@ -492,24 +507,4 @@ fn take_out_beside(leased: &mut [Leased], nth: usize, count: u64) -> Vec<LedgerI
         other.ledger
     };
     beside.map(take_out).collect()
-}
-
-fn waiting<N: Nodes>(
-    requests: &HashMap<u64, Request<N>>,
-    state: &LedgerState<N::Key>,
-    ledger: &LedgerId,
-) -> LedgerWaiters {
-    let mut waiting = LedgerWaiters { waiters: Vec::new(), is_asked: false };
-    for id in &state.waiting {
-        let Some(request) = requests.get(id) else { continue };
-        waiting.is_asked |= request.unanswered.contains(ledger);
-        waiting.waiters.extend(request.lacks(ledger).map(|count| Waiter {
-            request: *id,
-            count,
-            until_ms: request.deadline_ms(),
-            is_next: request.is_next(ledger),
-            may_ask: request.may_ask(ledger),
-        }));
-    }
-    waiting
 }

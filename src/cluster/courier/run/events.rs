@@ -9,10 +9,10 @@ use frs_conf::Biz;
 
 use super::Courier;
 use super::host_nodes::HostNodes;
-use crate::connections::{Event, Links, Lost, Message, function_of_kind};
-use crate::courier::core::{Action, MessageOutcome, Now};
+use crate::connections::{Event, Links, Message, function_of_kind};
+use crate::courier::core::{Action, Now};
 use crate::figures::{ClusterFunction, LeaseCounter};
-use crate::ledger::Reply;
+use crate::ledger::NoAnswer;
 use crate::news;
 
 impl Courier {
@@ -31,7 +31,7 @@ impl Courier {
         match event {
             Event::Answered { id, function, result } => {
                 let before = core.figures().stale;
-                core.answered(nodes, now, id, outcome(result));
+                core.answered(nodes, now, id, result.map_err(NoAnswer::from));
                 if is_stale {
                     self.telemetry.note_stale(function, core.figures().stale > before);
                 }
@@ -42,12 +42,12 @@ impl Courier {
                 core.new_master(nodes, &slots);
                 self.rounds.claim(core.figures().count(LeaseCounter::Claims), &mut nodes.pass);
                 // The new master may have lost records.
-                self.warm.forget_sent();
+                self.warm.sent.forget_all();
             }
             // Nothing is returned before the leases are proven to be this host's.
             Event::Published { .. } if nodes.are_leases_unproven() => {}
             Event::Published { payload, .. } => {
-                if let Some(news) = news::decode(nodes.cluster(), &payload) {
+                if let Some(news) = news::decode(&nodes.cluster, &payload) {
                     core.news(nodes, news);
                 }
             }
@@ -98,7 +98,7 @@ impl Courier {
     }
 
     fn act_one(&mut self, action: Action<HostNodes>) {
-        let cluster = self.nodes.cluster().to_owned();
+        let cluster = self.nodes.cluster.clone();
         let links = self.links.as_mut();
         match (action, links) {
             (Action::Finish { ticket, end }, _) => {
@@ -110,7 +110,7 @@ impl Courier {
             (Action::Send { id, settings, .. }, None) => {
                 self.telemetry.note_unsent(function_of_kind(&settings.kind));
                 let now = self.now();
-                self.core.answered(&mut self.nodes, now, id, MessageOutcome::Down);
+                self.core.answered(&mut self.nodes, now, id, Err(NoAnswer::Down));
             }
             (Action::AskHolders { id, ledger }, Some(links)) => {
                 links.ask_holders(id, &ledger.name(&cluster));
@@ -134,7 +134,8 @@ impl Courier {
             self.telemetry.set_masters(&masters);
         }
         if let Some(counters) = self.nodes.service.handle().counters() {
-            let (spills, kept_ms) = (self.warm.take_spills(), self.warm.kept_ms());
+            let (spills, kept_ms) =
+                (std::mem::take(&mut self.warm.warm.counts), self.warm.rounds.kept_ms());
             self.telemetry.publish(counters, &figures, spills, kept_ms);
         }
         let since = |counter| figures.count(counter) - self.warned.count(counter);
@@ -166,12 +167,3 @@ impl Courier {
 
 /// The interval between two questions for the epochs.
 pub(super) const PUBLISH_EVERY: Duration = Duration::from_secs(1);
-
-fn outcome(result: Result<Reply, Lost>) -> MessageOutcome {
-    match result {
-        Ok(reply) => MessageOutcome::Replied(reply),
-        Err(lost) if lost.is_down() => MessageOutcome::Down,
-        Err(Lost::Unfit(_)) => MessageOutcome::Unfit,
-        Err(_) => MessageOutcome::Lost,
-    }
-}

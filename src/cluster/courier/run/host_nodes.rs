@@ -4,16 +4,16 @@
 
 use frs_base::clock::Millis;
 use frs_conf::{Scope, Share};
-use frs_engine::{ItemError, ItemMoment, Service, StoredKey};
+use frs_engine::{ItemError, ItemMoment, NeedEnd, Service, StoredKey};
 use frs_store::{Error, MailboxLock};
 
-use super::ring_ticket::RingTicket;
-use crate::courier::core::{Leased, LedgerId, Nodes, Now, Unserved};
+use super::rings::RingTicket;
+use crate::courier::core::{Leased, LedgerId, Nodes, Now};
 use crate::incarnation::{ClusterId, salt_of};
 use crate::lease::{Incarnation, RequestSize};
 use crate::name::{self, KeyDigest, Secret};
 use crate::newest_copy::{self, HostWords, Starts};
-use crate::nodes::{self, LeasePass};
+use crate::nodes::{self, LeasePass, StoredRecords};
 use crate::plug::HostCluster;
 use crate::shared::LeasedLimit;
 
@@ -22,7 +22,8 @@ use crate::shared::LeasedLimit;
 pub struct HostNodes {
     pub service: Service,
     lock: MailboxLock,
-    cluster: String,
+    /// The name of the cluster.
+    pub cluster: String,
     secret: Secret,
     /// The wall clock of this turn.
     pub wall_ms: Millis,
@@ -53,9 +54,9 @@ impl HostNodes {
         HostWords::of(self.service.handle().runtime(), &self.lock)
     }
 
-    /// The name of the cluster.
-    pub fn cluster(&self) -> &str {
-        &self.cluster
+    /// The records at this time.
+    pub fn records(&mut self) -> StoredRecords<'_> {
+        StoredRecords { service: &mut self.service, now: self.wall_ms }
     }
 
     /// The time of a transaction.
@@ -124,8 +125,8 @@ impl Nodes for HostNodes {
         key: &StoredKey,
         now: Now,
         mut work: impl FnMut(&mut [Leased]) -> T,
-    ) -> Result<T, Unserved> {
-        let digest = key.key().map(|key| self.secret.digest(&key)).ok_or(Unserved::Unknown)?;
+    ) -> Result<T, NeedEnd> {
+        let digest = key.key().map(|key| self.secret.digest(&key)).ok_or(NeedEnd::Unserved)?;
         let mut is_changed = false;
         let moment = self.moment(now);
         let result = nodes::with_leases(&mut self.service, key, moment, now.ledger_ms, |limits| {
@@ -142,8 +143,8 @@ impl Nodes for HostNodes {
             nodes::mark_lease(&self.service, &mut self.pass, key);
         }
         result.map_err(|error| match error {
-            ItemError::Full => Unserved::Full,
-            _ => Unserved::Unknown,
+            ItemError::Full => NeedEnd::Full,
+            _ => NeedEnd::Unserved,
         })
     }
 

@@ -19,20 +19,14 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, Default)]
 pub struct Newest {
     /// The question that is under way.
-    asked: Option<Starts>,
+    pub asked: Option<Starts>,
     /// When it is asked again.
-    next_ask: Option<Instant>,
+    pub next_ask: Option<Instant>,
     /// The cluster could not be reached: no item waits for an answer.
     is_cut_off: bool,
 }
 
 impl Newest {
-    /// Forgets the question under way, as the links are new.
-    pub fn forget_asked(&mut self) {
-        self.asked = None;
-        self.next_ask = None;
-    }
-
     /// When the next question is due, while leases are unproven.
     pub fn due(&self) -> Option<Instant> {
         self.next_ask.filter(|_| self.asked.is_none())

@@ -32,7 +32,7 @@ pub struct Resets {
     /// Businesses with an invalid epoch in the cluster, which the log has named.
     bad: BTreeSet<u32>,
     /// When void records are cleared next. None if none have to be cleared.
-    next_clear: Option<Instant>,
+    pub next_clear: Option<Instant>,
 }
 
 /// A business with a larger epoch in the cluster.
@@ -80,13 +80,6 @@ impl Behind {
     }
 }
 
-impl Resets {
-    /// When void records are to be cleared.
-    pub fn due(&self) -> Option<Instant> {
-        self.next_clear
-    }
-}
-
 impl Courier {
     /// Takes in the epoch of a biz from the cluster.
     pub(super) fn take_epoch(&mut self, biz: u64, epoch: u64) {
@@ -101,7 +94,7 @@ impl Courier {
     pub(super) fn take_bad_epoch(&mut self, biz: u64, found: &str) {
         let Ok(id) = u32::try_from(biz) else { return };
         if self.resets.bad.insert(id) {
-            let key = name::epoch_key(self.nodes.cluster(), biz);
+            let key = name::epoch_key(&self.nodes.cluster, biz);
             tracing::error!(
                 biz,
                 key,

@@ -6,12 +6,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use frs_engine::{Need, NeedEnd, NeedKind, NeededTogether, StoredKey};
-use frs_store::{LetterQueue, Reply, Runtime, TakenLetter};
+use frs_store::{LetterQueue, Reply, Runtime, TakenLetter, Ticket};
 
 use super::Courier;
-use super::ring_ticket::RingTicket;
 use crate::courier::core::{AskedNeed, AtomicRequest, Now};
 use crate::courier::process::Process;
+
+/// Names a need by its slot and its entry there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingTicket {
+    slot: u32,
+    ticket: Ticket,
+}
 
 /// All rings.
 #[derive(Debug, Default)]
@@ -79,7 +85,7 @@ impl Courier {
         for (ticket, need) in self.rings.drain(self.nodes.service.handle().runtime()) {
             let (key, deadline_ms) = (StoredKey::of_need(&need), need.deadline_ms);
             if need.kind == NeedKind::Fetch {
-                self.warm.need(&mut self.nodes, key, ticket, deadline_ms);
+                self.warm.warm.need(&mut self.nodes.records(), key, ticket, deadline_ms);
                 continue;
             }
             let atomic = need.request.map(|NeededTogether { number, needs }| AtomicRequest {

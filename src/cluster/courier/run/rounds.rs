@@ -32,8 +32,10 @@ const REST: Duration = Duration::from_millis(200);
 /// The progress of a round.
 #[derive(Debug)]
 pub struct LeaseRounds {
-    due: Instant,
-    next_publish: Instant,
+    /// When the next step is due.
+    pub due: Instant,
+    /// When the next reports and questions are due.
+    pub next_publish: Instant,
     /// Whether the round makes no pauses.
     hurries: Until,
     /// Whether the round claims leases, so that it has to see all nodes.
@@ -112,16 +114,6 @@ impl LeaseRounds {
             phase: Phase::Finding,
             uses: LeaseUses::default(),
         }
-    }
-
-    /// When the next step is due.
-    pub fn due(&self) -> Instant {
-        self.due
-    }
-
-    /// When the next reports and questions are due.
-    pub fn publish_due(&self) -> Instant {
-        self.next_publish
     }
 
     /// Has all leases claimed; `sent` claims were sent before. The pass over the nodes starts

@@ -20,15 +20,15 @@ const CALLED: u8 = 2;
 #[derive(Debug)]
 pub struct Waker {
     receiver: UnixStream,
-    calls: UnixStream,
-    state: Arc<AtomicU8>,
+    /// The end for threads.
+    pub caller: Arc<Caller>,
 }
 
 /// A thread's end.
 #[derive(Debug)]
 pub struct Caller {
     calls: UnixStream,
-    state: Arc<AtomicU8>,
+    state: AtomicU8,
 }
 
 impl Waker {
@@ -37,12 +37,7 @@ impl Waker {
         let (receiver, calls) = UnixStream::pair()?;
         receiver.set_nonblocking(true)?;
         calls.set_nonblocking(true)?;
-        Ok(Waker { receiver, calls, state: Arc::new(AtomicU8::new(AWAKE)) })
-    }
-
-    /// An end for a thread.
-    pub fn caller(&self) -> io::Result<Caller> {
-        Ok(Caller { calls: self.calls.try_clone()?, state: Arc::clone(&self.state) })
+        Ok(Waker { receiver, caller: Arc::new(Caller { calls, state: AtomicU8::new(AWAKE) }) })
     }
 
     /// Notes that the loop is about to sleep. False if a thread has called since the loop last got
@@ -51,13 +46,13 @@ impl Waker {
         // AcqRel: partner of the swap in `call`. The next turn sees all stores before a call that
         // this sees.
         let (all, found) = (Ordering::AcqRel, Ordering::Acquire);
-        self.state.compare_exchange(AWAKE, ASLEEP, all, found).is_ok()
+        self.caller.state.compare_exchange(AWAKE, ASLEEP, all, found).is_ok()
     }
 
     /// Notes that the loop is awake. It looks at everything in this turn.
     pub fn get_up(&self) {
         // AcqRel: partner of the swap in `call`, whose caller may have rung while the loop slept.
-        self.state.swap(AWAKE, Ordering::AcqRel);
+        self.caller.state.swap(AWAKE, Ordering::AcqRel);
     }
 
     /// Forgets the calls so far.
@@ -103,7 +98,7 @@ mod tests {
     #[test]
     fn a_call_ends_a_sleep_and_is_rung_once() {
         let waker = Waker::new().unwrap();
-        let caller = waker.caller().unwrap();
+        let caller = &waker.caller;
         assert!(waker.lie_down() && !is_rung(&waker));
         // More than a socket holds.
         (0..100_000).for_each(|_| caller.call());
@@ -117,7 +112,7 @@ mod tests {
     #[test]
     fn a_call_while_the_loop_is_awake_lets_it_not_lie_down() {
         let waker = Waker::new().unwrap();
-        let caller = waker.caller().unwrap();
+        let caller = &waker.caller;
         caller.call();
         assert!(!is_rung(&waker) && !waker.lie_down());
         waker.get_up();
@@ -128,7 +123,7 @@ mod tests {
     fn no_call_is_lost_however_it_meets_the_sleep() {
         const CALLS: usize = 20_000;
         let waker = Waker::new().unwrap();
-        let (caller, sent) = (waker.caller().unwrap(), Arc::new(AtomicUsize::new(0)));
+        let (caller, sent) = (Arc::clone(&waker.caller), Arc::new(AtomicUsize::new(0)));
         let received = Arc::new(AtomicUsize::new(0));
         let (sender, echo) = (Arc::clone(&sent), Arc::clone(&received));
         let thread = std::thread::spawn(move || {

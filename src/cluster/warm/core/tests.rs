@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::*;
+use crate::nodes::Chain;
 
 /// The records of a host.
 #[derive(Default)]
@@ -125,11 +126,14 @@ fn changed(number: u64, used: u64) -> ChangedRecord {
 }
 
 fn sent(warm: &mut Warm<u32>) -> Vec<Sending> {
-    warm.take_sendings()
+    std::mem::take(&mut warm.sendings)
 }
 
+const KEPT: Done = Done { place: RecordPlace { group: 7, place: 1 }, is_kept: true };
+const AGAIN: Done = Done { is_kept: false, ..KEPT };
+
 fn finished(warm: &mut Warm<u32>) -> Vec<(u32, NeedEnd)> {
-    warm.take_finished().into_iter().map(|one| (one.ticket, one.end)).collect()
+    std::mem::take(&mut warm.finished).into_iter().map(|one| (one.ticket, one.end)).collect()
 }
 
 const DEADLINE: u64 = 100;
@@ -234,7 +238,7 @@ fn only_where_the_cluster_has_none_a_fresh_record_may_be_made_for_who_left() {
         let id = sent(&mut warm)[0].id;
         host.error = error;
         warm.answered(&mut host, now_ms, id, answer);
-        let one = warm.take_finished().remove(0);
+        let one = warm.finished.remove(0);
         (one.end, one.is_nowhere)
     };
     let found = || Ok(WarmAnswer::Record(record(9).encode(&key(1))));
@@ -262,13 +266,13 @@ fn a_record_is_sent_until_it_is_kept_and_forgotten_where_it_is_another_hosts() {
         let done = warm.answered(&mut host, 1, sending.id, answer).unwrap();
         (done, host.records.contains_key(&key(1)))
     };
-    assert_eq!(put(Ok(WarmAnswer::Kept), None), (Done::Kept(place(1)), true));
+    assert_eq!(put(Ok(WarmAnswer::Kept), None), (KEPT, true));
     for answer in [Ok(WarmAnswer::Old), Err(NoAnswer::Lost), Err(NoAnswer::Down)] {
-        assert_eq!(put(answer, None), (Done::Again(place(1)), true));
+        assert_eq!(put(answer, None), (AGAIN, true));
     }
     let busy = Some(ItemError::Busy);
-    assert_eq!(put(Ok(WarmAnswer::Moved), busy), (Done::Again(place(1)), true));
-    assert_eq!(put(Ok(WarmAnswer::Moved), None), (Done::Moved(place(1)), false));
+    assert_eq!(put(Ok(WarmAnswer::Moved), busy), (AGAIN, true));
+    assert_eq!(put(Ok(WarmAnswer::Moved), None), (KEPT, false));
     assert_eq!(warm.room(), PUTS_MAX);
 }
 
@@ -283,7 +287,7 @@ fn an_answer_from_before_a_fetch_forgets_nothing() {
     let fetch = sent(&mut warm)[0].id;
     warm.answered(&mut host, 1, fetch, Ok(WarmAnswer::Record(record(1).encode(&key(1)))));
     let done = warm.answered(&mut host, 1, put, Ok(WarmAnswer::Moved));
-    assert_eq!(done, Some(Done::Again(place(1))));
+    assert_eq!(done, Some(AGAIN));
     assert!(host.records.contains_key(&key(1)));
 }
 
@@ -333,7 +337,7 @@ fn a_record_leaves_only_once_the_cluster_has_it() {
         warm.answered(&mut host, 1, spill.1, Ok(WarmAnswer::Kept));
     }
     assert!(!warm.has_full_chains() && sent(&mut warm).is_empty());
-    assert_eq!([warm.take_counts(), warm.take_counts()], [[3, 0, 0, 0, 0], [0; 5]]);
+    assert_eq!([0; 2].map(|_| std::mem::take(&mut warm.counts)), [[3, 0, 0, 0, 0], [0; 5]]);
     // There is room to spare.
     warm.need(&mut host, key(101), 2, DEADLINE);
     assert_eq!((finished(&mut warm), sent(&mut warm).len()), (vec![(2, NeedEnd::Answered)], 0));
@@ -375,7 +379,7 @@ fn a_record_that_was_used_on_its_way_stays() {
         warm.answered(&mut host, 1, id, Ok(WarmAnswer::Kept));
     }
     assert!(host.records.len() == 8 && !host.has(100) && host.filter.is_empty());
-    assert_eq!(warm.take_counts()[SpillResult::Stayed as usize], 3);
+    assert_eq!(warm.counts[SpillResult::Stayed as usize], 3);
     // Other records go in their place, or the same ones in their present state.
     assert!(finished(&mut warm).is_empty() && !sent(&mut warm).is_empty());
 }
@@ -399,7 +403,7 @@ fn a_spilled_record_comes_back_and_is_deleted_in_the_cluster() {
     let drop = sent(&mut warm).remove(0);
     assert_eq!((drop.key, drop.call), (key(100), WarmCall::Drop));
     warm.answered(&mut host, 1, drop.id, Ok(WarmAnswer::Nothing));
-    assert_eq!(warm.take_counts()[SpillResult::Fetched as usize], 1);
+    assert_eq!(warm.counts[SpillResult::Fetched as usize], 1);
 }
 
 #[test]
@@ -411,7 +415,7 @@ fn where_the_filter_was_wrong_a_fresh_record_says_so() {
     warm.answered(&mut host, 1, fetch.id, Ok(WarmAnswer::Nothing));
     assert_eq!(finished(&mut warm), [(1, NeedEnd::Answered)]);
     assert_eq!(
-        (&host.records[&key(100)], warm.take_counts()[SpillResult::Missed as usize]),
+        (&host.records[&key(100)], warm.counts[SpillResult::Missed as usize]),
         (&record(0), 1)
     );
     assert!(sent(&mut warm).is_empty(), "nothing to delete");

@@ -1,5 +1,5 @@
-//! Duties of nodes that no request waits for: repeats, returns of idle leases, reports, and the
-//! claims after a change of masters.
+//! The pass over all nodes: the claims of leases after a failover, and what no request waits for:
+//! repeats, returns of idle leases, reports.
 //!
 //! Invariant: a lease that a new master may not know is bound under a new seq before it can take an
 //! answer of the old master (rule 8).
@@ -11,46 +11,32 @@ use super::nodes::{Leased, LedgerId, Nodes, Now};
 use super::returns::{self, Asks};
 use super::state::Core;
 
-/// A reason to look at a node.
-#[derive(Debug, Clone, Copy)]
-struct Duty {
-    ledger: LedgerId,
-    is_due: bool,
-    may_claim: bool,
-}
-
 impl<N: Nodes> Core<N> {
-    /// Looks at the leases of an item. False if none of them has to be looked at again.
-    pub fn look(&mut self, nodes: &mut N, now: Now, key: &N::Key) -> bool {
-        let (incarnation, claimed_seq) = (nodes.incarnation(), self.claimed_seq);
-        let duty = |leased: &Leased| {
-            let node = leased.holding.of_host(incarnation);
-            let (lease, now_ms) = (&node.lease, now.boot_ms);
+    /// Looks at the leases of an item, and queues those that are due: for a repeat, for a return or
+    /// a report, or for a claim.
+    pub fn look(&mut self, nodes: &mut N, now: Now, key: &N::Key) {
+        let (incarnation, now_ms) = (nodes.incarnation(), now.boot_ms);
+        let is_claimed = |ledger: LedgerId, seq: u64| {
+            seq <= self.claimed_seq
+                && !self.claimed.is_empty()
+                && self.claimed.contains(&ledger.slot(&self.cluster))
+        };
+        let due = |leased: &Leased| {
+            let of_host = Leased { holding: leased.holding.of_host(incarnation), ..*leased };
+            let lease = &of_host.holding.lease;
+            let is_live = of_host.holding.counts(now_ms) || lease.in_flight || lease.extra != 0;
             let is_due = match lease.in_flight {
                 true => now_ms >= lease.again_ms,
-                false => {
-                    let of_host = Leased { holding: node, ..*leased };
-                    returns::keep(&of_host, Asks::No, now_ms).is_some()
-                }
+                false => returns::keep(&of_host, Asks::No, now_ms).is_some(),
             };
-            let is_live = node.counts(now_ms) || lease.in_flight || lease.extra != 0;
-            let may_claim = is_live && lease.seq <= claimed_seq;
-            is_live.then_some(Duty { ledger: leased.ledger, is_due, may_claim })
+            let is_claimed = is_live && is_claimed(leased.ledger, lease.seq);
+            (is_live && is_due || is_claimed).then_some((leased.ledger, is_claimed))
         };
-        let duties = |leased: &mut [Leased]| leased.iter().filter_map(duty).collect::<Vec<_>>();
-        let Ok(duties) = nodes.with_leases(key, now, duties) else { return false };
-        for duty in &duties {
-            let is_claimed = duty.may_claim
-                && !self.claimed.is_empty()
-                && self.claimed.has(duty.ledger.slot(&self.cluster));
-            if !duty.is_due && !is_claimed {
-                continue;
-            }
-            let state = self.state_of(duty.ledger, key);
-            state.reasons.is_claimed |= is_claimed;
-            self.look_soon(duty.ledger);
+        let due = |leased: &mut [Leased]| leased.iter().filter_map(due).collect::<Vec<_>>();
+        for (ledger, is_claimed) in nodes.with_leases(key, now, due).unwrap_or_default() {
+            self.state_of(ledger, key).reasons.is_claimed |= is_claimed;
+            self.look_soon(ledger);
         }
-        !duties.is_empty()
     }
 
     /// Begins the claims in slots whose masters may not know the grants there. The caller then
@@ -59,11 +45,9 @@ impl<N: Nodes> Core<N> {
         self.reach.clear();
         self.claimed_seq = nodes.next_seq();
         for range in slots {
-            self.claimed.add(range);
-            for slot in range.clone().filter(|slot| self.met.has(*slot)) {
-                self.followed.add(&(slot..slot + 1));
-            }
-            self.met.add(range);
+            self.claimed.extend(range.clone());
+            self.followed.extend(range.clone().filter(|slot| self.met.contains(slot)));
+            self.met.extend(range.clone());
         }
         let is_there = |slot: u16| slots.iter().any(|range| range.contains(&slot));
         // The other ledgers are claimed in the pass over all nodes.
