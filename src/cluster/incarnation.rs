@@ -67,12 +67,13 @@ impl IncarnationParts {
 #[derive(Debug, Clone)]
 pub struct HostIncarnation {
     parts: IncarnationParts,
-    salt: u64,
+    /// The salt at the last call of [`HostIncarnation::now`].
+    pub salt: u64,
     value: u64,
 }
 
 impl HostIncarnation {
-    /// The incarnation of this host in a cluster. `is_shared` tells whether the group with an id
+    /// The incarnation of this host in a cluster. `is_shared` is whether the group with an id
     /// holds a shared biz. Must be called again for each configuration.
     ///
     /// # Errors
@@ -107,11 +108,6 @@ impl HostIncarnation {
     /// Whether leases were unproven at the last call of [`HostIncarnation::now`].
     pub fn is_unproven(&self) -> bool {
         self.salt & UNPROVEN_BIT != 0
-    }
-
-    /// The salt at the last call of [`HostIncarnation::now`].
-    pub fn salt(&self) -> u64 {
-        self.salt
     }
 }
 

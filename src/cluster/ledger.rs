@@ -34,7 +34,7 @@ pub const EPOCH: &str = "frs_1_epoch";
 /// Start of the error of `EPOCH` where the stored value is not a number.
 pub const NO_EPOCH: &str = "ERR frs: the epoch is no number";
 /// Keeps the check of the secret. Key: [`secret_key`](super::name::secret_key); argument:
-/// [`check`](super::name::Secret::check); answer: the stored check.
+/// [`secret_check`](super::name::secret_check); answer: the stored check.
 pub const SECRET: &str = "frs_1_secret";
 /// Checks that a host's directory is the newest of its copies, and stores the last start of its
 /// server. Key: [`start_key`](super::name::start_key); see [`start_arguments`].
@@ -153,7 +153,6 @@ pub enum BadReply {
 
 /// The arguments of [`START`].
 pub fn start_arguments(starts: &Starts) -> [String; 6] {
-    let hex = |number: u64| format!("{number:016x}");
     [
         hex(starts.next),
         hex(starts.known),
@@ -198,8 +197,8 @@ pub fn arguments(
     let is_seq_beyond = claim.window == 0 && claim.floor > MAX_AMOUNT;
     let floor = if is_seq_beyond { 0 } else { claim.floor };
     let mut arguments = vec![
-        host_name(take.host),
-        format!("{:016x}", take.seq),
+        hex(take.host),
+        hex(take.seq),
         claim.window.to_string(),
         amount(floor),
         amount(claim.spent),
@@ -248,9 +247,9 @@ pub fn heartbeat_arguments(learn_ms: u64, claims: bool) -> [String; 2] {
     [learn_ms.to_string(), u8::from(claims).to_string()]
 }
 
-/// The name of a host in the library.
-pub fn host_name(host: Incarnation) -> String {
-    format!("{host:016x}")
+/// A host or a number as the library takes it.
+pub fn hex(number: u64) -> String {
+    format!("{number:016x}")
 }
 
 const NOTHING: i64 = 0;

@@ -13,10 +13,9 @@ use std::fmt::Write as _;
 
 use frs_engine::StoredKey;
 
-use crate::courier::core::LedgerId;
 use crate::lease::Incarnation;
 use crate::ledger;
-use crate::name::LedgerName;
+use crate::name::LedgerId;
 
 /// One publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +69,7 @@ pub fn encode(ledger: &str, News { key, kind, .. }: &News<StoredKey>) -> Vec<u8>
         let _ = write!(text, "{word:016x}");
     }
     for &holder in holders.iter().take(MAX_HOLDERS) {
-        let _ = write!(text, " {}", ledger::host_name(holder));
+        let _ = write!(text, " {}", ledger::hex(holder));
     }
     text.into_bytes()
 }
@@ -81,7 +80,7 @@ pub fn decode(cluster: &str, payload: &[u8]) -> Option<News<StoredKey>> {
     let mut words = text.split(' ');
     let (version, kind) = (words.next()?, words.next()?);
     let window = words.next()?.parse().ok()?;
-    let ledger = LedgerName::parse(cluster, words.next()?)?;
+    let ledger = LedgerId::parse(cluster, words.next()?)?;
     let key = decode_key(words.next()?, words.next()?)?;
     let holders: Vec<_> = words.map(ledger::decode_holder).collect::<Result<_, _>>().ok()?;
     let kind = match (version, kind) {
@@ -90,9 +89,7 @@ pub fn decode(cluster: &str, payload: &[u8]) -> Option<News<StoredKey>> {
         (VERSION, HAS_AGAIN) => NewsKind::Again,
         _ => return None,
     };
-    let LedgerName { biz, key: digest, limit, shape, epoch, .. } = ledger;
-    let biz = u32::try_from(biz).ok().filter(|biz| *biz == key.biz_id())?;
-    Some(News { ledger: LedgerId { biz, key: digest, limit, shape, epoch }, key, kind })
+    (ledger.biz == key.biz_id()).then_some(News { ledger, key, kind })
 }
 
 fn decode_key(key_word: &str, field: &str) -> Option<StoredKey> {

@@ -13,7 +13,7 @@ use frs_store::{Error, Runtime};
 
 use crate::incarnation::{HostIncarnation, check_boot_clock};
 use crate::lease;
-use crate::nodes::Identity;
+use crate::nodes::identity;
 use crate::shared::LeasedLimits;
 
 /// The plug of every program that may meet a configuration with a cluster.
@@ -33,7 +33,7 @@ struct ClusterPlug;
 
 impl Plug for ClusterPlug {
     fn serve(&self, files: &Files<'_>) -> Box<dyn Cluster> {
-        let Identity { keys, incarnation } = Identity::of_host(files);
+        let (keys, incarnation) = identity::of_host(files).unzip();
         Box::new(HostCluster {
             names: keys,
             members: keys,
@@ -44,7 +44,8 @@ impl Plug for ClusterPlug {
     }
 
     fn look(&self, files: &Files<'_>) -> Box<dyn Cluster> {
-        let Identity { keys, incarnation } = Identity::looked_at(files);
+        let (keys, incarnation) =
+            (files.runtime.and_then(Runtime::cluster_keys), identity::of_files(files));
         Box::new(HostCluster { names: keys, members: keys, incarnation, ..HostCluster::default() })
     }
 
@@ -89,7 +90,7 @@ impl HostCluster {
     /// The salt of the incarnation that [`Host::incarnation_of`] returned last.
     pub fn salt_of(service: &mut Service) -> u64 {
         let salt =
-            HostCluster::of(service).and_then(|(host, _)| Some(host.incarnation.as_ref()?.salt()));
+            HostCluster::of(service).and_then(|(host, _)| Some(host.incarnation.as_ref()?.salt));
         salt.unwrap_or(0)
     }
 }

@@ -36,14 +36,6 @@ pub use clock::LeaseClock;
 use clock::UNPROVEN;
 pub use states::{LeasedLimit, LeasedLimits, has_lease, leases, set_lease};
 
-/// Uses to charge.
-#[derive(Debug, Clone, Copy)]
-struct Charge {
-    /// Negative: returned.
-    count: i32,
-    spending: Spending,
-}
-
 /// The uses of leases that an item may spend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Spending {
@@ -254,7 +246,7 @@ impl Shared {
             return None;
         }
         if charges {
-            self.charge_holding(&mut holding, state, wall_ms, Charge { count, spending });
+            self.charge_holding(&mut holding, state, wall_ms, count, spending);
         }
         let passed = self.passed(&holding);
         Some(match &self.tally {
@@ -287,7 +279,7 @@ impl Shared {
     #[inline(never)]
     fn charge_otherwise(&self, state: &mut [u64], wall_ms: u64, count: i32, spending: Spending) {
         let mut holding = self.holding(state);
-        self.charge_holding(&mut holding, state, wall_ms, Charge { count, spending });
+        self.charge_holding(&mut holding, state, wall_ms, count, spending);
     }
 
     fn charge_holding(
@@ -295,7 +287,8 @@ impl Shared {
         holding: &mut Holding,
         state: &mut [u64],
         wall_ms: u64,
-        Charge { count, spending }: Charge,
+        count: i32,
+        spending: Spending,
     ) {
         let now_ms = self.clock.boot_ms();
         if count == 0 {
@@ -396,29 +389,23 @@ impl Shared {
     }
 
     fn length_ms(&self) -> Option<u64> {
-        match (self.settings.kind, &self.turns) {
-            (
-                Kind::Interval { interval_ms }
-                | Kind::Sliding { interval_ms }
-                | Kind::SlidingCounter { interval_ms },
-                _,
-            ) => Some(interval_ms),
-            (Kind::Token { .. }, _) => Some(self.tokens_ms(self.settings.max)),
-            (_, Some(turns)) => Some(turns.unit.longest_ms()),
-            _ => None,
+        match self.settings.kind {
+            Kind::Interval { interval_ms }
+            | Kind::Sliding { interval_ms }
+            | Kind::SlidingCounter { interval_ms } => Some(interval_ms),
+            Kind::Token { .. } => Some(self.tokens_ms(self.settings.max)),
+            Kind::Calendar { .. } | Kind::Total => Some(self.turns.as_ref()?.unit.longest_ms()),
         }
     }
 
     fn kind_shape(&self) -> [u64; 2] {
-        match (self.settings.kind, &self.turns) {
-            (Kind::Interval { interval_ms }, _) => [1, interval_ms],
-            (Kind::Total, _) => [2, 0],
-            (Kind::Calendar { .. }, turns) => {
-                [3, turns.as_ref().map_or(0, |turns| turns.unit as u64)]
-            }
-            (Kind::Sliding { interval_ms }, _) => [4, interval_ms],
-            (Kind::SlidingCounter { interval_ms }, _) => [5, interval_ms],
-            (Kind::Token { rate, period_ms }, _) => [6, rate.rotate_left(32) ^ period_ms],
+        match self.settings.kind {
+            Kind::Interval { interval_ms } => [1, interval_ms],
+            Kind::Total => [2, 0],
+            Kind::Calendar { .. } => [3, self.turns.as_ref().map_or(0, |turns| turns.unit as u64)],
+            Kind::Sliding { interval_ms } => [4, interval_ms],
+            Kind::SlidingCounter { interval_ms } => [5, interval_ms],
+            Kind::Token { rate, period_ms } => [6, rate.rotate_left(32) ^ period_ms],
         }
     }
 }

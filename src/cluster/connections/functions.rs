@@ -49,9 +49,10 @@ pub(super) fn load(wire: &mut Wire, timeout: Duration) -> Result<(), Broken> {
 
 /// Asks a node for its INFO.
 pub(super) fn info(wire: &mut Wire, timeout: Duration) -> Result<Info, Broken> {
-    match wire.ask(ClusterFunction::Info, cmd("INFO"), timeout)? {
-        Value::BulkString(text) => Ok(Info::read(&String::from_utf8_lossy(&text))),
-        Value::VerbatimString { text, .. } => Ok(Info::read(&text)),
+    let answers = wire.exchange_counted(ClusterFunction::Info, &[cmd("INFO")], timeout)?;
+    match &answers[0] {
+        Value::BulkString(text) => Ok(Info::read(&String::from_utf8_lossy(text))),
+        Value::ServerError(error) => Err(wire.refusal(&words(error))),
         other => Err(Broken::Lost(format!("expected the text of INFO, found {other:?}"))),
     }
 }

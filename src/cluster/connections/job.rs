@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use frs_base::clock;
 use frs_conf::ClusterNode;
 use redis::Value;
 
@@ -19,31 +18,20 @@ use crate::figures::ClusterResult;
 
 /// A task on its way to a master.
 pub(super) struct Job {
-    task: Option<Task>,
+    pub(super) task: Option<Task>,
     /// Sent after ASK: the slot is still moving to the node.
     pub(super) asking: bool,
     /// The number of nodes that have redirected it.
     pub(super) redirected: u32,
     /// The number of loads of the library for it.
     pub(super) loaded: u32,
-    link: LinkNumber,
-    reports: Reports,
-    counts: Arc<MessageCounts>,
-    given: Instant,
+    pub(super) link: LinkNumber,
+    pub(super) reports: Reports,
+    pub(super) counts: Arc<MessageCounts>,
+    pub(super) given: Instant,
 }
 
 impl Job {
-    pub(super) fn new(
-        task: Task,
-        link: LinkNumber,
-        reports: Reports,
-        counts: Arc<MessageCounts>,
-    ) -> Job {
-        let (asking, redirected, loaded) = (false, 0, 0);
-        let given = clock::instant();
-        Job { task: Some(task), asking, redirected, loaded, link, reports, counts, given }
-    }
-
     pub(super) fn task(&self) -> &Task {
         self.task.as_ref().expect("a job has its task until it is settled")
     }

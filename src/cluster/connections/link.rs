@@ -327,10 +327,13 @@ impl Link {
         }
     }
 
-    fn note_change(&mut self, wire: &mut Wire) -> Result<(), Broken> {
-        // Reports the change first: if the connection breaks the change is not seen again.
-        self.args.reports.send(Report::Changed { link: self.args.number });
-        self.identity = Some(self.identify(wire)?);
+    /// Reports whether the master has got the slot anew.
+    fn note_change(&mut self, wire: &mut Wire, beat: &SlotBeat) -> Result<(), Broken> {
+        if self.is_changed(beat) {
+            // Reports the change first: if the connection breaks the change is not seen again.
+            self.args.reports.send(Report::Changed { link: self.args.number });
+            self.identity = Some(self.identify(wire)?);
+        }
         Ok(())
     }
 
@@ -353,8 +356,9 @@ impl Link {
         let in_time = if waits { 2 * timeout } else { timeout };
         let mut jobs = Some(jobs);
         let mut lose = |broken: &Broken| {
-            let lost = jobs.take().into_iter().flatten();
-            lost.for_each(|job| job.lose(self.broken(broken)));
+            for job in jobs.take().into_iter().flatten() {
+                job.lose(Lost::Broken { node: self.args.node.to_string(), why: broken.why() });
+            }
         };
         let late = Broken::Lost(format!("no answer within {} ms", in_time.as_millis()));
         let answers =
@@ -384,7 +388,7 @@ impl Link {
         let again = self.settle(jobs, values, acknowledged);
         let beat = beat.map(|beat| self.read_beat(wire, &beat, slot, begun)).transpose()?;
         if let Some(BeatAnswer::Beat(beat)) = &beat {
-            self.look_at(wire, beat)?;
+            self.note_change(wire, beat)?;
         }
         if self.late_in_turn >= LATE_IN_TURN {
             return Err(late);
@@ -392,18 +396,10 @@ impl Link {
         if matches!(beat, Some(BeatAnswer::LibraryMissing)) || !again.is_empty() {
             functions::load(wire, timeout)?;
             if let Some(beat) = self.ask_beat(wire)? {
-                self.look_at(wire, &beat)?;
+                self.note_change(wire, &beat)?;
             }
         }
         Ok(again)
-    }
-
-    /// Reports the change if the master has got the slot anew.
-    fn look_at(&mut self, wire: &mut Wire, beat: &SlotBeat) -> Result<(), Broken> {
-        match self.is_changed(beat) {
-            true => self.note_change(wire),
-            false => Ok(()),
-        }
     }
 
     fn pack(&self, jobs: Vec<Job>, is_beat_due: bool) -> Pipeline {
@@ -492,10 +488,6 @@ impl Link {
             _ => {}
         }
         job.lose(Lost::Refused { node, error });
-    }
-
-    fn broken(&self, broken: &Broken) -> Lost {
-        Lost::Broken { node: self.args.node.to_string(), why: broken.why() }
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use frs_base::clock;
-use frs_conf::{Cluster, ClusterNode, Password};
+use frs_conf::{Cluster, ClusterNode, ClusterSecret, Password};
 
 use super::channels::{self, ChannelArgs, Listening};
 use super::fault::ClusterFault;
@@ -28,7 +28,7 @@ use super::slot_map::{self, SlotMap};
 use super::task::{Settled, Task};
 use super::topology::{Redirection, View};
 use super::wire::Access;
-use crate::name::{self, Secret, SlotKeys};
+use crate::name::{self, SlotKeys};
 use crate::newest_copy::Starts;
 use crate::warm::WarmMessage;
 
@@ -58,7 +58,6 @@ pub struct Links {
     beat: Arc<Mutex<Option<Beat>>>,
     slots: SlotKeys,
     claims: Arc<AtomicU64>,
-    counts: Arc<MessageCounts>,
     secret: SecretState,
     has_view: bool,
     is_unreachable: bool,
@@ -113,7 +112,7 @@ impl Links {
     /// cannot be started.
     pub fn start(
         conf: &Cluster,
-        secret: Secret,
+        secret: &ClusterSecret,
         password: Option<&Password>,
         wake: Wake,
         counts: Arc<MessageCounts>,
@@ -123,8 +122,8 @@ impl Links {
         let (scout, orders) = channel();
         let mut links = Links {
             conf: conf.clone(),
-            check: secret.check(),
-            access: Access::new(conf, password, Arc::clone(&counts))?,
+            check: name::secret_check(secret),
+            access: Access::new(conf, password, counts)?,
             reports: Reports { sender, wake },
             received,
             map: SlotMap::new(),
@@ -135,7 +134,6 @@ impl Links {
             beat: Arc::default(),
             slots: SlotKeys::new(&conf.name),
             claims: Arc::default(),
-            counts,
             secret: SecretState::Unknown,
             has_view: false,
             is_unreachable: false,
@@ -271,7 +269,7 @@ impl Links {
         let master = self.map.master(slot).filter(|_| may_go).cloned();
         let at = master.and_then(|node| self.links.iter().position(|link| link.node == node));
         match at {
-            Some(at) => self.push(at, task, |_| {}),
+            Some(at) => self.push(at, task, false, 0),
             None => self.lose(task, Lost::Down { slot }),
         }
     }
@@ -280,11 +278,11 @@ impl Links {
     fn lose(&mut self, task: Task, why: Lost) {
         let function = task.function();
         let (settled, result) = task.settle(Err(why));
-        self.counts.count(function, result);
+        self.access.counts.count(function, result);
         self.settle(settled);
     }
 
-    fn push(&mut self, at: usize, task: Task, prepare: impl FnOnce(&mut Job)) {
+    fn push(&mut self, at: usize, task: Task, asking: bool, redirected: u32) {
         let link = &mut self.links[at];
         if link.state == LinkState::Down {
             let slot = task.slot();
@@ -292,11 +290,18 @@ impl Links {
         } else if link.waiting >= MAX_WAITING {
             self.lose(task, Lost::Full(MAX_WAITING));
         } else {
-            let (reports, counts) = (self.reports.clone(), Arc::clone(&self.counts));
-            let mut job = Job::new(task, link.number, reports, counts);
-            prepare(&mut job);
+            let (reports, counts) = (self.reports.clone(), Arc::clone(&self.access.counts));
             link.waiting += 1;
-            link.batch.push(job);
+            link.batch.push(Job {
+                task: Some(task),
+                asking,
+                redirected,
+                loaded: 0,
+                link: link.number,
+                reports,
+                counts,
+                given: clock::instant(),
+            });
         }
     }
 
@@ -368,10 +373,7 @@ impl Links {
         if !asks {
             self.look();
         }
-        self.push(at, task, |job| {
-            job.asking = *asks;
-            job.redirected = redirected;
-        });
+        self.push(at, task, *asks, redirected);
     }
 
     fn look(&self) {
@@ -633,13 +635,6 @@ impl Links {
 }
 
 /// Ends all threads. A thread that waits for a name server is left behind after some timeouts.
-impl Links {
-    /// Leaves the threads alone, because the process ends and takes them along.
-    pub fn abandon(self) {
-        std::mem::forget(self);
-    }
-}
-
 impl Drop for Links {
     fn drop(&mut self) {
         self.listening.is_over.store(true, Ordering::Relaxed);

@@ -3,7 +3,6 @@
 //! Invariant: each message is answered once, by its id, with a reply or with the reason why there
 //! is none.
 
-use std::fmt;
 use std::ops::Range;
 
 use super::fault::ClusterFault;
@@ -194,23 +193,6 @@ impl Event {
     }
 }
 
-/// Wakes the owner of the links. It is called after an event was queued, from any thread.
-#[derive(Clone)]
-pub struct Wake(std::sync::Arc<dyn Fn() + Send + Sync>);
-
-impl Wake {
-    /// Calls this function, which must not block.
-    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Wake {
-        Wake(std::sync::Arc::new(wake))
-    }
-
-    pub(super) fn ring(&self) {
-        (self.0)();
-    }
-}
-
-impl fmt::Debug for Wake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wake(..)")
-    }
-}
+/// Wakes the owner of the links, without blocking. It is called after an event was queued, from any
+/// thread.
+pub type Wake = std::sync::Arc<dyn Fn() + Send + Sync>;

@@ -83,7 +83,7 @@ impl Reports {
 
     /// Wakes the owner.
     pub(super) fn ring(&self) {
-        self.wake.ring();
+        (self.wake)();
     }
 }
 

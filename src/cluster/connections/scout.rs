@@ -118,15 +118,13 @@ impl Scout {
         });
         let timeout = self.access.timeout;
         let answers = wire.exchange_counted(ClusterFunction::Shards, &commands, timeout)?;
-        let [info, shards] = &answers[..] else {
-            return Err(Broken::Lost("no answer".to_owned()));
-        };
-        for answer in [info, shards] {
+        for answer in &answers {
             if let Value::ServerError(error) = answer {
-                return Err(why_no_view(wire, &words(error), self.access.timeout));
+                return Err(why_no_view(wire, &words(error), timeout));
             }
         }
-        View::read(info, shards, node, self.access.tls).map_err(|bad| Broken::Lost(bad.to_string()))
+        View::read(&answers[0], &answers[1], node, self.access.tls)
+            .map_err(|bad| Broken::Lost(bad.to_string()))
     }
 }
 

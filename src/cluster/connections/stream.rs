@@ -27,11 +27,12 @@ pub(super) enum Stream {
 /// A socket with a deadline and a bound of bytes.
 pub(super) struct Bounded {
     socket: TcpStream,
-    until: Instant,
-    /// Bytes that may be read.
-    allowed: usize,
+    /// The deadline of reads and writes.
+    pub(super) until: Instant,
+    /// Bytes that may be read until the deadline.
+    pub(super) allowed: usize,
     /// Bytes that were read since the deadline was set.
-    read: usize,
+    pub(super) read: usize,
     read_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
 }
@@ -49,27 +50,12 @@ impl Stream {
         Ok(Stream::Tls(Box::new(StreamOwned::new(client, socket))))
     }
 
-    fn socket(&mut self) -> &mut Bounded {
+    /// The socket below.
+    pub(super) fn socket(&mut self) -> &mut Bounded {
         match self {
             Stream::Plain(socket) => socket,
             Stream::Tls(stream) => &mut stream.sock,
         }
-    }
-
-    /// Sets the deadline of reads and writes, and the number of bytes that may be read until then.
-    pub(super) fn bound(&mut self, until: Instant, bytes: usize) {
-        let socket = self.socket();
-        (socket.until, socket.allowed, socket.read) = (until, bytes, 0);
-    }
-
-    /// Moves the current deadline.
-    pub(super) fn extend(&mut self, until: Instant) {
-        self.socket().until = until;
-    }
-
-    /// Whether anything was read since the deadline was set.
-    pub(super) fn has_read(&mut self) -> bool {
-        self.socket().read > 0
     }
 }
 

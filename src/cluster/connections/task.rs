@@ -3,7 +3,7 @@
 //! Invariant: the meaning of an answer follows from the task alone, whichever node has answered.
 
 use frs_conf::{ClusterNode, MAX_EPOCH};
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, ToRedisArgs, Value, cmd};
 
 use super::message::{Event, Id, Lost, Message};
 use super::message_counts;
@@ -96,42 +96,29 @@ impl Task {
         slots: &SlotKeys,
         asking: bool,
     ) -> Result<Cmd, ledger::BadSettings> {
-        let function = |name: &str, key: &str| {
-            let mut command = cmd("FCALL");
-            command.arg(name).arg(1).arg(key);
-            command
-        };
-        let mut command = match self {
-            Task::Message(message) => {
-                let Message { ledger, settings, take, .. } = message;
-                let mut command = function(ledger::function(&settings.kind), ledger);
+        Ok(match self {
+            Task::Message(Message { ledger, settings, take, .. }) => {
                 let slot = if asking { String::new() } else { slots.of(self.slot()) };
-                command.arg(ledger::arguments(settings, take, learn_ms, &slot)?);
+                let arguments = ledger::arguments(settings, take, learn_ms, &slot)?;
+                call(ledger::function(&settings.kind), ledger, arguments)
+            }
+            Task::Warm(message) => call(message.function(), &message.key, message.arguments()),
+            Task::Publish { channel, payload, .. } => {
+                let mut command = cmd("PUBLISH");
+                command.arg(channel).arg(&payload[..]);
                 command
             }
-            Task::Warm(message) => {
-                let mut command = function(message.function(), &message.key);
-                command.arg(message.arguments());
-                command
+            Task::Holders { ledger, .. } => call(ledger::HOLDERS, ledger, None::<String>),
+            Task::Epoch { key, known, .. } => call(ledger::EPOCH, key, known),
+            Task::Secret { key, check } => call(ledger::SECRET, key, check),
+            Task::Start { starts, key } => {
+                call(ledger::START, key, &ledger::start_arguments(starts)[..])
             }
-            Task::Publish { .. } => cmd("PUBLISH"),
-            Task::Holders { ledger, .. } => function(ledger::HOLDERS, ledger),
-            Task::Epoch { key, .. } => function(ledger::EPOCH, key),
-            Task::Secret { key, .. } => function(ledger::SECRET, key),
-            Task::Start { key, .. } => function(ledger::START, key),
-            Task::Slots(numbers) => function(ledger::SLOTS, &slots.of(numbers[0])),
-        };
-        match self {
-            Task::Publish { channel, payload, .. } => command.arg(channel).arg(&payload[..]),
-            Task::Epoch { known, .. } => command.arg(known),
-            Task::Secret { check, .. } => command.arg(check),
-            Task::Start { starts, .. } => command.arg(&ledger::start_arguments(starts)[..]),
             Task::Slots(numbers) => {
-                numbers[1..].iter().fold(&mut command, |command, slot| command.arg(slots.of(*slot)))
+                let keys: Vec<String> = numbers.iter().map(|slot| slots.of(*slot)).collect();
+                call(ledger::SLOTS, &keys[0], &keys[1..])
             }
-            Task::Message(_) | Task::Warm(_) | Task::Holders { .. } => &mut command,
-        };
-        Ok(command)
+        })
     }
 
     /// The end of the job, and the result that it is counted as: by the answer of a node, or by the
@@ -141,81 +128,88 @@ impl Task {
         answer: Result<(&Value, &ClusterNode), Lost>,
     ) -> (Settled, ClusterResult) {
         match self {
-            Task::Message(Message { id, settings, .. }) => {
-                let result = read(answer, |value| {
+            Task::Message(Message { id, settings, .. }) => settled(
+                read(answer, |value| {
                     let numbers: Option<Vec<i64>> = list(value, |item| match item {
                         Value::Int(number) => Some(*number),
                         _ => None,
                     });
                     ledger::decode(&settings, &numbers.ok_or_else(|| strange(value))?)
-                });
-                let counted = counted(&result, |reply| match reply.answer {
+                }),
+                |reply| match reply.answer {
                     Answer::Taken(Taken::Stale) => ClusterResult::Stale,
                     _ if reply.learning_ms > 0 => ClusterResult::Learning,
                     _ => ClusterResult::Ok,
-                });
-                let function = message_counts::function_of_kind(&settings.kind);
-                (Settled::Event(Event::Answered { id, function, result }), counted)
-            }
-            Task::Warm(message) => {
-                let result =
-                    read(answer, |value| warm(&message, value).ok_or_else(|| strange(value)));
-                let counted = counted(&result, |answer| match answer {
+                },
+                |result| {
+                    let function = message_counts::function_of_kind(&settings.kind);
+                    Settled::Event(Event::Answered { id, function, result })
+                },
+            ),
+            Task::Warm(message) => settled(
+                read(answer, |value| warm(&message, value).ok_or_else(|| strange(value))),
+                |answer| match answer {
                     WarmAnswer::Old => ClusterResult::Stale,
                     _ => ClusterResult::Ok,
-                });
-                (Settled::Event(Event::Warm { id: message.id, result }), counted)
-            }
-            Task::Holders { id, .. } => {
-                let result = read(answer, |value| {
+                },
+                |result| Settled::Event(Event::Warm { id: message.id, result }),
+            ),
+            Task::Holders { id, .. } => settled(
+                read(answer, |value| {
                     let names: Vec<String> = list(value, text).ok_or_else(|| strange(value))?;
                     names.iter().map(|name| ledger::decode_holder(name)).collect()
-                });
-                let counted = counted(&result, |_| ClusterResult::Ok);
-                (Settled::Event(Event::Holders { id, result }), counted)
-            }
-            Task::Secret { .. } => {
-                let result = read(answer, |value| text(value).ok_or_else(|| strange(value)));
-                let counted = counted(&result, |_| ClusterResult::Ok);
-                (Settled::Secret(result), counted)
-            }
-            Task::Start { starts, .. } => {
-                let result = read(answer, |value| match value {
-                    Value::Int(is_newest @ (0 | 1)) => Ok(*is_newest == 1),
+                }),
+                ok,
+                |result| Settled::Event(Event::Holders { id, result }),
+            ),
+            Task::Secret { .. } => settled(
+                read(answer, |value| text(value).ok_or_else(|| strange(value))),
+                ok,
+                Settled::Secret,
+            ),
+            Task::Start { starts, .. } => settled(
+                read(answer, |value| match value {
+                    Value::Int(0) => Ok(false),
+                    Value::Int(1) => Ok(true),
                     _ => Err(strange(value)),
-                });
-                let counted = counted(&result, |is_newest| match is_newest {
-                    true => ClusterResult::Ok,
-                    false => ClusterResult::Stale,
-                });
-                (Settled::Event(Event::Start { starts, result }), counted)
-            }
-            Task::Epoch { biz, .. } => {
-                let counted = counted(&answer, |_| ClusterResult::Ok);
+                }),
+                |&is_newest| if is_newest { ClusterResult::Ok } else { ClusterResult::Stale },
+                |result| Settled::Event(Event::Start { starts, result }),
+            ),
+            Task::Epoch { biz, .. } => settled(answer, ok, |answer| {
                 let found = match answer {
                     Ok((Value::Int(epoch @ 0..=MAX_EPOCH_NUMBER), _)) => {
-                        let epoch = *epoch as u64;
-                        return (Settled::Event(Event::Epoch { biz, epoch }), counted);
+                        return Settled::Event(Event::Epoch { biz, epoch: *epoch as u64 });
                     }
                     Ok((other, _)) => format!("{other:?}"),
                     Err(Lost::Refused { error, .. }) if is_bad_epoch(&error) => {
                         format!("no number ({error})")
                     }
-                    Err(_) => return (Settled::Silent, counted),
+                    Err(_) => return Settled::Silent,
                 };
-                (Settled::Event(Event::BadEpoch { biz, found }), counted)
-            }
-            Task::Publish { .. } => (Settled::Silent, counted(&answer, |_| ClusterResult::Ok)),
-            Task::Slots(slots) => {
+                Settled::Event(Event::BadEpoch { biz, found })
+            }),
+            Task::Publish { .. } => settled(answer, ok, |_| Settled::Silent),
+            Task::Slots(slots) => settled(answer, ok, |answer| {
                 const REDIRECTED: [&str; 3] = ["MOVED ", "ASK ", "TRYAGAIN "];
-                let counted = counted(&answer, |_| ClusterResult::Ok);
-                let Err(why) = answer else { return (Settled::Silent, counted) };
+                let Err(why) = answer else { return Settled::Silent };
                 let is_redirected = matches!(&why, Lost::Refused { error, .. }
                     if REDIRECTED.iter().any(|code| error.starts_with(code)));
-                (Settled::Unmet { slots, is_redirected }, counted)
-            }
+                Settled::Unmet { slots, is_redirected }
+            }),
         }
     }
+}
+
+fn ok<T>(_: &T) -> ClusterResult {
+    ClusterResult::Ok
+}
+
+/// Calls a function of the library.
+fn call(function: &str, key: &str, arguments: impl ToRedisArgs) -> Cmd {
+    let mut command = cmd("FCALL");
+    command.arg(function).arg(1).arg(key).arg(arguments);
+    command
 }
 
 /// Reads the answer of a node.
@@ -231,9 +225,14 @@ fn strange(value: &Value) -> BadReply {
     BadReply::Other(format!("{value:?}"))
 }
 
-/// The result that a message is counted as.
-fn counted<T>(result: &Result<T, Lost>, of: impl FnOnce(&T) -> ClusterResult) -> ClusterResult {
-    result.as_ref().map_or_else(result_of, of)
+/// The end of a job with this result.
+fn settled<T>(
+    result: Result<T, Lost>,
+    counted_as: impl FnOnce(&T) -> ClusterResult,
+    end: impl FnOnce(Result<T, Lost>) -> Settled,
+) -> (Settled, ClusterResult) {
+    let counted = result.as_ref().map_or_else(result_of, counted_as);
+    (end(result), counted)
 }
 
 /// Whether the error is about the stored value, not about the state of the node.
@@ -242,7 +241,7 @@ fn is_bad_epoch(error: &str) -> bool {
 }
 
 /// The result that a message without an answer is counted as.
-pub(super) fn result_of(why: &Lost) -> ClusterResult {
+fn result_of(why: &Lost) -> ClusterResult {
     match why {
         Lost::Broken { .. } => ClusterResult::Timeout,
         Lost::Down { .. } | Lost::Full(_) => ClusterResult::Unreachable,
@@ -254,7 +253,9 @@ pub(super) fn result_of(why: &Lost) -> ClusterResult {
 
 fn warm(message: &WarmMessage, value: &Value) -> Option<WarmAnswer> {
     match (&message.call, value) {
-        (WarmCall::Put { .. }, Value::Int(number)) => WarmMessage::kept(*number),
+        (WarmCall::Put { .. }, Value::Int(0)) => Some(WarmAnswer::Kept),
+        (WarmCall::Put { .. }, Value::Int(1)) => Some(WarmAnswer::Moved),
+        (WarmCall::Put { .. }, Value::Int(2)) => Some(WarmAnswer::Old),
         (WarmCall::Drop, Value::Int(_)) => Some(WarmAnswer::Nothing),
         (WarmCall::Fetch, Value::Array(found)) => match found.as_slice() {
             [] => Some(WarmAnswer::Nothing),

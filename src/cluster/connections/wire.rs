@@ -161,9 +161,9 @@ impl Wire {
         let mut answers = Vec::with_capacity(commands.len());
         while answers.len() < commands.len() {
             if late.is_some() {
-                self.stream.get_mut().extend(begun + timeout);
+                self.stream.get_mut().socket().until = begun + timeout;
                 let begins = self.stream.fill_buf().map(|_| ());
-                self.stream.get_mut().extend(begun + longest);
+                self.stream.get_mut().socket().until = begun + longest;
                 match begins {
                     Err(error) if error.kind() == ErrorKind::TimedOut => {
                         late.take().into_iter().for_each(|late| late());
@@ -231,8 +231,9 @@ impl Wire {
     }
 
     fn bound(&mut self, longest: Duration, answers: usize) {
-        let until = clock::instant() + longest;
-        self.stream.get_mut().bound(until, reply::bytes_for(answers));
+        let socket = self.stream.get_mut().socket();
+        socket.until = clock::instant() + longest;
+        (socket.allowed, socket.read) = (reply::bytes_for(answers), 0);
     }
 
     fn write(&mut self, commands: &[Cmd]) -> io::Result<()> {
@@ -244,7 +245,7 @@ impl Wire {
 
     fn broken(&mut self, error: &io::Error, longest: Duration) -> Broken {
         let why = match error.kind() {
-            ErrorKind::TimedOut if self.stream.get_mut().has_read() => not_whole(longest),
+            ErrorKind::TimedOut if self.stream.get_mut().socket().read > 0 => not_whole(longest),
             _ => why(error, longest),
         };
         Broken::Lost(why)
@@ -269,19 +270,6 @@ impl Wire {
             },
         );
         answers
-    }
-
-    /// Sends one command. An error of the node ends the connection.
-    pub(super) fn ask(
-        &mut self,
-        function: ClusterFunction,
-        command: Cmd,
-        longest: Duration,
-    ) -> Result<Value, Broken> {
-        match self.exchange_counted(function, &[command], longest)?.swap_remove(0) {
-            Value::ServerError(error) => Err(self.refusal(&words(&error))),
-            value => Ok(value),
-        }
     }
 
     /// The meaning of an error of the node for the connection.

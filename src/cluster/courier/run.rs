@@ -37,12 +37,12 @@ use self::rings::Rings;
 use self::rounds::LeaseRounds;
 use self::wake::Waker;
 use self::warm::WarmTier;
-use super::core::{Bounds, Core, Figures, Now};
+use super::core::{Bounds, Core, Now};
 use super::process::Process;
 use super::telemetry::Telemetry;
 use crate::connections::{ClusterFault, Links, Wake};
-use crate::figures::ClusterState;
-use crate::name::Secret;
+use crate::figures::{ClusterState, CourierFigures};
+use crate::nodes::LeasePass;
 use crate::plug;
 
 /// The pause between two tries to take the lock.
@@ -83,8 +83,6 @@ pub fn run(
     process.send_ready()?;
     let Some(lock) = wait_for_lock(&*process, &mut service)? else { return Ok(()) };
     let cluster = service.conf().srv.cluster.clone().ok_or(CourierError::NoCluster)?;
-    let secret = Secret::new(*secret.bytes());
-    let telemetry = Telemetry::default();
     if let Some(counters) = service.handle().counters() {
         // An earlier courier in this slot has left its state.
         ClusterState::default().store(counters.extension());
@@ -93,13 +91,20 @@ pub fn run(
     let programs = Programs::start(data_dir, Arc::clone(&waker.caller))?;
     let mut courier = Courier {
         process,
-        telemetry,
+        telemetry: Telemetry::default(),
         core: Core::new(&cluster.name, Bounds::default()),
-        nodes: HostNodes::new(service, lock, cluster.name.clone(), secret),
+        nodes: HostNodes {
+            service,
+            lock,
+            cluster: cluster.name.clone(),
+            secret,
+            wall_ms: 0,
+            incarnation: 0,
+            pass: LeasePass::default(),
+        },
         links: None,
         next_start: clock::instant(),
         cluster,
-        secret,
         password,
         waker,
         programs,
@@ -109,10 +114,11 @@ pub fn run(
         resets: Resets::default(),
         newest: Newest::default(),
         complaints: LogThrottle::new(COMPLAIN_EVERY),
-        warned: Figures::default(),
+        warned: CourierFigures::default(),
     };
     let ended = courier.run();
-    courier.links.take().into_iter().for_each(Links::abandon);
+    // The process ends, and takes the threads along.
+    courier.links.take().into_iter().for_each(std::mem::forget);
     ended
 }
 
@@ -144,7 +150,6 @@ struct Courier {
     links: Option<Links>,
     next_start: Instant,
     cluster: Cluster,
-    secret: Secret,
     password: Option<Password>,
     waker: Waker,
     programs: Programs,
@@ -155,7 +160,7 @@ struct Courier {
     newest: Newest,
     complaints: LogThrottle,
     /// The figures at the last log line about them.
-    warned: Figures,
+    warned: CourierFigures,
 }
 
 impl Courier {
@@ -213,7 +218,8 @@ impl Courier {
         if cluster != self.cluster {
             // Answers of the old links are dropped, and the needs are taken from the rings again.
             self.links = None;
-            self.telemetry.forget_nodes();
+            self.telemetry.nodes.clear();
+            self.telemetry.masters = None;
             self.core = Core::new(&cluster.name, Bounds::default());
             self.warm = WarmTier::default();
             (self.newest.asked, self.newest.next_ask) = (None, None);
@@ -228,7 +234,7 @@ impl Courier {
             self.warm.sent.forget_all();
         }
         // Reports a reset of this machine to the cluster at once.
-        self.rounds.publish_soon();
+        self.rounds.next_publish = clock::instant();
         self.set_kept_groups();
         true
     }
@@ -239,9 +245,10 @@ impl Courier {
             return;
         }
         let caller = Arc::clone(&self.waker.caller);
-        let wake = Wake::new(move || caller.call());
+        let wake: Wake = Arc::new(move || caller.call());
         let counts = Arc::clone(&self.telemetry.counts);
-        match Links::start(&self.cluster, self.secret, self.password.as_ref(), wake, counts) {
+        match Links::start(&self.cluster, &self.nodes.secret, self.password.as_ref(), wake, counts)
+        {
             Ok(links) => self.links = Some(links),
             Err(fault) => {
                 self.complain(&fault);
@@ -264,9 +271,7 @@ impl Courier {
         bell.lie_down();
         let until = |due: Instant| due.saturating_duration_since(clock::instant());
         let mut longest = LONGEST_SLEEP.min(until(self.rounds.next_publish));
-        if let Some(due) = self.resets.next_clear {
-            longest = longest.min(until(due));
-        }
+        longest = longest.min(self.resets.next_clear.map_or(LONGEST_SLEEP, until));
         // Before the leases are proven nothing else is due.
         if self.nodes.are_leases_unproven() {
             longest = longest.min(self.newest.due().map_or(LONGEST_SLEEP, until));

@@ -4,24 +4,25 @@
 
 use std::sync::Arc;
 
-use frs_conf::ClusterNode;
 use frs_store::counter::Counters;
 
-use super::core::Figures;
 use crate::connections::MessageCounts;
 use crate::figures::{
-    ClusterFunction, ClusterNodeState, ClusterResult, ClusterState, LeaseCounter, LeaseUses,
-    SpillResult,
+    ClusterFunction, ClusterNodeState, ClusterResult, ClusterState, CourierFigures, LeaseCounter,
+    LeaseUses, SpillResult,
 };
 use crate::warm::SpillCounts;
 
 /// The figures published so far.
 #[derive(Debug, Default)]
 pub struct Telemetry {
-    published: Figures,
-    nodes: Vec<ClusterNodeState>,
-    /// The addresses of the masters with slots. None if they are not known yet.
-    masters: Option<Vec<String>>,
+    published: CourierFigures,
+    /// The nodes of the present links.
+    pub nodes: Vec<ClusterNodeState>,
+    /// The addresses of the masters with slots. None if they are not known yet. Only these are
+    /// published: replicas, nodes that gave their slots away, and dead nodes with a successor need
+    /// not be reached.
+    pub masters: Option<Vec<String>>,
     /// Uses in all leases, after the last pass over them.
     pub uses: LeaseUses,
     /// Where messages are counted.
@@ -37,35 +38,16 @@ impl Telemetry {
         }
     }
 
-    /// Sets the masters that have slots. Only these are published: replicas, nodes that gave their
-    /// slots away, and dead nodes with a successor need not be reached.
-    pub fn set_masters(&mut self, masters: &[ClusterNode]) {
-        self.masters = Some(masters.iter().map(ToString::to_string).collect());
-    }
-
     /// Counts a message that could not be sent because the cluster cannot be used.
     pub fn note_unsent(&self, function: ClusterFunction) {
         self.counts.count(function, ClusterResult::Unreachable);
-    }
-
-    /// Counts a stale answer. If the core ignored the answer, a later message of this host had
-    /// overtaken it, and it counts as `Ok`.
-    pub fn note_stale(&self, function: ClusterFunction, is_accepted: bool) {
-        let result = if is_accepted { ClusterResult::Stale } else { ClusterResult::Ok };
-        self.counts.count(function, result);
-    }
-
-    /// Forgets all nodes: the links are new.
-    pub fn forget_nodes(&mut self) {
-        self.nodes.clear();
-        self.masters = None;
     }
 
     /// Publishes what was counted since the last call, and the present state.
     pub fn publish(
         &mut self,
         counters: Counters<'_>,
-        figures: &Figures,
+        figures: &CourierFigures,
         spills: SpillCounts,
         kept_since_ms: Option<u64>,
     ) {

@@ -9,6 +9,8 @@ use super::{Granted, Holding, Kind, Settings, Take, Taken};
 /// An answer as it arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Received {
+    /// The settings of the limit, as the message named them.
+    pub settings: Settings,
     /// The message that it answers.
     pub take: Take,
     /// The answer.
@@ -39,7 +41,7 @@ pub enum Next {
 
 impl Holding {
     /// Applies an answer.
-    pub fn apply(&mut self, settings: &Settings, received: &Received) -> Next {
+    pub fn apply(&mut self, received: &Received) -> Next {
         let take = received.take;
         let lease = &mut self.lease;
         if !lease.in_flight || take.seq != lease.seq || take.host != lease.incarnation {
@@ -62,7 +64,7 @@ impl Holding {
                 if take.need == 0 { Next::Run } else { Next::Wait }
             }
             Taken::Granted(granted) => {
-                self.enter(settings, received, &granted);
+                self.enter(received, &granted);
                 let floor = take.claim.floor.saturating_add(take.claim.extra.max(0) as u64);
                 let more = granted.allowance.saturating_sub(granted.base.unwrap_or(floor));
                 if more >= take.need {
@@ -70,13 +72,14 @@ impl Holding {
                     self.lease.again_ms = 0;
                     return Next::Run;
                 }
-                self.missed_need(settings, received, &granted)
+                self.missed_need(received, &granted)
             }
         }
     }
 
     /// Enters the window that the ledger names.
-    fn enter(&mut self, settings: &Settings, received: &Received, granted: &Granted) {
+    fn enter(&mut self, received: &Received, granted: &Granted) {
+        let settings = &received.settings;
         let reported = self.lease.sent_extra.max(0) as u64;
         if granted.window != self.lease.window {
             self.lease.noted = self.used_before(settings, granted.window);
@@ -125,7 +128,7 @@ impl Holding {
     }
 
     /// The next step for a need that was not granted.
-    fn missed_need(&mut self, settings: &Settings, received: &Received, granted: &Granted) -> Next {
+    fn missed_need(&mut self, received: &Received, granted: &Granted) -> Next {
         let lease = &mut self.lease;
         let missing = i128::from(received.take.need) - i128::from(granted.pool);
         if received.learning_ms > 0 || missing <= 0 {
@@ -137,7 +140,8 @@ impl Holding {
         } else {
             lease.is_exhausted = true;
             let missing = u64::try_from(missing).unwrap_or(u64::MAX);
-            let refusal_ms = settings.growth_ms(missing).unwrap_or(super::LONGEST_REFUSAL_MS);
+            let refusal_ms =
+                received.settings.growth_ms(missing).unwrap_or(super::LONGEST_REFUSAL_MS);
             let refusal_ms = refusal_ms.min(super::LONGEST_REFUSAL_MS);
             lease.again_ms = received.now_ms.saturating_add(refusal_ms).min(lease.end_ms);
             Next::Refuse

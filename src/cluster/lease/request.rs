@@ -39,7 +39,12 @@ impl Holding {
     /// If the number is not higher than the one before.
     pub fn bind(&mut self, settings: &Settings, binding: &Binding) -> Take {
         assert!(binding.seq > self.lease.seq, "{binding:?} after {self:?}");
-        self.forget_flowed_back(settings, binding.now_ms);
+        let is_token = matches!(settings.kind, Kind::Token { .. });
+        if is_token && self.lease.window != 0 && !self.counts(binding.now_ms) {
+            // Tokens that have flowed back are not claimed: a ledger that has forgotten the host
+            // would take them out of its bucket again.
+            (self.lease.window, self.lease.allowance, self.used) = (0, 0, 0);
+        }
         let floor = self.floor(binding);
         if !self.counts(binding.now_ms) {
             self.forget_returned();
@@ -84,15 +89,6 @@ impl Holding {
         let counts = self.counts(now_ms);
         let binding = Binding { seq, now_ms, keep: Keep::All, need: 0, request: 0 };
         (counts || lease.in_flight || lease.extra != 0).then(|| self.bind(settings, &binding))
-    }
-
-    /// Forgets tokens that have flowed back, so that the host does not claim them: a ledger that
-    /// has forgotten the host would take them out of its bucket again.
-    fn forget_flowed_back(&mut self, settings: &Settings, now_ms: u64) {
-        let is_token = matches!(settings.kind, Kind::Token { .. });
-        if is_token && self.lease.window != 0 && !self.counts(now_ms) {
-            (self.lease.window, self.lease.allowance, self.used) = (0, 0, 0);
-        }
     }
 
     fn floor(&self, binding: &Binding) -> u64 {

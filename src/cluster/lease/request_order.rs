@@ -17,7 +17,8 @@ pub struct RequestPart<K> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Parked<K> {
     parts: Vec<RequestPart<K>>,
-    deadline_ms: u64,
+    /// When `on-miss` answers the request, CLOCK_BOOTTIME.
+    pub deadline_ms: u64,
     is_in_order: bool,
 }
 
@@ -42,11 +43,6 @@ impl<K: Ord + Copy> Parked<K> {
     /// The keys, lowest first.
     pub fn parts(&self) -> &[RequestPart<K>] {
         &self.parts
-    }
-
-    /// When `on-miss` answers the request.
-    pub fn deadline_ms(&self) -> u64 {
-        self.deadline_ms
     }
 
     /// Records that a ledger was short of uses: from now on the request asks for one key at a time.

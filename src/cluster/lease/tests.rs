@@ -33,14 +33,15 @@ fn grants(base: Option<u64>, allowance: u64) -> Granted {
 }
 
 fn applies(holding: &mut Holding, settings: &Settings, take: Take, taken: Taken) -> Next {
-    let received = Received { take, taken, learning_ms: 0, now_ms: NOW_MS + 10 };
-    holding.apply(settings, &received)
+    let (settings, now_ms) = (*settings, NOW_MS + 10);
+    holding.apply(&Received { settings, take, taken, learning_ms: 0, now_ms })
 }
 
 /// Hears an answer, for a limit that refuses nothing.
 fn applies_sum(holding: &mut Holding, take: Take, granted: Granted) -> Next {
     let taken = Taken::Granted(granted);
-    holding.apply_sum(&INTERVAL, &Received { take, taken, learning_ms: 0, now_ms: NOW_MS + 10 })
+    let (settings, now_ms) = (INTERVAL, NOW_MS + 10);
+    holding.apply_sum(&Received { settings, take, taken, learning_ms: 0, now_ms })
 }
 
 /// A host with a grant of this many uses for 30 s.
@@ -167,8 +168,9 @@ fn where_others_have_some_the_pauses_double_up_to_two_seconds() {
 fn a_learning_master_is_asked_again_when_it_has_learned() {
     let mut holding = Holding::default().of_host(7);
     let take = holding.bind(&INTERVAL, &asks(1));
-    let received = Received { take, taken: Taken::Nothing, learning_ms: 400, now_ms: NOW_MS };
-    assert_eq!(holding.apply(&INTERVAL, &received), Next::Wait);
+    let (settings, taken) = (INTERVAL, Taken::Nothing);
+    let received = Received { settings, take, taken, learning_ms: 400, now_ms: NOW_MS };
+    assert_eq!(holding.apply(&received), Next::Wait);
     assert_eq!(holding.asking(1, NOW_MS + 399), Asking::Wait { until_ms: NOW_MS + 400 });
     assert_eq!(holding.asking(1, NOW_MS + 400), Asking::Now);
 }
@@ -218,9 +220,8 @@ fn uses_by_force_raise_the_floor_or_go_as_extra() {
     let take = ended.bind(&INTERVAL, &binding);
     assert_eq!(take.claim, Claim { window: WINDOW, floor: 0, spent: 0, extra: 2, noted: 0 });
     let entered = Granted { window: WINDOW + 60_000, ..grants(Some(2), 2) };
-    let received =
-        Received { take, taken: Taken::Granted(entered), learning_ms: 0, now_ms: NOW_MS + 30_010 };
-    ended.apply(&INTERVAL, &received);
+    let (settings, taken, now_ms) = (INTERVAL, Taken::Granted(entered), NOW_MS + 30_010);
+    ended.apply(&Received { settings, take, taken, learning_ms: 0, now_ms });
     assert_eq!((ended.used, ended.must_report(NOW_MS + 30_010)), (2, false));
 }
 
@@ -300,7 +301,10 @@ fn what_others_give_back_leaves_a_log_once() {
     }
     assert_eq!(holding.lease.sent_extra, 0);
     let take = binds(&mut holding, &SLIDING, Keep::All);
-    assert_eq!(take.claim.extra, 0, "told already: those that had left the log are another host's");
+    assert_eq!(
+        take.claim.extra, 0,
+        "reported already: those that had left the log are another host's"
+    );
     assert_eq!(holding.of_host(8).lease.noted, 0, "another incarnation has another row");
 }
 

@@ -106,8 +106,8 @@ fn answers_are_read() {
     let taken = |learning_ms, taken| Reply { learning_ms, answer: Answer::Taken(taken) };
     assert_eq!(read(&[0, 20]), taken(20, Taken::Nothing));
     assert_eq!(read(&[1, 0]), taken(0, Taken::Stale));
-    let elsewhere = Reply { learning_ms: 0, answer: Answer::OtherWindow { now_ms: 77 } };
-    assert_eq!(read(&[3, 0, 77]), elsewhere);
+    let other_window = Reply { learning_ms: 0, answer: Answer::OtherWindow { now_ms: 77 } };
+    assert_eq!(read(&[3, 0, 77]), other_window);
     let held = Granted {
         window: 50,
         base: None,
@@ -154,7 +154,7 @@ fn other_answers_are_faults() {
 #[test]
 fn hosts_are_named_and_read() {
     for host in [1, 0xab, u64::MAX] {
-        assert_eq!(decode_holder(&host_name(host)), Ok(host));
+        assert_eq!(decode_holder(&hex(host)), Ok(host));
     }
     for name in ["", "ab", "+00000000000000a", "00000000000000ag", "00000000000000abc"] {
         assert_eq!(decode_holder(name), Err(BadReply::Host(name.to_owned())));

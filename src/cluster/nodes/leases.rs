@@ -90,12 +90,11 @@ pub fn lease_pass(
             pass.end();
             return true;
         };
-        if !holds_leases(service, group) {
-            (pass.nth, pass.at) = (pass.nth + 1, 0);
-            continue;
-        }
         let geometry = *service.handle().groups()[group].geometry();
-        let Some(at) = pass.next_marked(group, geometry.all_key_nodes()) else {
+        let is_served =
+            service.table().is_shared() && !service.handle().is_group_quarantined(group);
+        let next = || pass.next_marked(group, geometry.all_key_nodes());
+        let Some(at) = is_served.then(next).flatten() else {
             (pass.nth, pass.at) = (pass.nth + 1, 0);
             continue;
         };
@@ -127,11 +126,6 @@ pub fn mark_lease(service: &Service, pass: &mut LeasePass, key: &StoredKey) {
 fn nth_of_pass(service: &Service, nth: usize) -> Option<usize> {
     let (formers, all) = (service.handle().formers(), service.handle().groups().len());
     (nth < all).then(|| (formers.start + nth) % all)
-}
-
-fn holds_leases(service: &Service, group: usize) -> bool {
-    let group = &service.handle().groups()[group];
-    !service.handle().runtime().is_quarantined(group.mark()) && service.table().is_shared()
 }
 
 /// The items with leases in a key-node, and whether a copy stays torn. The key-node is read without

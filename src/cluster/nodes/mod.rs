@@ -3,12 +3,11 @@
 //!
 //! Invariant: every change takes the engine's path of an item.
 
-mod identity;
+pub(crate) mod identity;
 mod leases;
 mod records;
 mod spill_records;
 
-pub(crate) use identity::Identity;
 pub use leases::{LeasePass, lease_pass, mark_lease, with_leases};
 pub use records::{
     ChangedRecord, Inserted, KeptRecord, RecordPlace, Records, SentRecords, Step, StepBounds,

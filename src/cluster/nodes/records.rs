@@ -306,11 +306,12 @@ impl Records for StoredRecords<'_> {
     }
 
     fn spills(&self, key: &StoredKey) -> bool {
-        self.remote(key).is_ok_and(|remote| remote.makes_room)
+        entry_of(self.service, key).is_ok_and(Entry::makes_room)
     }
 
     fn backs_up(&self, key: &StoredKey) -> bool {
-        self.remote(key).is_ok_and(|remote| remote.copies)
+        let entry = entry_of(self.service, key);
+        entry.is_ok_and(|entry| entry.remote.is_some_and(|remote| remote.copies))
     }
 
     fn chain(&mut self, key: &StoredKey) -> Result<Chain, ItemError> {
@@ -351,10 +352,6 @@ impl StoredRecords<'_> {
             work(nodes, remote)
         })
     }
-
-    fn remote(&self, key: &StoredKey) -> Result<Remote, ItemError> {
-        entry_of(self.service, key)?.remote.ok_or(ItemError::UnknownBiz)
-    }
 }
 
 /// The business of a key.
@@ -380,7 +377,7 @@ fn inserted(remote: Remote, done: Result<(), ItemError>) -> Result<Inserted, Ite
     }
 }
 
-/// The mark that tells a node from the one that was sent before: its CRC, inverted once its ban is
+/// The mark by which a node differs from the one that was sent before: its CRC, inverted once its ban is
 /// lifted. A lift changes the record, but not the node. `read` returns a word of the node, or
 /// `None` beyond its end.
 fn mark_of(table: &Table, group: usize, read: impl Fn(usize) -> Option<u64>) -> u32 {

@@ -69,7 +69,7 @@ impl Key {
     fn new(sharing: &str, limits: &str) -> Key {
         let clock = Arc::<LeaseClock>::default();
         clock.set_incarnation(OWN, false);
-        clock.boot().set_now(START);
+        clock.boot.set_now(START);
         let rules = prepare(sharing, limits, &clock);
         let words = vec![0; rules.words(Scope::Key)];
         Key { rules, clock, words, wall_ms: WALL }
@@ -146,7 +146,7 @@ impl Key {
     }
 
     fn pass_ms(&mut self, ms: u64) {
-        self.clock.boot().set_now(self.clock.boot_ms() + ms);
+        self.clock.boot.set_now(self.clock.boot_ms() + ms);
         self.wall_ms += ms;
         self.rules.set_now(self.wall_ms);
     }
@@ -318,7 +318,7 @@ fn cut_off_hosts_allow_themselves_their_share_of_each_window() {
         for limit in ALL {
             let mut key = Key::new(&sharing, limit);
             assert_eq!(key.admitted(20, Spending::CutOff), most, "{limit}, {on_down}");
-            assert_eq!(key.holding().lease.extra, most as i64, "{limit}: the ledger will hear");
+            assert_eq!(key.holding().lease.extra, most as i64, "{limit}: it will be reported");
             key.pass_ms(MINUTE - 1);
             assert_eq!(key.admitted(20, Spending::CutOff), 0, "{limit}, {on_down}");
             key.pass_ms(1);
@@ -502,7 +502,7 @@ fn two_logs_and_a_count_keep_apart() {
         leases(rules, states, 0, WALL).iter().map(|leased| leased.holding.used).collect::<Vec<_>>()
     });
     assert_eq!(used, [2, 5, 0]);
-    assert_eq!(key.unreported(2), 5, "the ledger has yet to hear of them");
+    assert_eq!(key.unreported(2), 5, "they are not reported yet");
     // Only one limit reports returned uses that neither finds in the log.
     key.update(-9, Spending::New);
     assert_eq!([key.unreported(0), key.unreported(1)], [5 - 9, 0]);
@@ -671,10 +671,10 @@ proptest! {
             key.pass_ms(ms);
             let (wall_ms, spending) = (key.wall_ms, MODES[mode]);
             let mut words = key.words.clone();
-            let (mut told, rules) = (None, &key.rules);
+            let (mut judged, rules) = (None, &key.rules);
             let demand = Demand { count, charges, terms: &spending.terms() };
-            let tell = |verdict| told = Some(verdict);
-            let passed = rules.pass_shared(&mut words, wall_ms, demand, tell);
+            let note = |verdict| judged = Some(verdict);
+            let passed = rules.pass_shared(&mut words, wall_ms, demand, note);
             let verdict = key.with(|rules, states| {
                 let terms = &spending.terms();
                 let states = &mut States { key: states.key, biz: states.biz, terms };
@@ -688,7 +688,7 @@ proptest! {
                 (!judgement.limited).then(|| rules.verdict(states, wall_ms, &judgement))
             });
             prop_assert_eq!(passed, verdict.is_some());
-            prop_assert_eq!(told, verdict);
+            prop_assert_eq!(judged, verdict);
             prop_assert_eq!(&words, &key.words);
         }
     }

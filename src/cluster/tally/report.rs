@@ -78,14 +78,14 @@ impl Holding {
 
     /// As [`Holding::apply`]. Uses and returns since the message still count, even if the ledger
     /// names a window that overlaps the window of the message.
-    pub fn apply_sum(&mut self, settings: &Settings, received: &Received) -> Next {
+    pub fn apply_sum(&mut self, received: &Received) -> Next {
         let Holding { lease: Lease { window, allowance, sent_extra, .. }, used } = *self;
-        let next = self.apply(settings, received);
+        let next = self.apply(received);
         if let Taken::Granted(Granted { pool, .. }) = received.taken
             && next != Next::Ignored
         {
             // The pool of an overdrawn bucket is below 0.
-            let of_all = i128::from(settings.max) - i128::from(pool);
+            let of_all = i128::from(received.settings.max) - i128::from(pool);
             let of_all = u64::try_from(of_all.max(0)).unwrap_or(TALLY_MAX);
             self.lease.obtainable = TALLY_MAX.saturating_sub(of_all);
         }

@@ -144,8 +144,8 @@ fn an_item_of_two_scopes_is_one_transaction() {
     let limits = host.limits(&key).unwrap();
     let of: Vec<_> = limits.iter().map(|limit| (limit.number, limit.scope)).collect();
     assert_eq!(of, [(1, Scope::Key), (2, Scope::Key), (3, Scope::Biz)]);
-    let told: Vec<_> = limits.iter().map(|limit| limit.refuses_nothing).collect();
-    assert_eq!(told, [true, false, false], "what only counts is told");
+    let reported: Vec<_> = limits.iter().map(|limit| limit.refuses_nothing).collect();
+    assert_eq!(reported, [true, false, false], "what only counts is reported");
     let hour = 3_600_000;
     let start_ms = NOW - NOW % hour;
     let windows =

@@ -192,7 +192,7 @@ fn while_the_cluster_is_down_a_host_allows_itself_its_share() {
     for _ in 0..5 {
         let mut exchange = host.begin(update(&[Ask("down", "k", 1)]));
         assert_eq!(exchange.stage, Stage::Waiting);
-        // Behind the one that tells what was used before.
+        // Behind the one that reports earlier uses.
         let need = host.needs().pop().expect("a need");
         host.finish(&need, NeedEnd::Unreachable);
         assert_eq!(host.run(&mut exchange), Stage::Answered);

@@ -64,7 +64,7 @@ pub struct Warm<T> {
     pub(super) by_key: HashMap<StoredKey, u64>,
     puts: usize,
     fetches: usize,
-    /// WaitingNeeds requests, oldest first.
+    /// Waiting requests, oldest first.
     queue: VecDeque<u64>,
     last_id: u64,
     /// Messages to send.
@@ -143,8 +143,7 @@ impl<T> Warm<T> {
 
     /// Takes in the need of an item that waits for the record of its key.
     pub fn need(&mut self, host: &mut impl Records, key: StoredKey, ticket: T, deadline_ms: u64) {
-        let under_way = self.by_key.get(&key).copied();
-        let flight = under_way.and_then(|id| self.flights.get_mut(&id));
+        let flight = self.by_key.get(&key).and_then(|id| self.flights.get_mut(id));
         let joined = flight.and_then(|flight| match &mut flight.what {
             What::Fetch(waiting) => Some(waiting),
             What::Room(pending) => Some(&mut pending.waiting),

@@ -229,7 +229,7 @@ mod tests {
         assert_eq!((part.name.as_str(), part.from), ("g", 0));
         played.looked(&part, 2, true, Some(128));
         assert_eq!(played.next(), None, "a tenth of a core");
-        played.ms = 14;
+        played.ms = 15;
         let part = played.next().unwrap();
         assert_eq!(part.from, 128);
         played.settled(true);

@@ -1,6 +1,6 @@
 //! Makes room in full chains: the records that were not used for longest are spilled.
 //!
-//! Invariant: a record leaves this host only once the cluster has it in its present state. WaitingNeeds
+//! Invariant: a record leaves this host only once the cluster has it in its present state. Waiting
 //! records get room in order. A chain is listed only while a record waits for room in it, or is on
 //! its way out of it.
 

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use frs_cluster::courier::core::{AskedNeed, AtomicRequest, Leased, LedgerId, Nodes, Now};
+use frs_cluster::courier::core::{AskedNeed, AtomicRequest, Leased, Nodes, Now};
 use frs_cluster::lease::{Asking, Holding, Incarnation, Kind, RequestSize, Settings};
-use frs_cluster::name::KeyDigest;
+use frs_cluster::name::{KeyDigest, LedgerId};
 use frs_engine::{NeedEnd, NeedKind};
 
 pub type Key = u32;

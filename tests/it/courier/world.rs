@@ -5,9 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use frs_cluster::courier::core::{Action, Bounds, Core, LedgerId, Now};
+use frs_cluster::courier::core::{Action, Bounds, Core, Now};
 use frs_cluster::lease::{Claim, Incarnation, Kind, Settings, Take};
 use frs_cluster::ledger::{NoAnswer, Reply};
+use frs_cluster::name::LedgerId;
 use frs_cluster::news::News;
 use frs_engine::NeedEnd;
 

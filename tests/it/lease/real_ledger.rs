@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use frs_cluster::lease::{Claim, Granted, Kind, Settings, Take, Taken};
 use frs_cluster::ledger::{self, Answer, Heartbeat, Reply};
-use frs_cluster::name::{KeyDigest, LedgerName, SlotKeys, slot};
+use frs_cluster::name::{KeyDigest, LedgerId, SlotKeys, slot};
 use frs_cluster::newest_copy::Starts;
 use redis::cmd;
 
@@ -506,8 +506,8 @@ fn a_cluster_knows_names_and_runs_the_functions() {
         }
         learn(&mut server);
         let key = KeyDigest::Key([1, 2]);
-        let name = LedgerName { cluster: "prod", biz: 1, key, limit: 1, shape: 7, epoch: 0 };
-        let of_slot = SlotKeys::new("prod").of(slot(name.to_string().as_bytes()));
+        let ledger = LedgerId { biz: 1, key, limit: 1, shape: 7, epoch: 0 };
+        let (name, of_slot) = (ledger.name("prod"), SlotKeys::new("prod").of(ledger.slot("prod")));
         for settings in kinds(server.now_ms()) {
             let key = format!("{name}:{:?}", settings.kind);
             let mut take = |slot: &str| {

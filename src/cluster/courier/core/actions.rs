@@ -4,8 +4,9 @@
 
 use frs_engine::NeedEnd;
 
-use super::nodes::{LedgerId, Nodes};
+use super::nodes::Nodes;
 use crate::lease::{Settings, Take};
+use crate::name::LedgerId;
 use crate::news::News;
 
 /// An action for the loop.

@@ -5,12 +5,12 @@
 use frs_engine::NeedEnd;
 
 use super::ledger_state::{Flight, Purpose};
-use super::ledger_turn::Answered;
-use super::nodes::{LedgerId, Nodes, Now};
+use super::nodes::{Nodes, Now};
 use super::state::Core;
 use crate::figures::LeaseCounter;
 use crate::lease::{Received, Taken};
 use crate::ledger::{Answer, NoAnswer, Reply};
+use crate::name::LedgerId;
 use crate::news::{News, NewsKind};
 
 impl<N: Nodes> Core<N> {
@@ -76,8 +76,9 @@ impl<N: Nodes> Core<N> {
             Taken::Nothing | Taken::Granted(_) => NeedEnd::Answered,
         };
         self.end_asking(ledger, flight.id, end);
-        let received = Received { take: flight.take, taken, learning_ms, now_ms: now.boot_ms };
-        self.turn(nodes, now, ledger, Some(Answered { settings: flight.settings, received }));
+        let Flight { settings, take, .. } = *flight;
+        let received = Received { settings, take, taken, learning_ms, now_ms: now.boot_ms };
+        self.turn(nodes, now, ledger, Some(received));
     }
 
     /// Has a message without an answer repeated after its pause.
@@ -120,17 +121,10 @@ impl<N: Nodes> Core<N> {
     /// Takes in the news of a host.
     pub fn news(&mut self, nodes: &N, news: News<N::Key>) {
         let News { ledger, key, kind } = news;
-        let is_named = match &kind {
-            NewsKind::Recall { holders, .. } => holders.contains(&nodes.incarnation()),
-            NewsKind::Again => true,
-        };
-        if !is_named {
-            return;
-        }
-        let reasons = &mut self.state_of(ledger, &key).reasons;
         match kind {
-            NewsKind::Recall { .. } => reasons.is_recalled = true,
-            NewsKind::Again => reasons.has_again = true,
+            NewsKind::Recall { holders, .. } if !holders.contains(&nodes.incarnation()) => return,
+            NewsKind::Recall { .. } => self.state_of(ledger, &key).reasons.is_recalled = true,
+            NewsKind::Again => self.state_of(ledger, &key).reasons.has_again = true,
         }
         self.look_soon(ledger);
     }

@@ -7,9 +7,10 @@
 use std::ops::Range;
 
 use super::ledger_state::LedgerState;
-use super::nodes::{Leased, LedgerId, Nodes, Now};
+use super::nodes::{Leased, Nodes, Now};
 use super::returns::{self, Asks};
 use super::state::Core;
+use crate::name::LedgerId;
 
 impl<N: Nodes> Core<N> {
     /// Looks at the leases of an item, and queues those that are due: for a repeat, for a return or

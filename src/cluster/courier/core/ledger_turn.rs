@@ -9,7 +9,7 @@ use super::nodes::Leased;
 use super::reservations::Reserved;
 use super::returns::{self, Asks};
 use crate::lease::{
-    Asking, Binding, Holding, Incarnation, Keep, Kind, Next, Received, RequestSize, Settings, Take,
+    Asking, Binding, Holding, Incarnation, Keep, Kind, Next, Received, Settings, Take,
 };
 
 /// The pause while nothing can be sent for the moment.
@@ -30,15 +30,6 @@ pub struct Waiter {
     pub is_next: bool,
     /// It may ask this ledger now.
     pub may_ask: bool,
-}
-
-/// An answer, and the settings of its question.
-#[derive(Debug, Clone, Copy)]
-pub struct Answered {
-    /// The settings.
-    pub settings: Settings,
-    /// The answer.
-    pub received: Received,
 }
 
 /// Can a message go out?
@@ -71,7 +62,7 @@ pub struct LedgerTurn<'a> {
     /// The reasons for the turn.
     pub reasons: Reasons,
     /// An answer that has come.
-    pub answer: Option<Answered>,
+    pub answer: Option<Received>,
     /// A message of this courier is under way.
     pub has_flight: bool,
     /// Returned uses that are to be reported again.
@@ -126,11 +117,6 @@ pub(super) struct FirstRequest {
 }
 
 impl TurnOutcome {
-    /// Whether the ledger granted less than was needed.
-    pub fn is_short(&self) -> bool {
-        matches!(self.next, Some(Next::Recall | Next::Wait | Next::Refuse)) || self.is_paused
-    }
-
     pub(super) fn look_at(&mut self, at_ms: u64) {
         self.until_ms = Some(self.until_ms.map_or(at_ms, |until_ms| until_ms.min(at_ms)));
     }
@@ -140,14 +126,13 @@ impl LedgerTurn<'_> {
     /// Runs the turn.
     pub fn run(&self, leased: &mut Leased) -> TurnOutcome {
         let mut outcome = TurnOutcome::default();
+        let is_tally = leased.is_tally();
         let node = &mut leased.holding;
         *node = node.of_host(self.incarnation);
         let used = node.used;
-        if let Some(Answered { settings, received }) = &self.answer {
-            outcome.next = Some(match leased.request_size {
-                RequestSize::Zero => node.apply_sum(settings, received),
-                RequestSize::Largest | RequestSize::Needed => node.apply(settings, received),
-            });
+        if let Some(received) = &self.answer {
+            outcome.next =
+                Some(if is_tally { node.apply_sum(received) } else { node.apply(received) });
             outcome.window = node.lease.window;
             if matches!(leased.settings.kind, Kind::Sliding { .. }) {
                 outcome.taken_out = used.saturating_sub(node.used);
@@ -169,7 +154,8 @@ impl LedgerTurn<'_> {
     }
 
     fn decide(&self, leased: &mut Leased, first: &FirstRequest, outcome: &mut TurnOutcome) {
-        let settings = leased.settings;
+        let (settings, is_tally) = (leased.settings, leased.is_tally());
+        let purpose = own_purpose(leased);
         let node = &mut leased.holding;
         let (now_ms, reasons) = (self.now_ms, self.reasons);
         // An earlier courier sent the first request, and its answer was never received. A claim
@@ -177,10 +163,8 @@ impl LedgerTurn<'_> {
         let is_unheard = node.lease.in_flight && node.lease.window == 0 && !self.has_followed;
         // Uses are reported under one seq only, or they might count twice. Nothing is granted for
         // them, so an answer of any master does no harm.
-        let is_tally = leased.request_size == RequestSize::Zero;
         let reports_first = is_tally && node.lease.sent_extra > 0;
         outcome.left.is_claimed = reasons.is_claimed && reports_first && node.lease.in_flight;
-        let purpose = own_purpose(leased.request_size, node);
         let claim = if is_tally { Holding::claim_reported } else { Holding::claim };
         if reasons.is_claimed
             && !is_unheard
@@ -231,11 +215,11 @@ impl LedgerTurn<'_> {
         first: &FirstRequest,
         outcome: &mut TurnOutcome,
     ) {
+        let is_tally = leased.is_tally();
         let Leased { settings, holding: node, .. } = leased;
         let (now_ms, seq) = (self.now_ms, self.seq);
         let before = node.unspent(now_ms);
         let FirstRequest { uses: need, request, .. } = *first;
-        let is_tally = leased.request_size == RequestSize::Zero;
         let take = match is_tally {
             true => node.report(settings, seq, now_ms),
             false => node.bind(settings, &Binding { seq, now_ms, keep, need, request }),
@@ -255,6 +239,7 @@ impl LedgerTurn<'_> {
 
     /// Repeats the message in flight if its answer is overdue; else its answer decides.
     fn repeat(&self, leased: &mut Leased, first: &FirstRequest, outcome: &mut TurnOutcome) {
+        let (is_tally, purpose) = (leased.is_tally(), own_purpose(leased));
         let node = &mut leased.holding;
         let (now_ms, again_ms) = (self.now_ms, node.lease.again_ms);
         let is_waited_for = first.asking.is_some() || self.is_asked || outcome.left.is_claimed;
@@ -262,13 +247,10 @@ impl LedgerTurn<'_> {
         let is_due = again_ms <= now_ms || is_waited_for && !self.is_lost;
         if self.reasons.master_ms.is_some() || !self.has_flight && is_due && self.gate == Gate::Open
         {
-            let take = match leased.request_size {
-                RequestSize::Zero => node.repeat_report(now_ms),
-                RequestSize::Largest | RequestSize::Needed => {
-                    node.repeat(now_ms, first.uses, first.request)
-                }
+            let take = match is_tally {
+                true => node.repeat_report(now_ms),
+                false => node.repeat(now_ms, first.uses, first.request),
             };
-            let purpose = own_purpose(leased.request_size, node);
             outcome.flight = self.flight(leased.settings, take, purpose);
         } else if !self.has_flight && (is_waited_for || self.is_lost) {
             let pause_ms = if self.gate == Gate::Closed { CLOSED_PAUSE_MS } else { FULL_PAUSE_MS };
@@ -283,10 +265,10 @@ impl LedgerTurn<'_> {
 }
 
 /// The purpose of a message that returns nothing.
-fn own_purpose(request_size: RequestSize, node: &Holding) -> Purpose {
-    match request_size {
-        RequestSize::Zero => Purpose::Reports,
-        RequestSize::Largest | RequestSize::Needed if node.lease.in_flight => Purpose::Settles,
-        RequestSize::Largest | RequestSize::Needed => Purpose::Own,
+fn own_purpose(leased: &Leased) -> Purpose {
+    match leased.holding.lease.in_flight {
+        _ if leased.is_tally() => Purpose::Reports,
+        true => Purpose::Settles,
+        false => Purpose::Own,
     }
 }

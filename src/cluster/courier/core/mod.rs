@@ -11,7 +11,6 @@
 mod actions;
 mod answers;
 mod claims;
-mod figures;
 mod ledger_state;
 mod ledger_turn;
 mod nodes;
@@ -24,7 +23,6 @@ mod state;
 mod timers;
 
 pub use actions::Action;
-pub use figures::Figures;
-pub use nodes::{Leased, LedgerId, Nodes, Now};
+pub use nodes::{Leased, Nodes, Now};
 pub use request::{AskedNeed, AtomicRequest};
 pub use state::{Bounds, Core};

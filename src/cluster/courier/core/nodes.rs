@@ -9,35 +9,7 @@ use std::hash::Hash;
 use frs_engine::NeedEnd;
 
 use crate::lease::{Holding, Incarnation, RequestSize, Settings};
-use crate::name::{self, KeyDigest, LedgerName};
-
-/// The ledger of one limit for one key. All hosts order ledgers alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LedgerId {
-    /// The id of the biz.
-    pub biz: u32,
-    /// The key.
-    pub key: KeyDigest,
-    /// The number of the limit in its biz, from 1.
-    pub limit: u32,
-    /// The shape of the limit.
-    pub shape: u16,
-    /// The reset epoch of the biz.
-    pub epoch: u64,
-}
-
-impl LedgerId {
-    /// Its name in a cluster.
-    pub fn name(&self, cluster: &str) -> String {
-        let LedgerId { biz, key, limit, shape, epoch } = *self;
-        LedgerName { cluster, biz: biz.into(), key, limit, shape, epoch }.to_string()
-    }
-
-    /// Its slot in a cluster of this name.
-    pub fn slot(&self, cluster: &str) -> u16 {
-        name::slot(self.name(cluster).as_bytes())
-    }
-}
+use crate::name::LedgerId;
 
 /// The time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +31,13 @@ pub struct Leased {
     pub request_size: RequestSize,
     /// The state of its node.
     pub holding: Holding,
+}
+
+impl Leased {
+    /// Whether the limit refuses nothing.
+    pub fn is_tally(&self) -> bool {
+        self.request_size == RequestSize::Zero
+    }
 }
 
 /// The nodes of a host.

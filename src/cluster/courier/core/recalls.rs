@@ -5,11 +5,12 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::actions::Action;
-use super::nodes::{LedgerId, Nodes};
+use super::nodes::Nodes;
 use super::state::Core;
 use super::timers::Due;
 use crate::figures::LeaseCounter;
 use crate::lease::Incarnation;
+use crate::name::LedgerId;
 use crate::news::{News, NewsKind};
 
 /// The pause between two recalls of a key.
@@ -59,14 +60,6 @@ impl<N: Nodes> Core<N> {
             && state.recalls.replace(window).is_none()
         {
             self.timers.add(now_ms + PAUSE_MS, Due::Ledger(ledger));
-        }
-    }
-
-    /// Recalls the holders, if the pause between two recalls has kept that waiting.
-    pub(super) fn recall_later(&mut self, ledger: LedgerId, now_ms: u64) {
-        let window = self.ledgers.get_mut(&ledger).and_then(|state| state.recalls.take());
-        if let Some(window) = window {
-            self.recall(ledger, window, now_ms);
         }
     }
 

@@ -5,8 +5,9 @@
 
 use frs_engine::NeedKind;
 
-use super::nodes::{LedgerId, Nodes};
+use super::nodes::Nodes;
 use crate::lease::{Parked, RequestPart};
+use crate::name::LedgerId;
 
 /// A need, as the loop has taken it from a ring.
 #[derive(Debug, Clone)]
@@ -43,7 +44,8 @@ pub struct Request<N: Nodes> {
     pub tickets: Vec<N::Ticket>,
     /// The item of each need.
     pub keys: Vec<N::Key>,
-    parts: Parked<LedgerId>,
+    /// What it needs, and until when.
+    pub parts: Parked<LedgerId>,
     reserved: Vec<bool>,
     /// Ledgers that have yet to answer a question about their state.
     pub unanswered: Vec<LedgerId>,
@@ -60,11 +62,6 @@ impl<N: Nodes> Request<N> {
         let parts = Parked::new(parts, deadline_ms);
         let reserved = vec![false; parts.parts().len()];
         Request { tickets, keys, parts, reserved, unanswered }
-    }
-
-    /// When on-miss answers it.
-    pub fn deadline_ms(&self) -> u64 {
-        self.parts.deadline_ms()
     }
 
     /// Its ledgers, lowest first.

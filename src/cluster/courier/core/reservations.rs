@@ -22,14 +22,9 @@ pub struct Reserved {
 
 /// The reservations at a ledger, one for each request.
 #[derive(Debug, Default)]
-pub struct Reservations(Vec<Reserved>);
+pub struct Reservations(pub Vec<Reserved>);
 
 impl Reservations {
-    /// Adds that of a request.
-    pub fn add(&mut self, reserved: Reserved) {
-        self.0.push(reserved);
-    }
-
     /// Releases the reserved uses of a request.
     pub fn release(&mut self, reserved: Reserved) {
         if let Some(nth) = self.0.iter().position(|one| *one == reserved) {

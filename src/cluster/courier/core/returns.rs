@@ -6,10 +6,11 @@
 
 use super::actions::Action;
 use super::ledger_state::{Flight, Purpose};
-use super::nodes::{Leased, LedgerId, Nodes};
+use super::nodes::{Leased, Nodes};
 use super::state::Core;
 use super::timers::Due;
-use crate::lease::{Granted, Keep, Kind, RequestSize};
+use crate::lease::{Granted, Keep, Kind};
+use crate::name::LedgerId;
 use crate::news::{News, NewsKind};
 
 /// The interval between two reports of a log that holds more than its share.
@@ -29,8 +30,8 @@ pub(super) enum Asks {
 /// What a host keeps if it binds itself, for waiting requests or of its own accord. `None` if it
 /// has no reason to bind itself.
 pub(super) fn keep(leased: &Leased, asks: Asks, now_ms: u64) -> Option<Keep> {
-    let Leased { settings, request_size, holding: node, .. } = leased;
-    if *request_size == RequestSize::Zero {
+    let Leased { settings, holding: node, .. } = leased;
+    if leased.is_tally() {
         return node.is_tally_due(now_ms).then_some(Keep::Reserved);
     }
     if asks == Asks::Now || reports_at_once(leased, now_ms) {

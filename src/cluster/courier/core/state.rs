@@ -8,17 +8,17 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use frs_engine::{NeedEnd, NeedKind};
 
 use super::actions::Action;
-use super::figures::Figures;
 use super::ledger_state::{Flight, LedgerState, Purpose};
-use super::ledger_turn::{Answered, Gate, LedgerTurn, TurnOutcome, Waiter};
-use super::nodes::{Leased, LedgerId, Nodes, Now};
+use super::ledger_turn::{Gate, LedgerTurn, TurnOutcome, Waiter};
+use super::nodes::{Leased, Nodes, Now};
 use super::recalls::{Question, Recalls};
 use super::request::{AskedNeed, AtomicRequest, Request};
 use super::reservations::Reserved;
 use super::slot_reach::Reach;
 use super::timers::{Due, Timers};
-use crate::figures::LeaseCounter;
-use crate::lease::{Kind, Next, RequestPart, RequestSize};
+use crate::figures::{CourierFigures, LeaseCounter};
+use crate::lease::{Kind, Next, Received, RequestPart};
+use crate::name::LedgerId;
 
 /// Bounds of the courier's memory.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +61,7 @@ pub struct Core<N: Nodes> {
     pub(super) met: HashSet<u16>,
     pub(super) followed: HashSet<u16>,
     pub(super) actions: Vec<Action<N>>,
-    pub(super) figures: Figures,
+    pub(super) figures: CourierFigures,
     next_id: u64,
 }
 
@@ -86,13 +86,13 @@ impl<N: Nodes> Core<N> {
             met: HashSet::new(),
             followed: HashSet::new(),
             actions: Vec::new(),
-            figures: Figures::default(),
+            figures: CourierFigures::default(),
             next_id: 0,
         }
     }
 
     /// The figures so far.
-    pub fn figures(&self) -> &Figures {
+    pub fn figures(&self) -> &CourierFigures {
         &self.figures
     }
 
@@ -157,17 +157,13 @@ impl<N: Nodes> Core<N> {
         let tickets: Vec<N::Ticket> = needs.iter().map(|need| need.ticket).collect();
         let asked = needs.iter().map(|need| need.key.clone()).collect();
         for need in needs {
-            let ledgers = |leased: &mut [Leased]| -> Vec<(LedgerId, RequestSize, bool)> {
-                let is_live = |leased: &Leased| leased.holding.is_live(now.boot_ms);
-                let part = |leased: &Leased| (leased.ledger, leased.request_size, is_live(leased));
-                leased.iter().map(part).collect()
-            };
-            let ledgers = match nodes.with_leases(&need.key, now, ledgers) {
-                Ok(ledgers) => ledgers,
+            let leased = match nodes.with_leases(&need.key, now, |leased| leased.to_vec()) {
+                Ok(leased) => leased,
                 Err(end) => return self.end(tickets, end),
             };
-            for (ledger, request_size, is_live) in ledgers {
-                if request_size == RequestSize::Zero {
+            for leased in leased {
+                let ledger = leased.ledger;
+                if leased.is_tally() {
                     // Nobody waits for a limit that refuses nothing. Its uses go out with the other
                     // messages.
                     reported.push((ledger, need.key.clone()));
@@ -175,7 +171,7 @@ impl<N: Nodes> Core<N> {
                 }
                 match need.kind {
                     // The window is already known.
-                    NeedKind::Window if is_live => continue,
+                    NeedKind::Window if leased.holding.is_live(now.boot_ms) => continue,
                     NeedKind::Query | NeedKind::Window | NeedKind::Fetch => unanswered.push(ledger),
                     NeedKind::Update => parts.push(RequestPart { key: ledger, count: need.count }),
                 }
@@ -263,7 +259,7 @@ impl<N: Nodes> Core<N> {
         nodes: &mut N,
         now: Now,
         ledger: LedgerId,
-        answer: Option<Answered>,
+        answer: Option<Received>,
     ) {
         let id = self.new_id();
         let Some(state) = self.ledgers.get_mut(&ledger) else { return };
@@ -276,7 +272,7 @@ impl<N: Nodes> Core<N> {
             Some(Waiter {
                 request: id,
                 count: request.missing(&ledger)?,
-                until_ms: request.deadline_ms(),
+                until_ms: request.parts.deadline_ms,
                 is_next: request.is_next(&ledger),
                 may_ask: request.may_ask(&ledger),
             })
@@ -327,7 +323,10 @@ impl<N: Nodes> Core<N> {
             Ok(None) => self.give_up(ledger, NeedEnd::Unserved),
             Err(end) => self.give_up(ledger, end),
         }
-        self.recall_later(ledger, now.boot_ms);
+        let recall = self.ledgers.get_mut(&ledger).and_then(|state| state.recalls.take());
+        if let Some(window) = recall {
+            self.recall(ledger, window, now.boot_ms);
+        }
         self.forget(ledger, now.boot_ms);
     }
 
@@ -374,13 +373,13 @@ impl<N: Nodes> Core<N> {
             self.end_asking(ledger, u64::MAX, NeedEnd::Unreachable);
         }
         if let (Some(Next::Run), Some(answer)) = (outcome.next, turn.answer)
-            && answer.received.take.need > 0
+            && answer.take.need > 0
         {
             self.figures.add(LeaseCounter::Grants, 1);
         }
-        if outcome.is_short() {
-            let waits = turn.waiters.iter().filter(|waiter| waiter.may_ask);
-            for waiter in waits {
+        let is_short = matches!(outcome.next, Some(Next::Recall | Next::Wait | Next::Refuse));
+        if is_short || outcome.is_paused {
+            for waiter in turn.waiters.iter().filter(|waiter| waiter.may_ask) {
                 self.requests.get_mut(&waiter.request).into_iter().for_each(Request::was_short);
             }
         }
@@ -416,10 +415,10 @@ impl<N: Nodes> Core<N> {
         let Some(request) = self.requests.get_mut(&id) else { return };
         let count = request.missing(&ledger).unwrap_or(0);
         request.reserve(&ledger);
-        let (until_ms, next) = (request.deadline_ms(), request.next());
+        let (until_ms, next) = (request.parts.deadline_ms, request.next());
         let is_complete = request.is_complete();
         if let Some(state) = self.ledgers.get_mut(&ledger) {
-            state.reservations.add(Reserved { count, until_ms });
+            state.reservations.0.push(Reserved { count, until_ms });
         }
         if is_complete {
             // The reserved uses are for its next run.
@@ -451,7 +450,7 @@ impl<N: Nodes> Core<N> {
     /// Ends a request with a end for each key, and releases its reserved uses.
     fn end_request_by(&mut self, id: u64, end: impl Fn(&N::Key) -> NeedEnd) {
         let Some(request) = self.requests.remove(&id) else { return };
-        let until_ms = request.deadline_ms();
+        let until_ms = request.parts.deadline_ms;
         for part in request.reserved() {
             if let Some(state) = self.ledgers.get_mut(&part.key) {
                 state.reservations.release(Reserved { count: part.count, until_ms });

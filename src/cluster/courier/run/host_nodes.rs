@@ -3,15 +3,15 @@
 //! Invariant: a seq is taken only while the courier's lock is held.
 
 use frs_base::clock::Millis;
-use frs_conf::{Scope, Share};
+use frs_conf::{ClusterSecret, Scope, Share};
 use frs_engine::{ItemError, ItemMoment, NeedEnd, Service, StoredKey};
 use frs_store::{Error, MailboxLock};
 
 use super::rings::RingTicket;
-use crate::courier::core::{Leased, LedgerId, Nodes, Now};
+use crate::courier::core::{Leased, Nodes, Now};
 use crate::incarnation::{ClusterId, salt_of};
 use crate::lease::{Incarnation, RequestSize};
-use crate::name::{self, KeyDigest, Secret};
+use crate::name::{self, KeyDigest, LedgerId};
 use crate::newest_copy::{self, HostWords, Starts};
 use crate::nodes::{self, LeasePass, StoredRecords};
 use crate::plug::HostCluster;
@@ -21,29 +21,19 @@ use crate::shared::LeasedLimit;
 #[derive(Debug)]
 pub struct HostNodes {
     pub service: Service,
-    lock: MailboxLock,
+    pub lock: MailboxLock,
     /// The name of the cluster.
     pub cluster: String,
-    secret: Secret,
+    pub secret: ClusterSecret,
     /// The wall clock of this turn.
     pub wall_ms: Millis,
-    incarnation: Incarnation,
+    /// The incarnation of the host in this turn.
+    pub incarnation: Incarnation,
     /// Which key-nodes may hold leases.
     pub pass: LeasePass,
 }
 
 impl HostNodes {
-    pub fn new(
-        mut service: Service,
-        lock: MailboxLock,
-        cluster: String,
-        secret: Secret,
-    ) -> HostNodes {
-        let incarnation = HostCluster::incarnation_of(&mut service);
-        let pass = LeasePass::default();
-        HostNodes { service, lock, cluster, secret, wall_ms: 0, incarnation, pass }
-    }
-
     /// Begins a turn at this time.
     pub fn begin(&mut self, wall_ms: Millis) {
         self.wall_ms = wall_ms;
@@ -66,7 +56,7 @@ impl HostNodes {
 
     /// The key of a record in the cluster.
     pub fn record_key(&self, key: &StoredKey) -> Option<String> {
-        let digest = self.secret.digest(&key.key()?);
+        let digest = KeyDigest::of(&key.key()?, &self.secret);
         Some(name::record_key(&self.cluster, key.biz_id(), digest))
     }
 
@@ -77,7 +67,7 @@ impl HostNodes {
 
     /// The next question to the cluster, or report, about the last start of the server.
     pub fn next_start(&self) -> Result<Starts, Error> {
-        let secret_check = self.secret.check_word();
+        let secret_check = self.secret.keys().check;
         let cluster = ClusterId { name: self.cluster.clone(), secret_check };
         self.words().next_start(cluster)
     }
@@ -126,7 +116,8 @@ impl Nodes for HostNodes {
         now: Now,
         mut work: impl FnMut(&mut [Leased]) -> T,
     ) -> Result<T, NeedEnd> {
-        let digest = key.key().map(|key| self.secret.digest(&key)).ok_or(NeedEnd::Unserved)?;
+        let digest =
+            key.key().map(|key| KeyDigest::of(&key, &self.secret)).ok_or(NeedEnd::Unserved)?;
         let mut is_changed = false;
         let moment = self.moment(now);
         let result = nodes::with_leases(&mut self.service, key, moment, now.ledger_ms, |limits| {

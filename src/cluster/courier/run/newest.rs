@@ -31,10 +31,6 @@ impl Newest {
     pub fn due(&self) -> Option<Instant> {
         self.next_ask.filter(|_| self.asked.is_none())
     }
-
-    fn pause(&mut self) {
-        self.next_ask = Some(clock::instant() + PAUSE);
-    }
 }
 
 impl Courier {
@@ -62,7 +58,7 @@ impl Courier {
 
     /// Asks about the last start, or reports it once more.
     pub(super) fn ask_start(&mut self) {
-        self.newest.pause();
+        self.newest.next_ask = Some(clock::instant() + PAUSE);
         let Some(links) = &mut self.links else { return };
         match self.nodes.next_start() {
             Ok(starts) => {

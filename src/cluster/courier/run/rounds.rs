@@ -9,7 +9,6 @@ use frs_base::clock;
 use frs_engine::StoredKey;
 
 use super::Courier;
-use super::events::PUBLISH_EVERY;
 use crate::courier::core::Now;
 use crate::figures::LeaseUses;
 use crate::lease::Holding;
@@ -132,11 +131,6 @@ impl LeaseRounds {
         (self.claim_begun, self.claims_before) = (clock::instant(), sent);
     }
 
-    /// Has the reports and the questions for epochs sent without a wait for the next second.
-    pub fn publish_soon(&mut self) {
-        self.next_publish = clock::instant();
-    }
-
     /// Has all nodes looked at soon.
     pub fn hurry(&mut self) {
         self.hurries = Until::NextRound;
@@ -170,15 +164,6 @@ impl LeaseRounds {
 }
 
 impl Courier {
-    /// Sends the reports and questions of each second if they are due.
-    pub(super) fn publish_if_due(&mut self) {
-        let now = clock::instant();
-        if now >= self.rounds.next_publish {
-            self.rounds.next_publish = now + PUBLISH_EVERY;
-            self.publish();
-        }
-    }
-
     /// Goes on with the round if a step is due.
     pub(super) fn round(&mut self, now: Now) {
         let begun = clock::instant();

@@ -106,7 +106,7 @@ mod tests {
         let mut calls = [0; 256];
         waker.get_up();
         assert_eq!((&waker.receiver).read(&mut calls).unwrap(), 1);
-        assert!(!is_rung(&waker) && waker.lie_down(), "it was received");
+        assert!(!is_rung(&waker) && waker.lie_down(), "the call was received");
     }
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
             if is_quiet {
                 let mut fds = [PollFd::new(waker.as_fd(), PollFlags::POLLIN)];
                 let woken = poll(&mut fds, Some(Duration::from_secs(20))).unwrap();
-                assert_eq!(woken, 1, "a call that nobody has received");
+                assert_eq!(woken, 1, "the loop received no call");
             }
             waker.get_up();
             waker.drain();

@@ -102,7 +102,7 @@ impl World {
     }
 
     fn set_now(&mut self) {
-        self.clock.boot().set_now(self.now_ms);
+        self.clock.boot.set_now(self.now_ms);
         self.clock.set_incarnation(self.incarnation, false);
         self.limit.roll(&mut self.state, 1, &Terms::NEW);
         if let Some(ring) = self.limit.ring {
@@ -404,7 +404,7 @@ fn what_no_ledger_has_heard_of_for_a_life_is_over() {
     world.charge(3, Spending::Admit);
     let life_ms = world.limit.life_ms().unwrap();
     for (passed_ms, is_over) in [(life_ms - 1, false), (life_ms, true)] {
-        world.clock.boot().set_now(world.now_ms + passed_ms);
+        world.clock.boot.set_now(world.now_ms + passed_ms);
         assert!(world.limit.is_kept(&world.state));
         assert_eq!(world.limit.is_over(&world.state), is_over);
     }

@@ -96,7 +96,7 @@ impl Records for Host {
 
 impl Host {
     /// A host that spills, with this many records in use.
-    fn crowded(room: usize) -> Host {
+    fn full(room: usize) -> Host {
         let records = (0..room as u64).map(|nth| (key(nth), record(9))).collect();
         Host { records, room: Some(room), ..Host::default() }
     }
@@ -324,7 +324,7 @@ fn spills(warm: &mut Warm<u32>) -> Vec<(u64, u64)> {
 // Shows: spill.
 #[test]
 fn a_record_leaves_only_once_the_cluster_has_it() {
-    let (mut host, mut warm) = (Host::crowded(8), Warm::default());
+    let (mut host, mut warm) = (Host::full(8), Warm::default());
     warm.need(&mut host, key(100), 1, DEADLINE);
     let leaving = spills(&mut warm);
     // One for the key, and an eighth of the chain to spare; oldest first.
@@ -345,7 +345,7 @@ fn a_record_leaves_only_once_the_cluster_has_it() {
 
 #[test]
 fn where_one_master_is_down_what_the_others_take_leaves() {
-    let (mut host, mut warm) = (Host::crowded(8), Warm::default());
+    let (mut host, mut warm) = (Host::full(8), Warm::default());
     warm.need(&mut host, key(100), 1, DEADLINE);
     let leaving = spills(&mut warm);
     warm.answered(&mut host, 1, leaving[0].1, Err(NoAnswer::Down));
@@ -358,7 +358,7 @@ fn where_one_master_is_down_what_the_others_take_leaves() {
 
 #[test]
 fn a_fresh_record_takes_no_room_in_the_cluster() {
-    let (mut host, mut warm) = (Host::crowded(1), Warm::default());
+    let (mut host, mut warm) = (Host::full(1), Warm::default());
     let fresh = KeptRecord { states: Vec::new(), ..record(0) };
     host.records.insert(key(0), fresh);
     warm.need(&mut host, key(100), 1, DEADLINE);
@@ -372,7 +372,7 @@ fn a_fresh_record_takes_no_room_in_the_cluster() {
 
 #[test]
 fn a_record_that_was_used_on_its_way_stays() {
-    let (mut host, mut warm) = (Host::crowded(8), Warm::default());
+    let (mut host, mut warm) = (Host::full(8), Warm::default());
     warm.need(&mut host, key(100), 1, DEADLINE);
     for (key_number, id) in spills(&mut warm) {
         host.records.insert(key(key_number), record(10));
@@ -386,7 +386,7 @@ fn a_record_that_was_used_on_its_way_stays() {
 
 #[test]
 fn a_spilled_record_comes_back_and_is_deleted_in_the_cluster() {
-    let (mut host, mut warm) = (Host::crowded(8), Warm::default());
+    let (mut host, mut warm) = (Host::full(8), Warm::default());
     host.filter.insert(key(100));
     warm.need(&mut host, key(100), 1, DEADLINE);
     let fetch = sent(&mut warm).remove(0);
@@ -408,7 +408,7 @@ fn a_spilled_record_comes_back_and_is_deleted_in_the_cluster() {
 
 #[test]
 fn where_the_filter_was_wrong_a_fresh_record_says_so() {
-    let (mut host, mut warm) = (Host::crowded(1), Warm::default());
+    let (mut host, mut warm) = (Host::full(1), Warm::default());
     (host.room, host.filter) = (Some(2), HashSet::from([key(100)]));
     warm.need(&mut host, key(100), 1, DEADLINE);
     let fetch = sent(&mut warm).remove(0);
@@ -423,7 +423,7 @@ fn where_the_filter_was_wrong_a_fresh_record_says_so() {
 
 #[test]
 fn without_the_cluster_nothing_leaves_and_nobody_waits_long() {
-    let (mut host, mut warm) = (Host::crowded(8), Warm::default());
+    let (mut host, mut warm) = (Host::full(8), Warm::default());
     warm.need(&mut host, key(100), 1, DEADLINE);
     warm.need(&mut host, key(101), 2, DEADLINE);
     let mut leaving = spills(&mut warm);
@@ -459,7 +459,7 @@ fn where_nothing_can_leave_the_item_is_told_at_once() {
 
 #[test]
 fn records_on_their_way_are_bounded_and_the_rest_follows() {
-    let mut host = Host::crowded(1100);
+    let mut host = Host::full(1100);
     let mut warm = Warm::default();
     for nth in 0..1040 {
         warm.need(&mut host, key(10_000 + nth), nth as u32, DEADLINE);
@@ -484,7 +484,7 @@ fn records_on_their_way_are_bounded_and_the_rest_follows() {
 
 #[test]
 fn chains_that_nothing_can_leave_now_cost_nothing() {
-    let mut host = Host { chains: 1100, ..Host::crowded(1100) };
+    let mut host = Host { chains: 1100, ..Host::full(1100) };
     let mut warm = Warm::default();
     (0..1100).for_each(|nth| warm.need(&mut host, key(1100 + nth), nth as u32, DEADLINE));
     let leaving = spills(&mut warm);

@@ -15,7 +15,7 @@ pub fn kept<'a, K: Ord + Copy + 'a>(
     let mut kept = 0;
     // Each use in hand is given to one request only, in the order of arrival.
     let mut given: Vec<RequestPart<K>> = Vec::new();
-    for request in parked.into_iter().filter(|request| now_ms < request.deadline_ms()) {
+    for request in parked.into_iter().filter(|request| now_ms < request.deadline_ms) {
         for &RequestPart { key: at, count } in request.parts() {
             let nth = given.iter().position(|part| part.key == at).unwrap_or_else(|| {
                 given.push(RequestPart { key: at, count: 0 });

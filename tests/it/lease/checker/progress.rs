@@ -257,7 +257,8 @@ impl<'a> Scene<'a> {
         let take = node.bind(&settings, &binding);
         let ledger = &mut state.ledgers[key];
         let taken = ledger.take(NOW_MS, &settings, &take);
-        let next = node.apply(&settings, &Received { take, taken, learning_ms: 0, now_ms: NOW_MS });
+        let received = Received { settings, take, taken, learning_ms: 0, now_ms: NOW_MS };
+        let next = node.apply(&received);
         // Counters and pauses that only grow must not make new states.
         ledger.forget_seqs();
         let lease = &mut node.lease;

@@ -418,7 +418,8 @@ impl World {
         }
         let now_ms = self.boot_ms(host);
         let before = node;
-        node.apply(&self.settings(host), &Received { take, taken, learning_ms, now_ms });
+        let settings = self.settings(host);
+        node.apply(&Received { settings, take, taken, learning_ms, now_ms });
         if node != before {
             self.hosts[host].timed_out = false;
             if self.is_sliding() {
