@@ -27,13 +27,13 @@ const _: () = assert!(HOLDING_WORDS == SHARED_WORDS);
 const _: () = assert!(TALLY_MAX == MAX_SHARED);
 
 mod alone;
-mod clock;
 mod fields;
-mod log;
+mod lease_clock;
+mod sliding_log;
 mod states;
 
-pub use clock::LeaseClock;
-use clock::UNPROVEN;
+pub use lease_clock::LeaseClock;
+use lease_clock::UNPROVEN;
 pub use states::{LeasedLimit, LeasedLimits, has_lease, leases, set_lease};
 
 /// The uses of leases that an item may spend.

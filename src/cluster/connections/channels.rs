@@ -13,7 +13,7 @@ use frs_conf::ClusterNode;
 use redis::Value;
 
 use super::backoff::Backoff;
-use super::report::{Report, Reports};
+use super::thread_reports::{Report, Reports};
 use super::wire::{Access, Broken, Wire};
 use crate::figures::{ClusterFunction, ClusterResult};
 use crate::name::CHANNELS;

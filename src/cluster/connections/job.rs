@@ -9,10 +9,10 @@ use std::time::Instant;
 use frs_conf::ClusterNode;
 use redis::Value;
 
-use super::message::Lost;
+use super::link_events::Lost;
 use super::message_counts::MessageCounts;
-use super::report::{LinkNumber, Report, Reports};
 use super::task::{Settled, Task};
+use super::thread_reports::{LinkNumber, Report, Reports};
 use super::topology::Redirection;
 use crate::figures::ClusterResult;
 

@@ -19,13 +19,13 @@ use frs_conf::{Cluster, ClusterNode, ClusterSecret, Password};
 use super::channels::{self, ChannelArgs, Listening};
 use super::fault::ClusterFault;
 use super::job::Job;
-use super::link::{self, Beat, LinkArgs, NO_SLOT};
-use super::message::{Event, Id, Lost, Message, Wake};
+use super::link_events::{Event, Id, Lost, Message, Wake};
+use super::link_thread::{self, Beat, LinkArgs, NO_SLOT};
 use super::message_counts::MessageCounts;
-use super::report::{Alive, LinkNumber, Report, Reports, Thread, spawn};
 use super::scout::{self, Order};
 use super::slot_map::{self, SlotMap};
 use super::task::{Settled, Task};
+use super::thread_reports::{Alive, LinkNumber, Report, Reports, Thread, spawn};
 use super::topology::{Redirection, View};
 use super::wire::Access;
 use crate::name::{self, SlotKeys};
@@ -569,7 +569,7 @@ impl Links {
             claims: Arc::clone(&self.claims),
             jobs,
         };
-        self.spawn(Thread::Link(number), || link::run(args)).map_err(start_fault)?;
+        self.spawn(Thread::Link(number), || link_thread::run(args)).map_err(start_fault)?;
         self.links.push(MasterLink {
             number,
             node: node.clone(),

@@ -12,7 +12,7 @@ use redis::{Value, cmd};
 
 use super::fault::ClusterFault;
 use super::functions;
-use super::report::{Report, Reports};
+use super::thread_reports::{Report, Reports};
 use super::topology::View;
 use super::wire::{Access, Broken, Wire, words};
 use crate::figures::ClusterFunction;

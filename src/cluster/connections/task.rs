@@ -5,7 +5,7 @@
 use frs_conf::{ClusterNode, MAX_EPOCH};
 use redis::{Cmd, ToRedisArgs, Value, cmd};
 
-use super::message::{Event, Id, Lost, Message};
+use super::link_events::{Event, Id, Lost, Message};
 use super::message_counts;
 use super::topology::{Redirection, text};
 use crate::figures::{ClusterFunction, ClusterResult};

@@ -8,13 +8,13 @@
 
 mod events;
 mod host_nodes;
+mod lease_rounds;
 mod newest;
 mod programs;
+mod record_transfers;
 mod resets;
 mod rings;
-mod rounds;
 mod wake;
-mod warm;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -30,13 +30,13 @@ use frs_engine::{Role, Service};
 use frs_store::MailboxLock;
 
 use self::host_nodes::HostNodes;
+use self::lease_rounds::LeaseRounds;
 use self::newest::Newest;
 use self::programs::Programs;
+use self::record_transfers::WarmTier;
 use self::resets::Resets;
 use self::rings::Rings;
-use self::rounds::LeaseRounds;
 use self::wake::Waker;
-use self::warm::WarmTier;
 use super::core::{Bounds, Core, Now};
 use super::process::Process;
 use super::telemetry::Telemetry;

@@ -50,8 +50,8 @@ impl<K: Ord + Copy> Parked<K> {
         self.is_in_order = true;
     }
 
-    /// The parts to request now, given the uses in hand of each key: all that are missing, or after a
-    /// first shortage only the lowest one.
+    /// The parts to request now, given the uses in hand of each key: all that are missing, or after
+    /// a first shortage only the lowest one.
     pub fn asks(&self, in_hand: impl Fn(&K) -> u64) -> impl Iterator<Item = RequestPart<K>> {
         let missing = self.parts.iter().filter_map(move |&RequestPart { key, count }| {
             let need = count.saturating_sub(in_hand(&key));

@@ -377,9 +377,9 @@ fn inserted(remote: Remote, done: Result<(), ItemError>) -> Result<Inserted, Ite
     }
 }
 
-/// The mark by which a node differs from the one that was sent before: its CRC, inverted once its ban is
-/// lifted. A lift changes the record, but not the node. `read` returns a word of the node, or
-/// `None` beyond its end.
+/// The mark by which a node differs from the one that was sent before: its CRC, inverted once its
+/// ban is lifted. A lift changes the record, but not the node. `read` returns a word of the node,
+/// or `None` beyond its end.
 fn mark_of(table: &Table, group: usize, read: impl Fn(usize) -> Option<u64>) -> u32 {
     let check = read(node::CHECK).unwrap_or(0);
     let has_ban = node::flags(check) & node::FLAG_BAN != 0;

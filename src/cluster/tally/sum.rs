@@ -22,10 +22,10 @@ impl Tally {
     }
 
     /// Charges uses that must be reported to the ledger. `own_end_ms` returns the end of a window
-    /// of the host's own that begins now. Returns true if they must be reported to the ledger at once:
-    /// the courier's rounds look at a node with a window once a second, but not before it has one.
-    /// After an outage the uses of an ended window are not reported: they would count in another
-    /// window.
+    /// of the host's own that begins now. Returns true if they must be reported to the ledger at
+    /// once: the courier's rounds look at a node with a window once a second, but not before it has
+    /// one. After an outage the uses of an ended window are not reported: they would count in
+    /// another window.
     pub fn charge(
         holding: &mut Holding,
         kind: &Kind,

@@ -380,8 +380,8 @@ fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
     std::thread::sleep(Duration::from_millis(2));
     assert_eq!((host.run(&mut admitted), asked.len()), (Stage::Answered, 1));
     assert_eq!(host.needs().iter().map(|need| need.need.uses).collect::<Vec<_>>(), [0]);
-    // Answered ones leave room for others: more are reported than may be under way. In the end there
-    // is no place for another key.
+    // Answered ones leave room for others: more are reported than may be under way. In the end
+    // there is no place for another key.
     let mut reported = 0;
     for key in 0..3000 {
         let key = key.to_string();

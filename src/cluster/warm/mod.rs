@@ -9,13 +9,13 @@
 //! previous owner forgets its record. So clocks of machines do not order versions: versions are
 //! compared within one owner only, and of two owners the last to fetch is right.
 
-mod core;
 mod filters;
-mod message;
-mod rounds;
+mod record_message;
+mod record_rounds;
 mod spill;
+mod transfers;
 
-pub use self::core::{Done, Finished, Sending, SpillCounts, Warm};
+pub use self::transfers::{Done, Finished, Sending, SpillCounts, Warm};
 pub use filters::FilterTurns;
-pub use message::{WarmAnswer, WarmCall, WarmMessage};
-pub use rounds::{RecordRounds, RoundTime, STEP, Sent};
+pub use record_message::{WarmAnswer, WarmCall, WarmMessage};
+pub use record_rounds::{RecordRounds, RoundTime, STEP, Sent};

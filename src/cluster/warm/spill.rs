@@ -8,8 +8,8 @@ use std::collections::{HashMap, VecDeque};
 
 use frs_engine::NeedEnd;
 
-use super::core::{Pending, Warm, What};
-use super::message::{WarmAnswer, WarmCall};
+use super::record_message::{WarmAnswer, WarmCall};
+use super::transfers::{Pending, Warm, What};
 use crate::figures::SpillResult;
 use crate::ledger::NoAnswer;
 use crate::nodes::{Chain, ChainPlace, ChangedRecord, Records};

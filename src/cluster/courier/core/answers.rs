@@ -4,11 +4,14 @@
 
 use frs_engine::NeedEnd;
 
+use super::actions::Action;
 use super::ledger_state::{Flight, Purpose};
 use super::nodes::{Nodes, Now};
+use super::recalls::{PAUSE_MS, Question};
 use super::state::Core;
+use super::timers::Due;
 use crate::figures::LeaseCounter;
-use crate::lease::{Received, Taken};
+use crate::lease::{Granted, Incarnation, Kind, Received, Taken};
 use crate::ledger::{Answer, NoAnswer, Reply};
 use crate::name::LedgerId;
 use crate::news::{News, NewsKind};
@@ -127,5 +130,84 @@ impl<N: Nodes> Core<N> {
             NewsKind::Again => self.state_of(ledger, &key).reasons.has_again = true,
         }
         self.look_soon(ledger);
+    }
+
+    /// Recalls the hosts that may have used returned uses: these uses are in their logs, or not
+    /// reported yet. These hosts learn of the return, or report their uses, when they answer the
+    /// recall.
+    fn find_users(&mut self, ledger: LedgerId, flight: &Flight, granted: &Granted, now_ms: u64) {
+        if flight.take.claim.extra >= 0 || flight.purpose == Purpose::Reports {
+            return;
+        }
+        let Some(state) = self.ledgers.get_mut(&ledger) else { return };
+        if granted.left == 0 {
+            state.unplaced.forget_tries();
+        } else if granted.others > 0
+            && let Some(due_ms) = state.unplaced.add(granted.left, now_ms)
+        {
+            self.timers.add(due_ms, Due::Ledger(ledger));
+        } else {
+            // No host can have used them.
+            return;
+        }
+        let is_in_logs = matches!(flight.settings.kind, Kind::Sliding { .. });
+        if is_in_logs || granted.left > 0 {
+            self.recall(ledger, granted.window, now_ms);
+        }
+    }
+
+    /// Publishes that uses were returned, so that other hosts ask again.
+    fn publish_again(&mut self, ledger: LedgerId, flight: &Flight, granted: &Granted) {
+        let is_news = match flight.purpose {
+            Purpose::Own | Purpose::Reports => false,
+            Purpose::Settles | Purpose::AnswersRecall => granted.pool > 0,
+            // No host was refused while the pool had uses.
+            Purpose::Returns { count } => {
+                granted.pool > 0 && i128::from(granted.pool) <= i128::from(count)
+            }
+        };
+        if let (true, Some(state)) = (is_news, self.ledgers.get(&ledger)) {
+            let key = state.key.clone();
+            self.actions.push(Action::Publish(News { ledger, key, kind: NewsKind::Again }));
+        }
+    }
+
+    /// Recalls the holders now, or after the pause between two recalls.
+    pub(super) fn recall(&mut self, ledger: LedgerId, window: u64, now_ms: u64) {
+        if self.ask_holders(ledger, window, now_ms) {
+            return;
+        }
+        if let Some(state) = self.ledgers.get_mut(&ledger)
+            && state.recalls.replace(window).is_none()
+        {
+            self.timers.add(now_ms + PAUSE_MS, Due::Ledger(ledger));
+        }
+    }
+
+    /// Asks for the holders, to recall their leases; for a ledger at most once in a pause. False if
+    /// it may not ask now.
+    pub(super) fn ask_holders(&mut self, ledger: LedgerId, window: u64, now_ms: u64) -> bool {
+        let Some(state) = self.ledgers.get(&ledger) else { return true };
+        let key = state.key.clone();
+        let may_ask =
+            self.questions.len() < self.bounds.messages && self.recalls.begin(ledger, now_ms);
+        if may_ask {
+            let id = self.new_id();
+            self.questions.insert(id, Question { ledger, key, window });
+            self.actions.push(Action::AskHolders { id, ledger });
+        }
+        may_ask
+    }
+
+    /// Takes in the hosts with unspent uses of a ledger. `None` if no answer is known.
+    pub fn holders(&mut self, nodes: &N, id: u64, hosts: Option<Vec<Incarnation>>) {
+        let Some(Question { ledger, key, window }) = self.questions.remove(&id) else { return };
+        let Some(mut holders) = hosts else { return };
+        holders.retain(|host| *host != nodes.incarnation());
+        if !holders.is_empty() {
+            self.figures.add(LeaseCounter::Recalls, 1);
+            let kind = NewsKind::Recall { window, holders };
+            self.actions.push(Action::Publish(News { ledger, key, kind }));
+        }
     }
 }

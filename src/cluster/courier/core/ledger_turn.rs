@@ -4,9 +4,8 @@
 //! Invariant: the message is a result of the transaction. It is sent only after the transaction is
 //! stored.
 
-use super::ledger_state::{Flight, Purpose, Reasons};
+use super::ledger_state::{Flight, Purpose, Reasons, Reserved};
 use super::nodes::Leased;
-use super::reservations::Reserved;
 use super::returns::{self, Asks};
 use crate::lease::{
     Asking, Binding, Holding, Incarnation, Keep, Kind, Next, Received, Settings, Take,

@@ -11,36 +11,6 @@ use crate::lease::{Asking, Holding};
 /// The pause while requests with reserved uses have yet to run.
 const RESERVED_PAUSE_MS: u64 = 2;
 
-/// Uses that are reserved for a request, or for all requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reserved {
-    /// The most uses.
-    pub count: u64,
-    /// The end of the last reservation, CLOCK_BOOTTIME.
-    pub until_ms: u64,
-}
-
-/// The reservations at a ledger, one for each request.
-#[derive(Debug, Default)]
-pub struct Reservations(pub Vec<Reserved>);
-
-impl Reservations {
-    /// Releases the reserved uses of a request.
-    pub fn release(&mut self, reserved: Reserved) {
-        if let Some(nth) = self.0.iter().position(|one| *one == reserved) {
-            self.0.swap_remove(nth);
-        }
-    }
-
-    /// The most uses that can be reserved now, and until when.
-    pub fn at(&mut self, now_ms: u64) -> Reserved {
-        self.0.retain(|one| now_ms < one.until_ms);
-        let count = self.0.iter().map(|one| one.count).sum();
-        let until_ms = self.0.iter().map(|one| one.until_ms).max().unwrap_or(0);
-        Reserved { count, until_ms }
-    }
-}
-
 impl LedgerTurn<'_> {
     /// Makes uses spendable again that were reserved for requests that no longer wait.
     pub(super) fn release(&self, node: &mut Holding) {

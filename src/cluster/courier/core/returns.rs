@@ -4,14 +4,8 @@
 //! Invariant: a lasting state is reported at intervals, so that no report causes the next one at
 //! once.
 
-use super::actions::Action;
-use super::ledger_state::{Flight, Purpose};
-use super::nodes::{Leased, Nodes};
-use super::state::Core;
-use super::timers::Due;
-use crate::lease::{Granted, Keep, Kind};
-use crate::name::LedgerId;
-use crate::news::{News, NewsKind};
+use super::nodes::Leased;
+use crate::lease::{Keep, Kind};
 
 /// The interval between two reports of a log that holds more than its share.
 const REPORT_MS: u64 = 500;
@@ -101,53 +95,5 @@ impl Unplaced {
     /// Takes the uses that are to be reported again now.
     pub fn take_due(&mut self, now_ms: u64) -> u64 {
         if now_ms < self.due_ms { 0 } else { std::mem::take(&mut self.count) }
-    }
-}
-
-impl<N: Nodes> Core<N> {
-    /// Recalls the hosts that may have used returned uses: these uses are in their logs, or not
-    /// reported yet. These hosts learn of the return, or report their uses, when they answer the
-    /// recall.
-    pub(super) fn find_users(
-        &mut self,
-        ledger: LedgerId,
-        flight: &Flight,
-        granted: &Granted,
-        now_ms: u64,
-    ) {
-        if flight.take.claim.extra >= 0 || flight.purpose == Purpose::Reports {
-            return;
-        }
-        let Some(state) = self.ledgers.get_mut(&ledger) else { return };
-        if granted.left == 0 {
-            state.unplaced.forget_tries();
-        } else if granted.others > 0
-            && let Some(due_ms) = state.unplaced.add(granted.left, now_ms)
-        {
-            self.timers.add(due_ms, Due::Ledger(ledger));
-        } else {
-            // No host can have used them.
-            return;
-        }
-        let is_in_logs = matches!(flight.settings.kind, Kind::Sliding { .. });
-        if is_in_logs || granted.left > 0 {
-            self.recall(ledger, granted.window, now_ms);
-        }
-    }
-
-    /// Publishes that uses were returned, so that other hosts ask again.
-    pub(super) fn publish_again(&mut self, ledger: LedgerId, flight: &Flight, granted: &Granted) {
-        let is_news = match flight.purpose {
-            Purpose::Own | Purpose::Reports => false,
-            Purpose::Settles | Purpose::AnswersRecall => granted.pool > 0,
-            // No host was refused while the pool had uses.
-            Purpose::Returns { count } => {
-                granted.pool > 0 && i128::from(granted.pool) <= i128::from(count)
-            }
-        };
-        if let (true, Some(state)) = (is_news, self.ledgers.get(&ledger)) {
-            let key = state.key.clone();
-            self.actions.push(Action::Publish(News { ledger, key, kind: NewsKind::Again }));
-        }
     }
 }

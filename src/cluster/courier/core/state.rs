@@ -8,12 +8,11 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use frs_engine::{NeedEnd, NeedKind};
 
 use super::actions::Action;
-use super::ledger_state::{Flight, LedgerState, Purpose};
+use super::ledger_state::{Flight, LedgerState, Purpose, Reserved};
 use super::ledger_turn::{Gate, LedgerTurn, TurnOutcome, Waiter};
 use super::nodes::{Leased, Nodes, Now};
 use super::recalls::{Question, Recalls};
 use super::request::{AskedNeed, AtomicRequest, Request};
-use super::reservations::Reserved;
 use super::slot_reach::Reach;
 use super::timers::{Due, Timers};
 use crate::figures::{CourierFigures, LeaseCounter};

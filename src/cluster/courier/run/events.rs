@@ -32,7 +32,8 @@ impl Courier {
             Event::Answered { id, function, result } => {
                 let before = core.figures().stale;
                 core.answered(nodes, now, id, result.map_err(NoAnswer::from));
-                // If the core ignored a stale answer, a later message of this host had overtaken it.
+                // If the core ignored a stale answer, a later message of this host had overtaken
+                // it.
                 let is_accepted = core.figures().stale > before;
                 let counted = if is_accepted { ClusterResult::Stale } else { ClusterResult::Ok };
                 if is_stale {

@@ -201,9 +201,9 @@ impl Courier {
         }
     }
 
-    /// Searches the next key-nodes for items with leases. A claiming round searches longer, and takes
-    /// the largest leases first: a master does not wait forever, and it may grant uses again whose
-    /// lease was not claimed.
+    /// Searches the next key-nodes for items with leases. A claiming round searches longer, and
+    /// takes the largest leases first: a master does not wait forever, and it may grant uses again
+    /// whose lease was not claimed.
     fn find(&mut self, now: Now) {
         if self.rounds.found.is_empty() {
             self.rounds.find_begun = clock::instant();

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use frs_engine::{ItemError, NeedEnd, StoredKey};
 
-use super::message::{WarmAnswer, WarmCall};
+use super::record_message::{WarmAnswer, WarmCall};
 use super::spill::FullChains;
 use crate::figures::SpillResult;
 use crate::ledger::NoAnswer;

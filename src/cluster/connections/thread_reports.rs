@@ -9,7 +9,7 @@ use std::time::Duration;
 use std::{fmt, io, thread};
 
 use super::fault::ClusterFault;
-use super::message::Wake;
+use super::link_events::Wake;
 use super::task::Settled;
 use super::topology::View;
 

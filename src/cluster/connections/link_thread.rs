@@ -1,8 +1,8 @@
 //! The thread for one master: it connects, checks the node, and sends one pipeline at a time.
 //!
 //! Invariant: a master's answers count only if it is known whose data they are about. Before the
-//! first message of a connection the node has given its identity, and has reported for a slot whether
-//! it learns.
+//! first message of a connection the node has given its identity, and has reported whether it
+//! learns in a slot.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -17,9 +17,9 @@ use redis::{Cmd, Value, cmd};
 use super::backoff::Backoff;
 use super::functions;
 use super::job::Job;
-use super::message::Lost;
-use super::report::{LinkNumber, Report, Reports};
+use super::link_events::Lost;
 use super::task::Task;
+use super::thread_reports::{LinkNumber, Report, Reports};
 use super::topology::Redirection;
 use super::wire::{Access, Broken, Wire, is_not_allowed, words};
 use crate::figures::{ClusterFunction, ClusterResult};
@@ -132,8 +132,8 @@ impl Link {
         self.reported = Some(broken);
     }
 
-    /// Waits for the next attempt. Jobs that come meanwhile are lost at once. False if the owner has
-    /// closed the link.
+    /// Waits for the next attempt. Jobs that come meanwhile are lost at once. False if the owner
+    /// has closed the link.
     fn decline(&mut self) -> bool {
         let wait = self.backoff.wait();
         let is_near = std::mem::take(&mut self.is_near);
