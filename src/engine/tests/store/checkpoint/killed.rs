@@ -4,6 +4,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use frs_base::testing::told;
 use frs_conf::{Conf, MoveMode};
@@ -72,9 +73,14 @@ fn run(victim: &str, machine: &Machine, kill_at: u64) -> ExitStatus {
 fn keeper() {
     let [dir, kill_at] = ["FRS_CRASH_DIR", "FRS_CRASH_AT"].map(told);
     let dir = Path::new(&dir);
+    let take = || Checkpointer::new(&dir.join("data"), &dir.join("live")).unwrap();
+    // The test made checkpoints too, and dropped the lock. A program that another test starts keeps
+    // it between its fork and its exec.
+    while take().is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     crash::arm(kill_at.parse().unwrap());
-    let made = Checkpointer::new(&dir.join("data"), &dir.join("live")).unwrap();
-    let passes = made.expect("the lock").pass(&["g".to_owned()], RATE, &Unpaced);
+    let passes = take().expect("the lock").pass(&["g".to_owned()], RATE, &Unpaced);
     crash::disarm();
     assert!(all_done(&passes), "{passes:?}");
 }
