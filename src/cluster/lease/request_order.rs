@@ -1,7 +1,7 @@
 //! The order in which parked requests of several keys acquire their uses.
 //!
-//! Invariant: a request that waits holds uses of lower keys only. Ledger keys have one order on all
-//! hosts, so requests never wait for each other in a circle: the request that waits for the
+//! Invariant: a request that waits has reserved uses of lower keys only. Ledger keys have one order
+//! on all hosts, so requests never wait for each other in a circle: the request that waits for the
 //! highest key waits for no other request.
 
 /// Uses of one key that a request needs.

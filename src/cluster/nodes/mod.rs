@@ -10,7 +10,7 @@ mod spill_records;
 
 pub use leases::{LeasePass, lease_pass, mark_lease, with_leases};
 pub use records::{
-    ChangedRecord, Inserted, KeptRecord, RecordPlace, Records, SentRecords, Step, StepBounds,
-    StoredRecords, Whereabouts, changed_records,
+    Chain, ChainPlace, ChangedRecord, Inserted, KeptRecord, RecordPlace, Records, SentRecords,
+    Step, StepBounds, StoredRecords, Whereabouts, changed_records,
 };
-pub use spill_records::{Chain, ChainPlace, SpillingGroup, spilling_groups, turn_filters};
+pub use spill_records::{SpillingGroup, spilling_groups, turn_filters};

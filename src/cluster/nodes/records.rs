@@ -14,8 +14,6 @@ use frs_engine::{Entry, ItemError, ItemMoment, ItemNodes, Remote, Service, Store
 use frs_store::Rank;
 use frs_store::layout::node;
 
-use super::Chain;
-
 /// Words before the states of a record, or before the time at which its ban began.
 const HEAD_WORDS: usize = 3;
 /// Flag in the first word of a record: the time at which its ban began follows.
@@ -221,6 +219,26 @@ pub fn changed_records(
         }
     }
     Some(step)
+}
+
+/// A chain, by the number of its key-node over all files of its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ChainPlace {
+    /// The group's random id.
+    pub group: u64,
+    /// The key-node.
+    pub key_node: usize,
+}
+
+/// The records of a chain that can be spilled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    /// The place of the chain.
+    pub place: ChainPlace,
+    /// Nodes that it has room for.
+    pub length: usize,
+    /// The least recently used first.
+    pub records: Vec<ChangedRecord>,
 }
 
 /// The records of this host.

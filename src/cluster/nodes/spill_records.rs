@@ -8,28 +8,9 @@ use frs_conf::Scope;
 use frs_engine::{ItemError, Service, StoredKey};
 use frs_store::Wanted;
 
-use super::records::{changed, entry_of, remote_of};
-use super::{ChangedRecord, RecordPlace, StoredRecords};
-
-/// A chain, by the number of its key-node over all files of its group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ChainPlace {
-    /// The group's random id.
-    pub group: u64,
-    /// The key-node.
-    pub key_node: usize,
-}
-
-/// The records of a chain that can be spilled.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chain {
-    /// The place of the chain.
-    pub place: ChainPlace,
-    /// Nodes that it has room for.
-    pub length: usize,
-    /// The least recently used first.
-    pub records: Vec<ChangedRecord>,
-}
+use super::records::{
+    Chain, ChainPlace, ChangedRecord, RecordPlace, StoredRecords, changed, entry_of, remote_of,
+};
 
 /// A group that spills.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,12 +4,10 @@
 //! records get room in order. A chain is listed only while a record waits for room in it, or is on
 //! its way out of it.
 
-use std::collections::{HashMap, VecDeque};
-
 use frs_engine::NeedEnd;
 
 use super::record_message::{WarmAnswer, WarmCall};
-use super::transfers::{Pending, Warm, What};
+use super::transfers::{FullChain, Pending, Warm, What};
 use crate::figures::SpillResult;
 use crate::ledger::NoAnswer;
 use crate::nodes::{Chain, ChainPlace, ChangedRecord, Records};
@@ -18,23 +16,6 @@ use crate::nodes::{Chain, ChainPlace, ChangedRecord, Records};
 const SPILLS_MAX: usize = 1024;
 /// Part of a chain that is spilled beyond the present need, as a divisor of its length.
 const SPARE_PART: usize = 8;
-
-/// All chains without room for the records that wait.
-#[derive(Debug, Default)]
-pub struct FullChains {
-    pub by_chain: HashMap<ChainPlace, FullChain>,
-    /// Records on their way out, of all chains.
-    pub spills: usize,
-}
-
-/// The records that wait for room in one chain.
-#[derive(Debug, Default)]
-pub struct FullChain {
-    /// The ids of their messages, oldest first.
-    pub waiting: VecDeque<u64>,
-    /// Records on their way out of the chain.
-    pub under_way: usize,
-}
 
 impl<T> Warm<T> {
     /// Whether a record waits for room. If so, [`Warm::make_room`] has to be called soon.
