@@ -116,7 +116,7 @@ impl World {
     /// Grants this host more than it can use.
     fn grant(&mut self, number: u64) {
         let (boot_ms, incarnation) =
-            (clock::boot_ms(), frs_cluster::Host::incarnation_of(&mut self.service));
+            (clock::boot_ms(), frs_cluster::HostCluster::incarnation_of(&mut self.service));
         let mut key = KeyField::default();
         key.encode(KeyType::String, key_text(number).as_bytes(), 24, Seed([0; 2])).expect("a key");
         let key = key.key();
@@ -139,8 +139,8 @@ impl World {
                         end_ms: boot_ms + 86_400_000,
                         gone_ms: boot_ms + 86_400_000,
                         sent_ms: boot_ms,
-                        heard_ms: boot_ms,
-                        elsewhere: limit.settings.max / 2,
+                        answered_ms: boot_ms,
+                        obtainable: limit.settings.max / 2,
                         ..Lease::default()
                     };
                 }

@@ -271,7 +271,7 @@ const SHARED: &str = r#"<map>
 /// Acts as the ledger: grants `allowance` of each limit of a key, and has nothing left.
 fn grant(courier: &mut Service, biz_id: u32, allowance: u64) {
     let (boot_ms, wall_ms, incarnation) =
-        (clock::boot_ms(), clock::now(), frs_cluster::Host::incarnation_of(courier));
+        (clock::boot_ms(), clock::now(), frs_cluster::HostCluster::incarnation_of(courier));
     let field = [u64::from(b'k')];
     let key = KeyRef::from_stored(&field, 1, KeyForm::Text as u8).expect("a key");
     let Need { key_word, field, .. } = Need::of_key(NeedKind::Update, biz_id, key);
@@ -286,7 +286,7 @@ fn grant(courier: &mut Service, biz_id: u32, allowance: u64) {
                 end_ms,
                 gone_ms: end_ms,
                 again_ms: end_ms,
-                heard_ms: boot_ms,
+                answered_ms: boot_ms,
                 is_exhausted: true,
                 ..Lease::default()
             };

@@ -85,7 +85,7 @@ fn ledger(round: u32, nth: u32) -> String {
 fn take(ledger: &str, host: u64) -> Result<redis::Cmd> {
     let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
     let host = host.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let take = Take { host, seq: 1, claim, need: 1, want: SETTINGS.max };
+    let take = Take { host, seq: 1, claim, need: 1, request: SETTINGS.max };
     let mut call = cmd("FCALL");
     call.arg(function(&SETTINGS.kind)).arg(1).arg(ledger);
     call.arg(arguments(&SETTINGS, &take, 0, SLOT)?);

@@ -9,7 +9,7 @@
 macro_rules! named {
     (
         $(#[$doc:meta])*
-        $name:ident { $($(#[$of:meta])* $variant:ident $(= $number:literal)? $word:literal,)* }
+        $name:ident $(at $first:ident)? { $($(#[$of:meta])* $variant:ident $(= $number:literal)? $word:literal,)* }
     ) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +23,11 @@ macro_rules! named {
             pub const fn word(self) -> &'static str {
                 [$($word),*][self as usize]
             }
+
+            $(/// Its place in words of which the first variant has this one.
+            pub const fn place(self) -> usize {
+                $first + self as usize
+            })?
         }
 
         const _: () = {

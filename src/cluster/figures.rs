@@ -5,7 +5,7 @@
 //! courier only.
 
 use frs_base::named;
-use frs_store::counter::{Counters, ExtensionSums, ExtensionWords, Histogram};
+use frs_store::counter::{ExtensionSums, ExtensionWords, Histogram};
 
 named! {
     /// A call that a courier sends to a node: a function of the ledger's library, or a command.
@@ -75,7 +75,7 @@ named! {
 
 named! {
     /// Events of leases and ledgers.
-    LeaseCounter {
+    LeaseCounter at LEASES {
         /// Needs of workers and programs that were taken from their rings.
         Needs = 0 "wants",
         /// Answers that granted a need.
@@ -95,11 +95,11 @@ named! {
 
 named! {
     /// States of the uses of leases.
-    LeaseState {
+    LeaseState at STATES {
         /// Granted and not spent.
         Unspent = 0 "unspent",
         /// Kept for parked requests.
-        Held = 1 "held",
+        Reserved = 1 "held",
         /// Spent and not reported yet.
         Unreported = 2 "unreported",
     }
@@ -107,7 +107,7 @@ named! {
 
 named! {
     /// Results of spilling a record to the cluster, or of fetching it.
-    SpillResult {
+    SpillResult at SPILLS {
         /// The record is in the cluster, and no longer here.
         Spilled = 0 "spilled",
         /// The record was used meanwhile, and stays here.
@@ -123,15 +123,13 @@ named! {
 
 const FUNCTIONS: usize = ClusterFunction::ALL.len();
 const RESULTS: usize = ClusterResult::ALL.len();
-const LEASE_COUNTERS: usize = LeaseCounter::ALL.len();
-const LEASE_STATES: usize = LeaseState::ALL.len();
 
 /// Room for the functions and commands that a courier sends to nodes.
 const FUNCTIONS_MAX: usize = 24;
 // The places of the words. Each derives from the one before it.
 const LEASES: usize = FUNCTIONS_MAX * RESULTS;
 const STATES: usize = LEASES + 8;
-const NODES_USED: usize = STATES + LEASE_STATES;
+const NODES_USED: usize = STATES + LeaseState::ALL.len();
 const KEPT_SINCE: usize = NODES_USED + 1;
 const NODES: usize = NODES_USED + 5;
 const NODE_WORDS: usize = 8;
@@ -141,7 +139,7 @@ pub const CLUSTER_NODES: usize = 24;
 const SPILLS: usize = NODES + CLUSTER_NODES * NODE_WORDS;
 const WORDS: usize = SPILLS + SpillResult::ALL.len();
 const _: () = assert!(FUNCTIONS_MAX == ExtensionWords::TABLE && WORDS <= ExtensionWords::COUNT);
-const _: () = assert!(FUNCTIONS <= FUNCTIONS_MAX && LEASES + LEASE_COUNTERS <= STATES);
+const _: () = assert!(FUNCTIONS <= FUNCTIONS_MAX && LEASES + LeaseCounter::ALL.len() <= STATES);
 
 /// A node of the cluster, as the courier sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,10 +155,7 @@ pub struct ClusterNodeState {
 pub struct ClusterSums {
     /// Messages, by function and result.
     pub requests: [[u64; RESULTS]; FUNCTIONS],
-    /// Times from messages about a key to their answers.
-    pub times: Histogram,
-    leases: [u64; LEASE_COUNTERS],
-    spills: [u64; SpillResult::ALL.len()],
+    words: ExtensionSums,
 }
 
 /// The cluster as the living courier sees it.
@@ -171,31 +166,41 @@ pub struct ClusterState {
     /// The wall-clock time up to which all changed records are in the cluster. None if the cluster
     /// keeps no records.
     pub kept_since_ms: Option<u64>,
-    uses: [u64; LEASE_STATES],
+    /// The uses of all leases, by [`LeaseState`].
+    pub uses: LeaseUses,
 }
+
+/// Uses in all leases of the host, by [`LeaseState`].
+pub type LeaseUses = [u64; LeaseState::ALL.len()];
 
 impl ClusterSums {
     /// How often this event happened.
     pub fn count(&self, counter: LeaseCounter) -> u64 {
-        self.leases[counter as usize]
+        self.words.word(counter.place())
     }
 
     /// How often records had this result.
     pub fn spills(&self, result: SpillResult) -> u64 {
-        self.spills[result as usize]
+        self.words.word(result.place())
+    }
+
+    /// Times from messages about a key to their answers.
+    pub fn times(&self) -> &Histogram {
+        &self.words.times
     }
 
     /// The sums in the words of all slots.
     pub fn of(sums: &ExtensionSums) -> ClusterSums {
-        let mut requests = [[0; RESULTS]; FUNCTIONS];
-        let words = requests.as_flattened_mut().iter_mut().enumerate();
-        words.for_each(|(word, sum)| *sum = sums.word(word));
-        ClusterSums {
-            requests,
-            times: sums.times.clone(),
-            leases: std::array::from_fn(|nth| sums.word(LEASES + nth)),
-            spills: std::array::from_fn(|nth| sums.word(SPILLS + nth)),
-        }
+        let requests = ClusterFunction::ALL
+            .map(|function| ClusterResult::ALL.map(|result| sums.word(function.place(result))));
+        ClusterSums { requests, words: sums.clone() }
+    }
+}
+
+impl ClusterFunction {
+    /// The word in a slot of the calls with this result.
+    pub const fn place(self, result: ClusterResult) -> usize {
+        self as usize * RESULTS + result as usize
     }
 }
 
@@ -211,130 +216,56 @@ impl ClusterState {
         let used = slot.load_published(NODES_USED);
         let nodes = (0..(used as usize).min(CLUSTER_NODES)).map(|nth| {
             let start = NODES + nth * NODE_WORDS;
-            let bytes: Vec<u8> = (start + 1..start + NODE_WORDS)
-                .flat_map(|word| slot.load(word).to_le_bytes())
-                .collect();
+            let words = start + 1..start + NODE_WORDS;
+            let bytes: Vec<u8> = words.flat_map(|word| slot.load(word).to_le_bytes()).collect();
             let address = String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned();
             ClusterNodeState { address, is_up: slot.load(start) == 1 }
         });
-        let uses = std::array::from_fn(|nth| slot.load(STATES + nth));
         let kept_since_ms = Some(slot.load(KEPT_SINCE)).filter(|&ms| ms > 0);
+        let uses = LeaseState::ALL.map(|state| slot.load(state.place()));
         ClusterState { nodes: nodes.collect(), kept_since_ms, uses }
     }
-}
 
-/// The counters that a courier writes in its slot.
-#[derive(Debug, Clone, Copy)]
-pub struct CourierCounters<'a>(ExtensionWords<'a>);
-
-impl<'a> CourierCounters<'a> {
-    /// The counters of the courier that has this slot.
-    pub fn of(slot: Counters<'a>) -> CourierCounters<'a> {
-        CourierCounters(slot.extension())
-    }
-
-    /// Clears the states that an earlier courier in this slot has stored. Its counts stay.
-    pub fn begin(self) {
-        self.set_nodes(&[]);
-        self.set_kept_since(None);
-        (0..LEASE_STATES).for_each(|nth| self.0.set(STATES + nth, 0));
-    }
-
-    /// Counts messages that have their result.
-    pub fn add_requests(self, function: ClusterFunction, result: ClusterResult, by: u64) {
-        self.0.grow(function as usize * RESULTS + result as usize, by);
-    }
-
-    /// Counts times from messages to their answers.
-    pub fn add_times(self, times: &Histogram) {
-        self.0.grow_times(times);
-    }
-
-    /// Counts events of leases.
-    pub fn add(self, counter: LeaseCounter, by: u64) {
-        self.0.grow(LEASES + counter as usize, by);
-    }
-
-    /// Counts results of spilled and fetched records.
-    pub fn add_spills(self, result: SpillResult, by: u64) {
-        self.0.grow(SPILLS + result as usize, by);
-    }
-
-    /// Stores how many uses are in a state.
-    pub fn set_uses(self, state: LeaseState, uses: u64) {
-        self.0.set(STATES + state as usize, uses);
-    }
-
-    /// Stores the time up to which all changed records are in the cluster.
-    pub fn set_kept_since(self, kept_since_ms: Option<u64>) {
-        self.0.set(KEPT_SINCE, kept_since_ms.unwrap_or(0));
-    }
-
-    /// Stores the nodes of the cluster, at most the first [`CLUSTER_NODES`] of them.
-    pub fn set_nodes(self, nodes: &[ClusterNodeState]) {
-        let nodes = &nodes[..nodes.len().min(CLUSTER_NODES)];
+    /// Stores the state in the words of the courier's own slot, at most the first
+    /// [`CLUSTER_NODES`] of its nodes. The counts there stay.
+    pub fn store(&self, slot: ExtensionWords<'_>) {
+        slot.set(KEPT_SINCE, self.kept_since_ms.unwrap_or(0));
+        LeaseState::ALL.into_iter().for_each(|state| slot.set(state.place(), self.uses(state)));
+        let nodes = &self.nodes[..self.nodes.len().min(CLUSTER_NODES)];
         for (nth, node) in nodes.iter().enumerate() {
             let start = NODES + nth * NODE_WORDS;
             let mut name = [0; NAME_BYTES];
             let length = node.address.len().min(NAME_BYTES);
             name[..length].copy_from_slice(&node.address.as_bytes()[..length]);
             for (word, bytes) in name.as_chunks::<8>().0.iter().enumerate() {
-                self.0.set(start + 1 + word, u64::from_le_bytes(*bytes));
+                slot.set(start + 1 + word, u64::from_le_bytes(*bytes));
             }
-            self.0.set(start, u64::from(node.is_up));
+            slot.set(start, u64::from(node.is_up));
         }
         // A process that reads this number also reads these nodes.
-        self.0.publish(NODES_USED, nodes.len() as u64);
+        slot.publish(NODES_USED, nodes.len() as u64);
+    }
+}
+
+/// What a courier has counted since it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CourierFigures {
+    events: [u64; LeaseCounter::ALL.len()],
+    /// Answers that show the directory to be a copy.
+    pub stale: u64,
+}
+
+impl CourierFigures {
+    /// How often this event happened.
+    pub fn count(&self, counter: LeaseCounter) -> u64 {
+        self.events[counter as usize]
+    }
+
+    /// Counts events.
+    pub fn add(&mut self, counter: LeaseCounter, by: u64) {
+        self.events[counter as usize] += by;
     }
 }
 
 #[cfg(all(test, not(miri)))]
-mod tests {
-    use frs_store::testing::World;
-
-    use super::*;
-
-    const COURIER: u32 = 5;
-
-    #[test]
-    fn what_a_courier_writes_is_read_by_others() {
-        let world = World::new(
-            "<map><group name='g' files='1' key-nodes='1' chain='1' node-size='64'/></map>",
-        );
-        let handle = world.handle(COURIER);
-        let courier = CourierCounters::of(handle.counters().unwrap());
-        courier.begin();
-        courier.add_requests(ClusterFunction::Info, ClusterResult::Unconfirmed, 1);
-        courier.add_requests(ClusterFunction::Interval, ClusterResult::Ok, 1);
-        let mut times = Histogram::default();
-        times.add(100, 1);
-        courier.add_times(&times);
-        courier.add(LeaseCounter::Conflicts, 7);
-        courier.add_spills(SpillResult::Missed, 3);
-        courier.set_uses(LeaseState::Unreported, 9);
-        courier.set_kept_since(Some(5));
-        let many = "h".repeat(80);
-        let address = |nth: usize| format!("{nth}-{many}");
-        let node = |nth| ClusterNodeState { address: address(nth), is_up: nth % 2 == 1 };
-        let nodes: Vec<_> = (0..CLUSTER_NODES + 1).map(node).collect();
-        courier.set_nodes(&nodes);
-        let runtime = handle.runtime();
-        let sums = ClusterSums::of(&runtime.sums().extension);
-        assert_eq!((sums.requests[17][7], sums.requests[0][0]), (1, 1));
-        assert_eq!(sums.requests.as_flattened().iter().sum::<u64>(), 2);
-        assert_eq!((sums.times.count(), sums.times.sum_us), (1, 100));
-        assert_eq!(sums.count(LeaseCounter::Conflicts), 7);
-        assert_eq!(sums.count(LeaseCounter::Needs), 0);
-        assert_eq!(SpillResult::ALL.map(|one| sums.spills(one)), [0, 0, 0, 0, 3]);
-        let slots = runtime.slots();
-        let slot = slots.iter().find(|slot| slot.role == COURIER).unwrap().slot;
-        let state = ClusterState::of(runtime.extension_of(slot));
-        assert_eq!((state.uses(LeaseState::Unreported), state.kept_since_ms), (9, Some(5)));
-        assert_eq!(state.nodes.len(), CLUSTER_NODES);
-        assert_eq!(state.nodes[3].address, address(3)[..NAME_BYTES]);
-        assert!(state.nodes[3].is_up && !state.nodes[4].is_up);
-        courier.begin();
-        assert_eq!(ClusterState::of(runtime.extension_of(slot)), ClusterState::default());
-        assert_eq!(ClusterSums::of(&runtime.sums().extension), sums, "what was counted stays");
-    }
-}
+mod tests;

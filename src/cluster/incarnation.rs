@@ -1,9 +1,9 @@
 //! The incarnation: the number by which the ledger knows this host.
 //!
-//! Invariant: it is never 0 and never `u64::MAX`, and it changes with every fact it is made of. So
+//! Invariant: it is never 0 and never `u64::MAX`, and it changes with each of its parts. So
 //! leases that a copied file still holds are void, and none is spent twice.
 //!
-//! The facts are those of runtime.mmap, and the lineages of the groups that hold a shared biz. A
+//! The parts are those of runtime.mmap, and the lineages of the groups that hold a shared biz. A
 //! lineage changes when a file of its group is replaced, and not when the group moves: so leases
 //! move along (`runtime/lineage.rs`). No other group can hold a lease, and a reload that adds one
 //! costs no host its leases.
@@ -30,9 +30,9 @@ pub struct ClusterId {
     pub secret_check: u64,
 }
 
-/// The facts that an incarnation is made of, in addition to its salt.
+/// The parts that an incarnation is made of, in addition to its salt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostFacts {
+pub struct IncarnationParts {
     /// This boot of the machine.
     pub boot: [u64; 2],
     /// runtime.mmap.
@@ -43,7 +43,7 @@ pub struct HostFacts {
     pub cluster: ClusterId,
 }
 
-impl HostFacts {
+impl IncarnationParts {
     /// The incarnation with a salt.
     pub fn incarnation(&self, salt: u64) -> u64 {
         let mut lineages = self.lineages.clone();
@@ -65,14 +65,15 @@ impl HostFacts {
 
 /// The incarnation of a process's configuration, kept until its salt changes.
 #[derive(Debug, Clone)]
-pub struct Incarnation {
-    facts: HostFacts,
-    salt: u64,
+pub struct HostIncarnation {
+    parts: IncarnationParts,
+    /// The salt at the last call of [`HostIncarnation::now`].
+    pub salt: u64,
     value: u64,
 }
 
-impl Incarnation {
-    /// The incarnation of this host in a cluster. `is_shared` tells whether the group with an id
+impl HostIncarnation {
+    /// The incarnation of this host in a cluster. `is_shared` is whether the group with an id
     /// holds a shared biz. Must be called again for each configuration.
     ///
     /// # Errors
@@ -81,16 +82,16 @@ impl Incarnation {
         runtime: &Runtime,
         cluster: ClusterId,
         is_shared: impl Fn(u64) -> bool,
-    ) -> Result<Incarnation, Error> {
+    ) -> Result<HostIncarnation, Error> {
         check_boot_clock()?;
-        let facts = HostFacts {
+        let parts = IncarnationParts {
             boot: runtime.boot(),
             runtime: runtime.file_facts()?,
             lineages: runtime.lineages(is_shared),
             cluster,
         };
         let salt = salt_of(runtime);
-        Ok(Incarnation { value: facts.incarnation(salt & !UNPROVEN_BIT), salt, facts })
+        Ok(HostIncarnation { value: parts.incarnation(salt & !UNPROVEN_BIT), salt, parts })
     }
 
     /// The present incarnation. Costs one relaxed load; called once a batch.
@@ -98,20 +99,15 @@ impl Incarnation {
     pub fn now(&mut self, runtime: &Runtime) -> u64 {
         let salt = salt_of(runtime);
         if salt != self.salt {
-            self.value = self.facts.incarnation(salt & !UNPROVEN_BIT);
+            self.value = self.parts.incarnation(salt & !UNPROVEN_BIT);
             self.salt = salt;
         }
         self.value
     }
 
-    /// Whether leases were unproven at the last call of [`Incarnation::now`].
+    /// Whether leases were unproven at the last call of [`HostIncarnation::now`].
     pub fn is_unproven(&self) -> bool {
         self.salt & UNPROVEN_BIT != 0
-    }
-
-    /// The salt at the last call of [`Incarnation::now`].
-    pub fn salt(&self) -> u64 {
-        self.salt
     }
 }
 
@@ -162,8 +158,8 @@ mod tests {
         FileFacts { id: [number, 7], place }
     }
 
-    fn facts() -> HostFacts {
-        HostFacts {
+    fn parts() -> IncarnationParts {
+        IncarnationParts {
             boot: [1, 2],
             runtime: file(10),
             lineages: vec![20, 30],
@@ -171,7 +167,7 @@ mod tests {
         }
     }
 
-    /// Every fact that a file has.
+    /// All properties of a file.
     const CHANGES_OF_FILES: [fn(&mut FileFacts); 5] = [
         |file| file.id[0] ^= 1,
         |file| file.id[1] ^= 1,
@@ -182,22 +178,22 @@ mod tests {
 
     #[test]
     fn any_other_fact_is_another_incarnation() {
-        let mut all = vec![facts().incarnation(0), facts().incarnation(1)];
-        let mut with = |change: &dyn Fn(&mut HostFacts)| {
-            let mut changed = facts();
+        let mut all = vec![parts().incarnation(0), parts().incarnation(1)];
+        let mut with = |change: &dyn Fn(&mut IncarnationParts)| {
+            let mut changed = parts();
             change(&mut changed);
             all.push(changed.incarnation(0));
         };
-        with(&|facts| facts.boot[0] ^= 1);
-        with(&|facts| facts.boot[1] ^= 1);
-        with(&|facts| facts.cluster.secret_check ^= 1);
-        with(&|facts| facts.cluster.name.push('2'));
-        with(&|facts| facts.lineages.truncate(1));
-        with(&|facts| facts.lineages.push(40));
-        with(&|facts| facts.lineages[0] ^= 1);
-        with(&|facts| facts.lineages[1] ^= 1 << 63);
+        with(&|parts| parts.boot[0] ^= 1);
+        with(&|parts| parts.boot[1] ^= 1);
+        with(&|parts| parts.cluster.secret_check ^= 1);
+        with(&|parts| parts.cluster.name.push('2'));
+        with(&|parts| parts.lineages.truncate(1));
+        with(&|parts| parts.lineages.push(40));
+        with(&|parts| parts.lineages[0] ^= 1);
+        with(&|parts| parts.lineages[1] ^= 1 << 63);
         for change in CHANGES_OF_FILES {
-            with(&|facts| change(&mut facts.runtime));
+            with(&|parts| change(&mut parts.runtime));
         }
         let count = all.len();
         all.sort_unstable();
@@ -207,10 +203,10 @@ mod tests {
 
     #[test]
     fn the_order_of_groups_is_none_of_the_facts() {
-        let mut turned = facts();
+        let mut turned = parts();
         turned.lineages.reverse();
         turned.lineages.push(20);
-        assert_eq!(turned.incarnation(5), facts().incarnation(5));
+        assert_eq!(turned.incarnation(5), parts().incarnation(5));
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub const EPOCH: &str = "frs_1_epoch";
 /// Start of the error of `EPOCH` where the stored value is not a number.
 pub const NO_EPOCH: &str = "ERR frs: the epoch is no number";
 /// Keeps the check of the secret. Key: [`secret_key`](super::name::secret_key); argument:
-/// [`check`](super::name::Secret::check); answer: the stored check.
+/// [`secret_check`](super::name::secret_check); answer: the stored check.
 pub const SECRET: &str = "frs_1_secret";
 /// Checks that a host's directory is the newest of its copies, and stores the last start of its
 /// server. Key: [`start_key`](super::name::start_key); see [`start_arguments`].
@@ -104,10 +104,21 @@ pub enum Answer {
     },
     /// The master's time is in neither calendar window of the message. Nothing has changed. The
     /// message must be sent again with the windows of that time.
-    Elsewhere {
+    OtherWindow {
         /// The master's time.
         now_ms: u64,
     },
+}
+
+/// Why no answer of a master is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// The message, or its answer, was lost. The master may have received the message.
+    Lost,
+    /// The slot's master is not connected; nothing was sent.
+    Down,
+    /// No ledger can keep the settings.
+    Unfit,
 }
 
 /// The answer of a master to a heartbeat.
@@ -142,11 +153,10 @@ pub enum BadReply {
 
 /// The arguments of [`START`].
 pub fn start_arguments(starts: &Starts) -> [String; 6] {
-    let hex = |number: u64| format!("{number:016x}");
     [
         hex(starts.next),
         hex(starts.known),
-        starts.told.to_string(),
+        starts.reports.to_string(),
         hex(starts.before),
         u8::from(starts.may_be_missing()).to_string(),
         START_LIFE.as_millis().to_string(),
@@ -187,14 +197,14 @@ pub fn arguments(
     let is_seq_beyond = claim.window == 0 && claim.floor > MAX_AMOUNT;
     let floor = if is_seq_beyond { 0 } else { claim.floor };
     let mut arguments = vec![
-        host_name(take.host),
-        format!("{:016x}", take.seq),
+        hex(take.host),
+        hex(take.seq),
         claim.window.to_string(),
         amount(floor),
         amount(claim.spent),
         claim.extra.clamp(-most, most).to_string(),
         amount(take.need),
-        amount(take.want),
+        amount(take.request),
         settings.max.to_string(),
         amount(settings.hosts),
         learn_ms.to_string(),
@@ -208,27 +218,27 @@ pub fn arguments(
 }
 
 fn arguments_of_kind(kind: &Kind) -> Result<Vec<u64>, BadSettings> {
-    match *kind {
+    let (is_kept, numbers, bad) = match *kind {
         Kind::Interval { interval_ms } | Kind::Sliding { interval_ms } => {
             let is_kept = (1..=MAX_INTERVAL_MS).contains(&interval_ms);
-            is_kept.then(|| vec![interval_ms]).ok_or(BadSettings::Interval(interval_ms))
+            (is_kept, vec![interval_ms], BadSettings::Interval(interval_ms))
         }
         Kind::SlidingCounter { interval_ms } => {
             let is_kept = (1..=MAX_COUNTER_MS).contains(&interval_ms);
-            is_kept.then(|| vec![interval_ms]).ok_or(BadSettings::Interval(interval_ms))
+            (is_kept, vec![interval_ms], BadSettings::Interval(interval_ms))
         }
         Kind::Calendar { start_ms, end_ms, next_end_ms } => {
             let is_kept = start_ms < end_ms && end_ms < next_end_ms;
-            is_kept.then(|| vec![start_ms, end_ms, next_end_ms]).ok_or(BadSettings::Calendar)
+            (is_kept, vec![start_ms, end_ms, next_end_ms], BadSettings::Calendar)
         }
-        Kind::Total => Ok(Vec::new()),
+        Kind::Total => return Ok(Vec::new()),
         Kind::Token { rate, period_ms } => {
-            let is_kept = (1..=MAX_AMOUNT).contains(&rate)
-                && period_ms > 0
-                && TOKEN_PARTS.is_multiple_of(period_ms);
-            is_kept.then(|| vec![rate, period_ms]).ok_or(BadSettings::Rate { rate, period_ms })
+            let is_period = period_ms > 0 && TOKEN_PARTS.is_multiple_of(period_ms);
+            let is_kept = (1..=MAX_AMOUNT).contains(&rate) && is_period;
+            (is_kept, vec![rate, period_ms], BadSettings::Rate { rate, period_ms })
         }
-    }
+    };
+    is_kept.then_some(numbers).ok_or(bad)
 }
 
 /// The arguments of a heartbeat, after the key. A learning master extends its learning while hosts
@@ -237,45 +247,44 @@ pub fn heartbeat_arguments(learn_ms: u64, claims: bool) -> [String; 2] {
     [learn_ms.to_string(), u8::from(claims).to_string()]
 }
 
-/// The name of a host in the library.
-pub fn host_name(host: Incarnation) -> String {
-    format!("{host:016x}")
+/// A host or a number as the library takes it.
+pub fn hex(number: u64) -> String {
+    format!("{number:016x}")
 }
 
 const NOTHING: i64 = 0;
 const STALE: i64 = 1;
 const GRANTED: i64 = 2;
-const ELSEWHERE: i64 = 3;
+const OTHER_WINDOW: i64 = 3;
 
 /// Decodes the answer of a master to a message under these settings.
 ///
 /// # Errors
 /// Nothing that this version of the library answers.
 pub fn decode(settings: &Settings, numbers: &[i64]) -> Result<Reply, BadReply> {
-    let read = |number: i64| u64::try_from(number).ok();
-    let reply = |learning_ms, answer| Some(Reply { learning_ms, answer });
     let decoded = match *numbers {
-        [NOTHING, learning] => {
-            read(learning).and_then(|ms| reply(ms, Answer::Taken(Taken::Nothing)))
+        [NOTHING, learning] => read(learning).zip(Some(Answer::Taken(Taken::Nothing))),
+        [STALE, learning] => read(learning).zip(Some(Answer::Taken(Taken::Stale))),
+        [OTHER_WINDOW, learning, now] => {
+            read(learning).zip(read(now).map(|now_ms| Answer::OtherWindow { now_ms }))
         }
-        [STALE, learning] => read(learning).and_then(|ms| reply(ms, Answer::Taken(Taken::Stale))),
-        [ELSEWHERE, learning, now] => read(learning)
-            .zip(read(now))
-            .and_then(|(ms, now_ms)| reply(ms, Answer::Elsewhere { now_ms })),
-        [GRANTED, learning, ref held @ ..] => {
-            read(learning).zip(granted(settings, held)).and_then(|(ms, answer)| reply(ms, answer))
-        }
+        [GRANTED, learning, ref grant @ ..] => read(learning).zip(granted(settings, grant)),
         _ => None,
     };
+    let decoded = decoded.map(|(learning_ms, answer)| Reply { learning_ms, answer });
     decoded.ok_or_else(|| BadReply::Numbers {
         expected: "2 numbers (0 or 1), 3 (3), 12 (2) or 13 (2, sliding)",
         found: numbers.to_vec(),
     })
 }
 
-fn granted(settings: &Settings, held: &[i64]) -> Option<Answer> {
+fn read(number: i64) -> Option<u64> {
+    u64::try_from(number).ok()
+}
+
+fn granted(settings: &Settings, grant: &[i64]) -> Option<Answer> {
     let &[window, base, allowance, pool, turn, others, over, max, _holders, left, ref back @ ..] =
-        held
+        grant
     else {
         return None;
     };
@@ -285,7 +294,6 @@ fn granted(settings: &Settings, held: &[i64]) -> Option<Answer> {
         (_, []) => 0,
         _ => return None,
     };
-    let read = |number: i64| u64::try_from(number).ok();
     // -1 means no value.
     let optional = |number: i64| (number >= -1).then(|| read(number));
     let taken = Taken::Granted(Granted {
@@ -309,10 +317,11 @@ fn granted(settings: &Settings, held: &[i64]) -> Option<Answer> {
 /// # Errors
 /// Nothing that this version of the library answers.
 pub fn decode_heartbeat(numbers: &[i64]) -> Result<Heartbeat, BadReply> {
-    let bad = || BadReply::Numbers { expected: "3 numbers", found: numbers.to_vec() };
-    let &[learning, now, since] = numbers else { return Err(bad()) };
-    let read = |number: i64| u64::try_from(number).map_err(|_| bad());
-    Ok(Heartbeat { learning_ms: read(learning)?, now_ms: read(now)?, since_ms: read(since)? })
+    let words: Option<Vec<u64>> = numbers.iter().copied().map(read).collect();
+    let Some(&[learning_ms, now_ms, since_ms]) = words.as_deref() else {
+        return Err(BadReply::Numbers { expected: "3 numbers", found: numbers.to_vec() });
+    };
+    Ok(Heartbeat { learning_ms, now_ms, since_ms })
 }
 
 /// Decodes a host from the answer of [`HOLDERS`].
@@ -325,7 +334,7 @@ pub fn decode_holder(name: &str) -> Result<Incarnation, BadReply> {
     host.ok_or_else(|| BadReply::Host(name.to_owned()))
 }
 
-/// Whether an error of the server means that it lacks the library: it is a new master, or one that
+/// Whether an error of the server means that it has no library: it is a new master, or one that
 /// was not yet synchronized.
 pub fn is_library_missing(error: &str) -> bool {
     error.contains("Function not found")

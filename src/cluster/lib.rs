@@ -2,12 +2,12 @@
 //!
 //! [`PLUG`] plugs it into the engine.
 //!
-//! | module | duty |
+//! | module | role |
 //! | --- | --- |
 //! | [`shared`] | the limits that machines share |
 //! | [`lease`] | the rules of a host that spends leases |
 //! | [`tally`] | sums that refuse nothing |
-//! | [`nodes`] | the way to the nodes of the host |
+//! | [`nodes`] | the nodes of the host |
 //! | [`incarnation`] | the number by which the ledger knows the host |
 //! | `ledger`, `name` | the functions of the ledger; its keys, slots and channels |
 //! | `connections` | connections to the cluster's nodes |
@@ -20,7 +20,7 @@
 //! the feature `courier` has none of them, and so no connections.
 //!
 //! Invariant: only `connections` has sockets, and knows which client library carries the bytes.
-//! Everything else is values in, values out, but for the loop of the courier and the way to the
+//! Everything else is values in, values out, except the loop of the courier and the
 //! nodes.
 
 #[cfg(feature = "courier")]
@@ -50,4 +50,4 @@ mod tests;
 #[cfg(feature = "courier")]
 pub mod warm;
 
-pub use plug::{Host, PLUG, attach};
+pub use plug::{HostCluster, PLUG, attach};

@@ -19,51 +19,9 @@ const SLOTS: u16 = 1 << 14;
 /// Channels of a cluster's hosts.
 pub const CHANNELS: u16 = 64;
 
-/// The secret that all machines of a cluster share, and nobody else knows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Secret([u8; Secret::BYTES]);
-
-impl Secret {
-    /// Bytes of a secret.
-    pub const BYTES: usize = 32;
-
-    /// Makes the secret from the bytes of its file.
-    pub const fn new(bytes: [u8; Secret::BYTES]) -> Secret {
-        Secret(bytes)
-    }
-
-    fn half(&self, nth: usize) -> [u64; 2] {
-        ClusterSecret::new(self.0).halves()[nth]
-    }
-
-    /// Names a key by the SipHash-2-4 digest, 128 bits, of the form's number and the key's bytes,
-    /// under the first half of the secret.
-    pub fn digest(&self, key: &KeyRef<'_>) -> KeyDigest {
-        if key.form() == KeyForm::Biz {
-            return KeyDigest::Biz;
-        }
-        let form = [key.form() as u8];
-        let bytes = key.words().iter().flat_map(|word| word.to_le_bytes());
-        let named: Vec<u8> = form.into_iter().chain(bytes.take(key.bytes().into())).collect();
-        KeyDigest::Key(hash::siphash_digest(&named, self.half(0)))
-    }
-
-    /// A check that two machines have the same secret: 16 hex digits that reveal nothing else about
-    /// it.
-    pub fn check(&self) -> String {
-        format!("{:016x}", self.check_word().swap_bytes())
-    }
-
-    /// The same check as a word, as the files hold it.
-    pub fn check_word(&self) -> u64 {
-        ClusterSecret::new(self.0).keys().check
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
-    }
+/// A check that two machines have the same secret: 16 hex digits that reveal nothing else about it.
+pub fn secret_check(secret: &ClusterSecret) -> String {
+    format!("{:016x}", secret.keys().check.swap_bytes())
 }
 
 /// A key in the name of a ledger.
@@ -86,13 +44,11 @@ impl fmt::Display for KeyDigest {
     }
 }
 
-/// The ledger of one limit for one key, by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LedgerName<'a> {
-    /// The cluster's name.
-    pub cluster: &'a str,
+/// The ledger of one limit for one key. All hosts order ledgers alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LedgerId {
     /// The id of the biz.
-    pub biz: u64,
+    pub biz: u32,
     /// The key.
     pub key: KeyDigest,
     /// The number of the limit in its biz, from 1.
@@ -103,32 +59,47 @@ pub struct LedgerName<'a> {
     pub epoch: u64,
 }
 
-impl fmt::Display for LedgerName<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LedgerName { cluster, biz, key, limit, shape, epoch } = self;
-        write!(f, "frs:{{{cluster}:{biz}:{key}}}:{limit}:{shape:04x}:{epoch}")
+impl LedgerId {
+    /// Its name in a cluster.
+    pub fn name(&self, cluster: &str) -> String {
+        let LedgerId { biz, key, limit, shape, epoch } = self;
+        format!("frs:{{{cluster}:{biz}:{key}}}:{limit}:{shape:04x}:{epoch}")
     }
-}
 
-impl<'a> LedgerName<'a> {
+    /// Its slot in a cluster of this name.
+    pub fn slot(&self, cluster: &str) -> u16 {
+        slot(self.name(cluster).as_bytes())
+    }
+
     /// Parses a name. `None` if it is not a ledger of this cluster.
-    pub fn parse(cluster: &'a str, name: &str) -> Option<LedgerName<'a>> {
+    pub fn parse(cluster: &str, name: &str) -> Option<LedgerId> {
         let rest = name.strip_prefix("frs:{")?.strip_prefix(cluster)?.strip_prefix(':')?;
         let (tag, rest) = rest.split_once("}:")?;
         let (biz, key) = tag.split_once(':')?;
         let mut numbers = rest.split(':');
-        let mut next = || numbers.next();
-        let limit = next()?.parse().ok()?;
-        let shape = u16::from_str_radix(next()?, 16).ok()?;
-        let epoch = next()?.parse().ok()?;
+        let limit = numbers.next()?.parse().ok()?;
+        let shape = u16::from_str_radix(numbers.next()?, 16).ok()?;
+        let epoch = numbers.next()?.parse().ok()?;
         let key = KeyDigest::parse(key)?;
-        let parsed = LedgerName { cluster, biz: biz.parse().ok()?, key, limit, shape, epoch };
+        let parsed = LedgerId { biz: biz.parse().ok()?, key, limit, shape, epoch };
         // Rejects signs, leading zeros and further fields: no host writes them.
-        (parsed.to_string() == name).then_some(parsed)
+        (parsed.name(cluster) == name).then_some(parsed)
     }
 }
 
 impl KeyDigest {
+    /// Names a key by the SipHash-2-4 digest, 128 bits, of the form's number and the key's bytes,
+    /// under the first half of the secret.
+    pub fn of(key: &KeyRef<'_>, secret: &ClusterSecret) -> KeyDigest {
+        if key.form() == KeyForm::Biz {
+            return KeyDigest::Biz;
+        }
+        let form = [key.form() as u8];
+        let bytes = key.words().iter().flat_map(|word| word.to_le_bytes());
+        let named: Vec<u8> = form.into_iter().chain(bytes.take(key.bytes().into())).collect();
+        KeyDigest::Key(hash::siphash_digest(&named, secret.halves()[0]))
+    }
+
     fn parse(text: &str) -> Option<KeyDigest> {
         if text == "-" {
             return Some(KeyDigest::Biz);
@@ -174,39 +145,21 @@ impl SlotKeys {
         let begun = crc16(format!("{cluster}#").as_bytes());
         let mut numbers = vec![None; SLOTS.into()];
         let mut missing = numbers.len();
-        let (mut number, mut digits) = (0, vec![b'0']);
+        let mut number = 0_u32;
         while missing > 0 {
-            let place = &mut numbers[usize::from(digits.iter().fold(begun, add_to_crc16) % SLOTS)];
-            if place.is_none() {
-                *place = Some(number);
-                missing -= 1;
-            }
+            let slot = number.to_string().bytes().fold(begun, add_to_crc16) % SLOTS;
+            let place = &mut numbers[usize::from(slot)];
+            missing -= usize::from(place.is_none());
+            place.get_or_insert(number);
             number += 1;
-            add_one(&mut digits);
         }
         SlotKeys { cluster: cluster.into(), numbers: numbers.into_iter().flatten().collect() }
     }
 
     /// The key of a slot, which is below 2^14.
     pub fn of(&self, slot: u16) -> String {
-        slot_key(&self.cluster, self.numbers[usize::from(slot)])
+        format!("frs:{{{}#{}}}:slot", self.cluster, self.numbers[usize::from(slot)])
     }
-}
-
-/// The next decimal number.
-fn add_one(digits: &mut Vec<u8>) {
-    for digit in digits.iter_mut().rev() {
-        if *digit < b'9' {
-            *digit += 1;
-            return;
-        }
-        *digit = b'0';
-    }
-    digits.insert(0, b'1');
-}
-
-fn slot_key(cluster: &str, number: u32) -> String {
-    format!("frs:{{{cluster}#{number}}}:slot")
 }
 
 /// The channel for recalls and news of a key.
@@ -228,10 +181,10 @@ pub fn slot(key: &[u8]) -> u16 {
 /// CRC-16/XMODEM: polynomial 0x1021, initial value 0, nothing reflected (Redis Cluster
 /// specification, appendix A).
 fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, add_to_crc16)
+    bytes.iter().copied().fold(0, add_to_crc16)
 }
 
-fn add_to_crc16(crc: u16, byte: &u8) -> u16 {
+fn add_to_crc16(crc: u16, byte: u8) -> u16 {
     crc << 8 ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)]
 }
 
@@ -256,7 +209,7 @@ const CRC16: [u16; 256] = {
 mod tests {
     use super::*;
 
-    const SECRET: Secret = Secret::new({
+    const SECRET: ClusterSecret = ClusterSecret::new({
         let mut bytes = [0; 32];
         let mut at = 0;
         while at < 32 {
@@ -287,8 +240,9 @@ mod tests {
     /// the empty message, and the bytes 0 to 14.
     #[test]
     fn the_digest_is_siphash_2_4_with_128_bits() {
-        let shown =
-            |bytes: &[u8]| KeyDigest::Key(hash::siphash_digest(bytes, SECRET.half(0))).to_string();
+        let shown = |bytes: &[u8]| {
+            KeyDigest::Key(hash::siphash_digest(bytes, SECRET.halves()[0])).to_string()
+        };
         assert_eq!(shown(&[]), "a3817f04ba25a8e66df67214c7550293");
         let message: Vec<u8> = (0..15).collect();
         assert_eq!(shown(&message), "5493e99933b0a8117e08ec0f97cfc3d9");
@@ -298,7 +252,7 @@ mod tests {
     fn a_key_is_named_by_its_form_and_bytes() {
         let text = |word: u64, bytes| KeyRef::from_stored(&[word], bytes, 0).map(|k| digest(&k));
         fn digest(key: &KeyRef<'_>) -> KeyDigest {
-            SECRET.digest(key)
+            KeyDigest::of(key, &SECRET)
         }
         assert_ne!(text(0x61, 1), text(0x6161, 2));
         let word = 0x6161_6161_6161_6161;
@@ -307,32 +261,31 @@ mod tests {
         assert_ne!(text(word, 8), Some(digest(&integer)));
         assert_eq!(digest(&KeyRef::BIZ), KeyDigest::Biz);
         let named = [0, 0x61];
-        let expected = KeyDigest::Key(hash::siphash_digest(&named, SECRET.half(0)));
+        let expected = KeyDigest::Key(hash::siphash_digest(&named, SECRET.halves()[0]));
         assert_eq!(text(0x61, 1), Some(expected));
-        let other = Secret::new([7; 32]);
-        assert_ne!(other.digest(&integer), digest(&integer));
+        let other = ClusterSecret::new([7; 32]);
+        assert_ne!(KeyDigest::of(&integer, &other), digest(&integer));
     }
 
     #[test]
     fn a_ledger_has_its_name() {
-        let ledger = LedgerName {
-            cluster: "prod",
+        let ledger = LedgerId {
             biz: 2001,
             key: KeyDigest::Key([0x0102_0304_0506_0708, 0xff]),
             limit: 1,
             shape: 0x0a,
             epoch: 3,
         };
-        let name = ledger.to_string();
+        let name = ledger.name("prod");
         assert_eq!(name, "frs:{prod:2001:0807060504030201ff00000000000000}:1:000a:3");
         assert_eq!(slot(name.as_bytes()), slot(b"prod:2001:0807060504030201ff00000000000000"));
-        assert_eq!(LedgerName::parse("prod", &name), Some(ledger));
+        assert_eq!(LedgerId::parse("prod", &name), Some(ledger));
         for strange in ["", "frs:{prod:1:-}:1:000a", "frs:{prod:1:-}:+1:000a:3"] {
-            assert_eq!(LedgerName::parse("prod", strange), None);
+            assert_eq!(LedgerId::parse("prod", strange), None);
         }
-        assert_eq!(LedgerName::parse("pro", &name), None);
-        let whole = LedgerName { key: KeyDigest::Biz, ..ledger }.to_string();
-        assert!(LedgerName::parse("prod", &whole).is_some());
+        assert_eq!(LedgerId::parse("pro", &name), None);
+        let whole = LedgerId { key: KeyDigest::Biz, ..ledger }.name("prod");
+        assert!(LedgerId::parse("prod", &whole).is_some());
         assert_eq!(whole, "frs:{prod:2001:-}:1:000a:3");
         assert_eq!(channel("prod", b"foo"), format!("frs:prod:{}", 12182 % 64));
         assert_eq!(secret_key("prod"), "frs:{prod}:secret");
@@ -344,18 +297,17 @@ mod tests {
     fn each_slot_has_a_key() {
         let keys = SlotKeys::new("prod");
         assert!((0..SLOTS).all(|slot| super::slot(keys.of(slot).as_bytes()) == slot));
-        assert!(LedgerName::parse("prod", &keys.of(0)).is_none());
+        assert!(LedgerId::parse("prod", &keys.of(0)).is_none());
     }
 
     #[test]
     fn the_check_tells_secrets_apart_in_each_byte() {
-        let check = SECRET.check();
+        let check = secret_check(&SECRET);
         assert!(check.len() == 16 && check.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        for at in 0..Secret::BYTES {
-            let mut bytes = SECRET.0;
+        for at in 0..SECRET.bytes().len() {
+            let mut bytes = *SECRET.bytes();
             bytes[at] ^= 1;
-            assert_ne!(Secret::new(bytes).check(), check, "byte {at}");
+            assert_ne!(secret_check(&ClusterSecret::new(bytes)), check, "byte {at}");
         }
-        assert_eq!(format!("{SECRET:?}"), "Secret(..)");
     }
 }

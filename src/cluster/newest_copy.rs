@@ -1,7 +1,7 @@
 //! Finds out whether this directory is the newest of all its copies: by the last start of the
 //! server that the ledger knows, and by the number of messages about it.
 //!
-//! Invariant: every fact that the ledger knows was stored here before it was sent. So a directory
+//! Invariant: all that the ledger knows was stored here before it was sent. So a directory
 //! that knows less than the ledger is an older copy, and the uses of its leases may have been spent
 //! already.
 //!
@@ -13,7 +13,7 @@ use frs_base::sys;
 use frs_store::region::put;
 use frs_store::{Error, MailboxLock, Runtime, io_error};
 
-use crate::incarnation::{ClusterId, HostFacts, UNPROVEN_BIT, salt_of};
+use crate::incarnation::{ClusterId, IncarnationParts, UNPROVEN_BIT, salt_of};
 
 // The words of the extension in runtime.mmap. Older binaries leave all but the first one 0.
 /// The last number of a binding to the ledger.
@@ -25,8 +25,8 @@ const BEFORE: usize = 2;
 /// A start that the ledger may know; 0: none.
 const NEXT: usize = 3;
 /// The number of messages about the known start.
-const TOLD: usize = 4;
-const _: () = assert!(TOLD < Runtime::EXTENSION_WORDS);
+const REPORTS: usize = 4;
+const _: () = assert!(REPORTS < Runtime::EXTENSION_WORDS);
 
 /// The message to the ledger about a start, with the starts that the ledger may know already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Starts {
     /// it.
     pub known: u64,
     /// The number of messages about that start.
-    pub told: u64,
+    pub reports: u64,
     /// The start before that one; a failover may have brought it back.
     pub before: u64,
 }
@@ -48,7 +48,7 @@ impl Starts {
     /// Whether the ledger may know no start of this host: because this is the first message, or
     /// because it repeats a start and the ledger may have lost it.
     pub fn may_be_missing(&self) -> bool {
-        let is_first = self.known == 0 && self.told == 0;
+        let is_first = self.known == 0 && self.reports == 0;
         is_first || self.next == self.known
     }
 }
@@ -102,10 +102,10 @@ impl<'r> HostWords<'r> {
             next = self.load(NEXT);
         } else {
             // Stored before it is sent.
-            self.store(TOLD, self.load(TOLD) + 1);
+            self.store(REPORTS, self.load(REPORTS) + 1);
         }
         let host = self.name_for_starts(cluster)?;
-        Ok(Starts { host, next, known, told: self.load(TOLD), before })
+        Ok(Starts { host, next, known, reports: self.load(REPORTS), before })
     }
 
     /// Notes the ledger's answer: it knows this start, and this directory is the newest. Does
@@ -119,7 +119,7 @@ impl<'r> HostWords<'r> {
             // the ledger may know.
             self.store(BEFORE, known);
             self.store(KNOWN, next);
-            self.store(TOLD, 0);
+            self.store(REPORTS, 0);
         }
         self.store(NEXT, 0);
         self.runtime.extension_word().fetch_and(!UNPROVEN_BIT, Ordering::Release);
@@ -139,7 +139,7 @@ impl<'r> HostWords<'r> {
             return Ok(());
         }
         // Before the salt: the ledger knows no start of the new host.
-        [KNOWN, BEFORE, NEXT, TOLD].into_iter().for_each(|word| self.store(word, 0));
+        [KNOWN, BEFORE, NEXT, REPORTS].into_iter().for_each(|word| self.store(word, 0));
         self.runtime.extension_word().store(next, Ordering::Release);
         Ok(())
     }
@@ -152,8 +152,8 @@ impl<'r> HostWords<'r> {
     /// The host's name, without lineages: a reload with other groups is no start.
     fn name_for_starts(self, cluster: ClusterId) -> Result<u64, Error> {
         let (boot, runtime) = (self.runtime.boot(), self.runtime.file_facts()?);
-        let facts = HostFacts { boot, runtime, lineages: Vec::new(), cluster };
-        Ok(facts.incarnation(salt_of(self.runtime) & !UNPROVEN_BIT))
+        let parts = IncarnationParts { boot, runtime, lineages: Vec::new(), cluster };
+        Ok(parts.incarnation(salt_of(self.runtime) & !UNPROVEN_BIT))
     }
 
     fn word(self, at: usize) -> &'r AtomicU64 {

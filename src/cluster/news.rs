@@ -6,15 +6,42 @@
 //! digits each, or `-`; the hosts, 16 hexadecimal digits each. The key lets a host answer that has
 //! lost the node.
 //!
-//! Invariant: a record of another version of the format is ignored.
+//! Invariant: news may be lost, late or doubled. It never changes what a host may spend. It only
+//! makes a host ask, or return uses, sooner. A record of another version of the format is ignored.
 
 use std::fmt::Write as _;
 
 use frs_engine::StoredKey;
 
-use super::ledger;
-use crate::courier::core::{LedgerId, News, NewsKind};
-use crate::name::LedgerName;
+use crate::lease::Incarnation;
+use crate::ledger;
+use crate::name::LedgerId;
+
+/// One publication.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct News<K> {
+    /// The ledger.
+    pub ledger: LedgerId,
+    /// A biz and key with this ledger, as all hosts store them. A host that has lost its node makes
+    /// it again from them.
+    pub key: K,
+    /// The content.
+    pub kind: NewsKind,
+}
+
+/// The content of a publication about a ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NewsKind {
+    /// These hosts are to return their unspent uses.
+    Recall {
+        /// The window's start by the ledger's clock.
+        window: u64,
+        /// The hosts.
+        holders: Vec<Incarnation>,
+    },
+    /// The ledger has uses again.
+    Again,
+}
 
 /// The version of the format.
 const VERSION: &str = "1";
@@ -42,7 +69,7 @@ pub fn encode(ledger: &str, News { key, kind, .. }: &News<StoredKey>) -> Vec<u8>
         let _ = write!(text, "{word:016x}");
     }
     for &holder in holders.iter().take(MAX_HOLDERS) {
-        let _ = write!(text, " {}", ledger::host_name(holder));
+        let _ = write!(text, " {}", ledger::hex(holder));
     }
     text.into_bytes()
 }
@@ -53,7 +80,7 @@ pub fn decode(cluster: &str, payload: &[u8]) -> Option<News<StoredKey>> {
     let mut words = text.split(' ');
     let (version, kind) = (words.next()?, words.next()?);
     let window = words.next()?.parse().ok()?;
-    let ledger = LedgerName::parse(cluster, words.next()?)?;
+    let ledger = LedgerId::parse(cluster, words.next()?)?;
     let key = decode_key(words.next()?, words.next()?)?;
     let holders: Vec<_> = words.map(ledger::decode_holder).collect::<Result<_, _>>().ok()?;
     let kind = match (version, kind) {
@@ -62,9 +89,7 @@ pub fn decode(cluster: &str, payload: &[u8]) -> Option<News<StoredKey>> {
         (VERSION, HAS_AGAIN) => NewsKind::Again,
         _ => return None,
     };
-    let LedgerName { biz, key: digest, limit, shape, epoch, .. } = ledger;
-    let biz = u32::try_from(biz).ok().filter(|biz| *biz == key.biz_id())?;
-    Some(News { ledger: LedgerId { biz, key: digest, limit, shape, epoch }, key, kind })
+    (ledger.biz == key.biz_id()).then_some(News { ledger, key, kind })
 }
 
 fn decode_key(key_word: &str, field: &str) -> Option<StoredKey> {

@@ -11,9 +11,9 @@ use frs_engine::{Cluster, Files, Plug, Plugged, Remote, Role, Service};
 use frs_limit::SharedPolicies;
 use frs_store::{Error, Runtime};
 
-use crate::incarnation::{Incarnation, check_boot_clock};
+use crate::incarnation::{HostIncarnation, check_boot_clock};
 use crate::lease;
-use crate::nodes::{Identity, keys_of};
+use crate::nodes::identity;
 use crate::shared::LeasedLimits;
 
 /// The plug of every program that may meet a configuration with a cluster.
@@ -33,18 +33,25 @@ struct ClusterPlug;
 
 impl Plug for ClusterPlug {
     fn serve(&self, files: &Files<'_>) -> Box<dyn Cluster> {
-        let Identity { keys, incarnation } = Identity::of_host(files);
-        Box::new(Host { names: keys, members: keys, incarnation, spends: true, ..Host::default() })
+        let (keys, incarnation) = identity::of_host(files).unzip();
+        Box::new(HostCluster {
+            names: keys,
+            members: keys,
+            incarnation,
+            spends: true,
+            ..HostCluster::default()
+        })
     }
 
     fn look(&self, files: &Files<'_>) -> Box<dyn Cluster> {
-        let Identity { keys, incarnation } = Identity::looked_at(files);
-        Box::new(Host { names: keys, members: keys, incarnation, ..Host::default() })
+        let (keys, incarnation) =
+            (files.runtime.and_then(identity::keys_of), identity::of_files(files));
+        Box::new(HostCluster { names: keys, members: keys, incarnation, ..HostCluster::default() })
     }
 
     fn convert(&self, runtime: Option<&Runtime>) -> Box<dyn Cluster> {
-        let members = runtime.and_then(keys_of);
-        Box::new(Host { members, ..Host::default() })
+        let members = runtime.and_then(identity::keys_of);
+        Box::new(HostCluster { members, ..HostCluster::default() })
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -54,43 +61,41 @@ impl Plug for ClusterPlug {
 
 /// The cluster as a host, or a tool that looks into its files, knows it.
 #[derive(Debug, Default)]
-pub struct Host {
+pub struct HostCluster {
     limits: LeasedLimits,
     /// The keys by which all machines name keys.
     names: Option<ClusterKeys>,
     /// The keys by which all machines hash members.
     members: Option<ClusterKeys>,
     /// `None`: no lease counts.
-    incarnation: Option<Incarnation>,
+    incarnation: Option<HostIncarnation>,
     /// It spends leases, so that those of other incarnations are void.
     spends: bool,
 }
 
-impl Host {
+impl HostCluster {
     /// The host of a service. `None` if its configuration has no cluster.
-    pub fn of(service: &mut Service) -> Option<(&mut Host, &Runtime)> {
+    pub fn of(service: &mut Service) -> Option<(&mut HostCluster, &Runtime)> {
         let (cluster, runtime) = service.cluster()?;
         Some((cluster.as_any_mut().downcast_mut()?, runtime))
     }
 
     /// The number by which the ledger knows the host of a service. 0 without a cluster.
     pub fn incarnation_of(service: &mut Service) -> lease::Incarnation {
-        let own = |(host, runtime): (&mut Host, &Runtime)| {
-            host.incarnation.as_mut().map_or(0, |incarnation| incarnation.now(runtime))
-        };
-        Host::of(service).map_or(0, own)
+        let own = HostCluster::of(service)
+            .and_then(|(host, runtime)| Some(host.incarnation.as_mut()?.now(runtime)));
+        own.unwrap_or(0)
     }
 
     /// The salt of the incarnation that [`Host::incarnation_of`] returned last.
     pub fn salt_of(service: &mut Service) -> u64 {
-        let salt = |(host, _): (&mut Host, &Runtime)| {
-            host.incarnation.as_ref().map_or(0, Incarnation::salt)
-        };
-        Host::of(service).map_or(0, salt)
+        let salt =
+            HostCluster::of(service).and_then(|(host, _)| Some(host.incarnation.as_ref()?.salt));
+        salt.unwrap_or(0)
     }
 }
 
-impl Cluster for Host {
+impl Cluster for HostCluster {
     fn policies(&self) -> &dyn SharedPolicies {
         &self.limits
     }

@@ -3,7 +3,7 @@
 //!
 //! Invariant: in mode [`Spending::New`] and [`Spending::Parked`] a limit that refuses admits
 //! nothing beyond the allowance of a live lease of this host's incarnation. All times are
-//! milliseconds of CLOCK_BOOTTIME, which [`LeaseClock`] tells: no wall clock takes part.
+//! milliseconds of CLOCK_BOOTTIME, which [`LeaseClock`] gives: no wall clock takes part.
 //!
 //! The state is a [`Holding`], in the layout of lease/node_words.rs. The state of a sliding limit
 //! extends to the end of the ring, which is its log.
@@ -27,22 +27,14 @@ const _: () = assert!(HOLDING_WORDS == SHARED_WORDS);
 const _: () = assert!(TALLY_MAX == MAX_SHARED);
 
 mod alone;
-mod clock;
 mod fields;
-mod log;
+mod lease_clock;
+mod sliding_log;
 mod states;
 
-pub use clock::LeaseClock;
-use clock::UNPROVEN;
+pub use lease_clock::LeaseClock;
+use lease_clock::UNPROVEN;
 pub use states::{LeasedLimit, LeasedLimits, has_lease, leases, set_lease};
-
-/// Uses to charge.
-#[derive(Debug, Clone, Copy)]
-struct Charge {
-    /// Negative: returned.
-    count: i32,
-    spending: Spending,
-}
 
 /// The uses of leases that an item may spend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,31 +53,20 @@ enum Spending {
     Ask,
 }
 
-/// How the limit treats its uses.
-#[derive(Debug, Clone, Copy)]
-enum Rule {
-    /// It spends leases, and refuses all other uses.
-    Lease {
-        /// A first attempt may spend the lease.
-        spends_new: bool,
-    },
-    /// It refuses nothing.
-    Tally(Tally),
-}
-
 /// A shared limit, prepared.
 #[derive(Debug, Clone)]
 pub struct Shared {
     /// The settings that its ledger gets.
     settings: Settings,
-    rule: Rule,
+    /// None: it spends leases, and refuses all other uses. Otherwise it refuses nothing.
+    tally: Option<Tally>,
     sharing: Sharing,
     clock: Arc<LeaseClock>,
     /// The log of a sliding limit.
     ring: Option<Ring>,
     /// It reports returns beyond the host's own uses to its ledger. Of several limits with one log,
     /// only one reports them: the others follow the log.
-    tells_back: bool,
+    reports_returns: bool,
     /// The windows of a calendar.
     turns: Option<Turns>,
     window_ms: Option<u64>,
@@ -108,23 +89,17 @@ impl Shared {
         };
         let kind = Kind::of(policy)?;
         let max = policy.max();
-        let rule = match max {
-            Some(_) if !advises => Rule::Lease { spends_new: sharing.share == Share::Cluster },
-            _ => Rule::Tally(Tally { max }),
-        };
-        let ledger_max = match (max, &rule) {
-            (Some(max), Rule::Lease { .. }) => max,
-            // The ledger fills a bucket up to its burst.
-            (Some(max), _) if matches!(kind, Kind::Token { .. }) => max,
-            _ => TALLY_MAX,
-        };
+        let tally = (advises || max.is_none()).then_some(Tally { max });
+        // The ledger fills a bucket up to its burst.
+        let has_max = tally.is_none() || matches!(kind, Kind::Token { .. });
+        let ledger_max = max.filter(|_| has_max).unwrap_or(TALLY_MAX);
         let mut limit = Shared {
             settings: Settings { kind, max: ledger_max, hosts: sharing.hosts.into() },
-            rule,
+            tally,
             sharing,
             clock: Arc::clone(clock),
             ring: log.ring.filter(|_| matches!(kind, Kind::Sliding { .. })),
-            tells_back: log.reports,
+            reports_returns: log.reports,
             turns: turns.cloned(),
             window_ms: None,
         };
@@ -139,7 +114,7 @@ impl Shared {
 
     /// Whether its uses are only reported to the ledger: it needs no lease.
     pub fn refuses_nothing(&self) -> bool {
-        matches!(self.rule, Rule::Tally(_))
+        self.tally.is_some()
     }
 
     /// What an item may spend.
@@ -156,7 +131,7 @@ impl Shared {
     }
 
     fn only_counts(&self) -> bool {
-        matches!(self.rule, Rule::Tally(Tally { max: None }))
+        matches!(self.tally, Some(Tally { max: None }))
     }
 
     /// Its settings, with the calendar windows at a time of the ledger's clock.
@@ -216,10 +191,12 @@ impl Shared {
     #[inline(always)]
     fn hit(&self, words: &HoldingWords, count: u64, spending: Spending) -> Option<Holding> {
         let mut holding = Holding::decode(words);
-        let Rule::Lease { spends_new } = self.rule else { return None };
+        if self.tally.is_some() {
+            return None;
+        }
         let may_spend = match spending {
-            Spending::New => spends_new,
-            Spending::Parked | Spending::CutOff | Spending::Admit => holding.lease.held == 0,
+            Spending::New => self.sharing.share == Share::Cluster,
+            Spending::Parked | Spending::CutOff | Spending::Admit => holding.lease.reserved == 0,
             Spending::Ask => false,
         };
         let is_common = may_spend
@@ -230,7 +207,7 @@ impl Shared {
 
     fn holding_admits(&self, holding: &Holding, count: u64, spending: Spending) -> bool {
         let now_ms = self.clock.boot_ms();
-        if let Rule::Tally(tally) = &self.rule {
+        if let Some(tally) = &self.tally {
             return tally.admits(&self.settings.kind, holding, count, now_ms);
         }
         match spending {
@@ -269,12 +246,12 @@ impl Shared {
             return None;
         }
         if charges {
-            self.charge_holding(&mut holding, state, wall_ms, Charge { count, spending });
+            self.charge_holding(&mut holding, state, wall_ms, count, spending);
         }
         let passed = self.passed(&holding);
-        Some(match &self.rule {
-            Rule::Tally(tally) => Passed { figures: self.tallied(tally, &holding), ..passed },
-            Rule::Lease { .. } => passed,
+        Some(match &self.tally {
+            Some(tally) => Passed { figures: self.tallied(tally, &holding), ..passed },
+            None => passed,
         })
     }
 
@@ -287,7 +264,7 @@ impl Shared {
     fn holding_takes_back(&self, holding: &Holding, count: i32) -> bool {
         let (kind, magnitude) = (&self.settings.kind, u64::from(count.unsigned_abs()));
         self.refuses_nothing()
-            || !self.tells_back
+            || !self.reports_returns
             || holding.takes_back(kind, magnitude, self.clock.boot_ms())
     }
 
@@ -302,7 +279,7 @@ impl Shared {
     #[inline(never)]
     fn charge_otherwise(&self, state: &mut [u64], wall_ms: u64, count: i32, spending: Spending) {
         let mut holding = self.holding(state);
-        self.charge_holding(&mut holding, state, wall_ms, Charge { count, spending });
+        self.charge_holding(&mut holding, state, wall_ms, count, spending);
     }
 
     fn charge_holding(
@@ -310,7 +287,8 @@ impl Shared {
         holding: &mut Holding,
         state: &mut [u64],
         wall_ms: u64,
-        Charge { count, spending }: Charge,
+        count: i32,
+        spending: Spending,
     ) {
         let now_ms = self.clock.boot_ms();
         if count == 0 {
@@ -324,11 +302,11 @@ impl Shared {
         let magnitude = u64::from(count.unsigned_abs());
         if count < 0 {
             let extra = holding.lease.extra;
-            holding.give_back(&self.settings.kind, magnitude, now_ms);
+            holding.return_uses(&self.settings.kind, magnitude, now_ms);
             if let (Some(ring), true) = (self.ring, holding.is_live(now_ms)) {
                 holding.lease.extra = extra - self.beyond_log(ring, state, magnitude) as i64;
             }
-            let is_news = holding.lease.extra < 0 || holding.lease.has_given_back;
+            let is_news = holding.lease.extra < 0 || holding.lease.has_returned;
             if is_news && !self.refuses_nothing() {
                 self.clock.note_news();
             }
@@ -339,8 +317,8 @@ impl Shared {
             }
         } else if magnitude <= holding.unspent(now_ms) {
             if spending == Spending::Parked {
-                let held = holding.lease.held;
-                holding.lease.held = held.saturating_sub(count.unsigned_abs());
+                let reserved = holding.lease.reserved;
+                holding.lease.reserved = reserved.saturating_sub(count.unsigned_abs());
             }
             holding.spend(magnitude, now_ms);
         } else {
@@ -372,13 +350,13 @@ impl Shared {
         // The fields have so few bits that sums of them fit.
         let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX / 4);
         let max = signed(self.settings.max);
-        let unheard = lease.extra + lease.sent_extra.max(0);
+        let unanswered = lease.extra + lease.sent_extra.max(0);
         let left = if holding.is_live(now_ms) {
-            signed(lease.elsewhere) + signed(lease.allowance) - signed(holding.used) - unheard
+            signed(lease.obtainable) + signed(lease.allowance) - signed(holding.used) - unanswered
         } else if self.ring.is_some() {
             max - signed(holding.used)
         } else {
-            max - unheard
+            max - unanswered
         };
         left.clamp(0, max) as u64
     }
@@ -406,34 +384,28 @@ impl Shared {
 
     #[inline(always)]
     fn age_of(&self, holding: &Holding) -> Option<u64> {
-        let heard_ms = holding.lease.heard_ms;
-        (heard_ms > 0).then(|| self.clock.boot_ms().saturating_sub(heard_ms))
+        let answered_ms = holding.lease.answered_ms;
+        (answered_ms > 0).then(|| self.clock.boot_ms().saturating_sub(answered_ms))
     }
 
     fn length_ms(&self) -> Option<u64> {
-        match (self.settings.kind, &self.turns) {
-            (
-                Kind::Interval { interval_ms }
-                | Kind::Sliding { interval_ms }
-                | Kind::SlidingCounter { interval_ms },
-                _,
-            ) => Some(interval_ms),
-            (Kind::Token { .. }, _) => Some(self.tokens_ms(self.settings.max)),
-            (_, Some(turns)) => Some(turns.unit.longest_ms()),
-            _ => None,
+        match self.settings.kind {
+            Kind::Interval { interval_ms }
+            | Kind::Sliding { interval_ms }
+            | Kind::SlidingCounter { interval_ms } => Some(interval_ms),
+            Kind::Token { .. } => Some(self.tokens_ms(self.settings.max)),
+            Kind::Calendar { .. } | Kind::Total => Some(self.turns.as_ref()?.unit.longest_ms()),
         }
     }
 
     fn kind_shape(&self) -> [u64; 2] {
-        match (self.settings.kind, &self.turns) {
-            (Kind::Interval { interval_ms }, _) => [1, interval_ms],
-            (Kind::Total, _) => [2, 0],
-            (Kind::Calendar { .. }, turns) => {
-                [3, turns.as_ref().map_or(0, |turns| turns.unit as u64)]
-            }
-            (Kind::Sliding { interval_ms }, _) => [4, interval_ms],
-            (Kind::SlidingCounter { interval_ms }, _) => [5, interval_ms],
-            (Kind::Token { rate, period_ms }, _) => [6, rate.rotate_left(32) ^ period_ms],
+        match self.settings.kind {
+            Kind::Interval { interval_ms } => [1, interval_ms],
+            Kind::Total => [2, 0],
+            Kind::Calendar { .. } => [3, self.turns.as_ref().map_or(0, |turns| turns.unit as u64)],
+            Kind::Sliding { interval_ms } => [4, interval_ms],
+            Kind::SlidingCounter { interval_ms } => [5, interval_ms],
+            Kind::Token { rate, period_ms } => [6, rate.rotate_left(32) ^ period_ms],
         }
     }
 }
@@ -444,8 +416,8 @@ impl SharedPolicy for Shared {
     }
 
     fn resize(&mut self, settings: &conf::Policy) {
-        let advises = matches!(self.rule, Rule::Tally(Tally { max: Some(_) }));
-        let log = Log { ring: self.ring, reports: self.tells_back };
+        let advises = matches!(self.tally, Some(Tally { max: Some(_) }));
+        let log = Log { ring: self.ring, reports: self.reports_returns };
         if let Some(resized) = Shared::new(settings, advises, self.sharing, log, &self.clock) {
             *self = resized;
         }
@@ -490,8 +462,8 @@ impl SharedPolicy for Shared {
     /// Its window is over, or its last event is longer ago than its life, as after a long outage.
     fn is_over(&self, state: &[u64]) -> bool {
         let (holding, now_ms) = (self.holding(state), self.clock.boot_ms());
-        let Lease { used_ms, sent_ms, heard_ms, gone_ms, .. } = holding.lease;
-        let last_ms = used_ms.max(sent_ms).max(heard_ms);
+        let Lease { used_ms, sent_ms, answered_ms, gone_ms, .. } = holding.lease;
+        let last_ms = used_ms.max(sent_ms).max(answered_ms);
         let is_past = |life_ms: u64| last_ms > 0 && now_ms >= last_ms.saturating_add(life_ms);
         self.life_ms().is_some_and(is_past)
             || !self.is_kept(state)
@@ -573,8 +545,8 @@ impl Policy for Shared {
     /// The figures of all machines together, by the last answer.
     #[inline]
     fn figures(&self, state: &[u64], _: u64, _: &Terms) -> Figures {
-        match (&self.rule, self.ring) {
-            (Rule::Tally(tally), _) => self.tallied(tally, &self.holding(state)),
+        match (&self.tally, self.ring) {
+            (Some(tally), _) => self.tallied(tally, &self.holding(state)),
             // Inlined, so that only what figures need is decoded.
             (_, None) => self.figures_of(&Holding::decode(words_of(state))),
             (_, Some(_)) => self.figures_of(&self.holding(state)),
@@ -583,8 +555,8 @@ impl Policy for Shared {
 
     #[inline]
     fn remaining(&self, state: &[u64], _: u64, _: &Terms) -> u64 {
-        match (&self.rule, self.ring) {
-            (Rule::Tally(tally), _) => {
+        match (&self.tally, self.ring) {
+            (Some(tally), _) => {
                 let now_ms = self.clock.boot_ms();
                 tally.remaining(&self.settings.kind, &self.holding(state), now_ms)
             }
@@ -611,10 +583,7 @@ impl Policy for Shared {
     }
 
     fn quota(&self, _: &Terms) -> Option<(u64, Option<u64>)> {
-        let max = match &self.rule {
-            Rule::Tally(tally) => tally.max?,
-            Rule::Lease { .. } => self.settings.max,
-        };
+        let max = self.tally.map_or(Some(self.settings.max), |tally| tally.max)?;
         Some((max, self.window_ms))
     }
 

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use frs_base::sys::process::{Channel, Signals};
-use frs_cluster::courier::{self, CourierArgs, CourierError, Process};
+use frs_cluster::courier::{self, CourierError, Process};
 use frs_conf::{EpochRaise, LogLevel};
 use frs_store::EventBell;
 
@@ -25,7 +25,7 @@ pub fn run(child: ChildContext) -> Result<(), CourierError> {
     let Inheritance { channel, data_dir, bells, secrets, .. } = inherited;
     let (bells, secrets) = bells.zip(secrets).ok_or(CourierError::NoCluster)?;
     let process = Box::new(CourierProcess { channel, signals, bells });
-    courier::run(CourierArgs { process, data_dir, secrets: *secrets })
+    courier::run(process, &data_dir, *secrets)
 }
 
 struct CourierProcess {

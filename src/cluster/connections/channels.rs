@@ -13,7 +13,7 @@ use frs_conf::ClusterNode;
 use redis::Value;
 
 use super::backoff::Backoff;
-use super::report::{Report, Reports};
+use super::thread_reports::{Report, Reports};
 use super::wire::{Access, Broken, Wire};
 use crate::figures::{ClusterFunction, ClusterResult};
 use crate::name::CHANNELS;
@@ -46,16 +46,16 @@ pub(super) struct ChannelArgs {
 /// Listens until it is over.
 pub(super) fn run(args: ChannelArgs) {
     let mut backoff = Backoff::new(args.seed);
-    let mut said = None;
+    let mut reported = None;
     for nth in 0.. {
         let nodes = args.listening.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let node = nodes.get(nth % nodes.len().max(1));
         let ended = node.map(|node| listen(&args, node, &mut backoff));
         if let Some(Err(Broken::Unfit(fault))) = ended
-            && said.as_ref() != Some(&fault)
+            && reported.as_ref() != Some(&fault)
         {
-            args.reports.tell(Report::Fault(fault.clone()));
-            said = Some(fault);
+            args.reports.send(Report::Fault(fault.clone()));
+            reported = Some(fault);
         }
         let mut left = backoff.wait();
         while !left.is_zero() && !args.is_over() {
@@ -79,7 +79,7 @@ impl ChannelArgs {
             return false;
         }
         self.listening.untaken.fetch_add(1, Ordering::Relaxed);
-        self.reports.tell(Report::Published { channel, payload: payload.to_vec() });
+        self.reports.send(Report::Published { channel, payload: payload.to_vec() });
         true
     }
 }
@@ -90,11 +90,12 @@ fn listen(args: &ChannelArgs, node: &ClusterNode, backoff: &mut Backoff) -> Resu
     let prefix = format!("frs:{}:", args.cluster);
     let names: Vec<String> = (0..CHANNELS).map(|channel| format!("{prefix}{channel}")).collect();
     subscribe(args, &mut wire, &names)?;
-    args.reports.tell(Report::Listening);
+    args.reports.send(Report::Listening);
     backoff.reset();
     let (mut is_whole, mut is_asked) = (true, false);
     while !args.is_over() {
-        let Some(heard) = wire.hear(if is_asked { timeout } else { SILENCE }, timeout)? else {
+        let Some(received) = wire.receive(if is_asked { timeout } else { SILENCE }, timeout)?
+        else {
             if is_asked {
                 return Err(Broken::Lost(format!("no answer within {} ms", timeout.as_millis())));
             }
@@ -104,13 +105,13 @@ fn listen(args: &ChannelArgs, node: &ClusterNode, backoff: &mut Backoff) -> Resu
         };
         // Any message shows that the node is there.
         is_asked = false;
-        let Some((channel, payload)) = published(&heard) else { continue };
+        let Some((channel, payload)) = published(&received) else { continue };
         let channel = channel.strip_prefix(prefix.as_bytes());
         let channel = channel.and_then(|channel| std::str::from_utf8(channel).ok()?.parse().ok());
         if let Some(channel) = channel.filter(|&channel| channel < CHANNELS) {
             let is_taken = args.publish(channel, payload);
             if is_taken && !is_whole {
-                args.reports.tell(Report::Listening);
+                args.reports.send(Report::Listening);
             }
             is_whole = is_taken;
         }
@@ -120,7 +121,7 @@ fn listen(args: &ChannelArgs, node: &ClusterNode, backoff: &mut Backoff) -> Resu
 
 fn subscribe(args: &ChannelArgs, wire: &mut Wire, names: &[String]) -> Result<(), Broken> {
     let subscribed = wire.subscribe(names, args.access.timeout);
-    args.access.count(
+    args.access.counts.count(
         ClusterFunction::Subscribe,
         match &subscribed {
             Err(_) => ClusterResult::Timeout,
@@ -132,8 +133,8 @@ fn subscribe(args: &ChannelArgs, wire: &mut Wire, names: &[String]) -> Result<()
 }
 
 /// The channel and the payload of a message.
-fn published(heard: &Value) -> Option<(&[u8], &[u8])> {
-    let Value::Array(parts) = heard else { return None };
+fn published(received: &Value) -> Option<(&[u8], &[u8])> {
+    let Value::Array(parts) = received else { return None };
     match &parts[..] {
         [Value::BulkString(kind), Value::BulkString(channel), Value::BulkString(payload)]
             if kind == b"message" =>

@@ -1,6 +1,6 @@
 //! Why a cluster cannot be used as it is.
 //!
-//! Invariant: each fault names the node, says what was found there and what was expected.
+//! Invariant: each fault names the node, what was found there and what was expected.
 
 /// A fault that lasts until somebody repairs it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,7 +43,7 @@ pub enum ClusterFault {
         /// The address of the node.
         node: String,
     },
-    /// The node rejects the user, or lacks a permission of the courier for it.
+    /// The node rejects the user, or denies the courier a permission.
     #[error("{node} refuses the courier: {error}")]
     NotAllowed {
         /// The address of the node.

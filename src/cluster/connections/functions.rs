@@ -1,4 +1,4 @@
-//! Loads the ledger's library into a node, and reads what the node tells by INFO.
+//! Loads the ledger's library into a node, and reads the INFO of the node.
 //!
 //! Invariant: an installed library is never replaced, because the masters that have it would learn
 //! anew. Another version has another name.
@@ -20,41 +20,39 @@ const LOAD_TIMEOUTS: u32 = 4;
 pub(super) fn load(wire: &mut Wire, timeout: Duration) -> Result<(), Broken> {
     let mut command = cmd("FUNCTION");
     command.arg("LOAD").arg(LIBRARY);
-    let answers = wire.exchange(&[command], LOAD_TIMEOUTS * timeout);
+    let answer = wire.one(command, LOAD_TIMEOUTS * timeout);
     let is_there = |error: &redis::ServerError| words(error).contains("already exists");
-    wire.count(
+    wire.counts.count(
         ClusterFunction::Load,
-        match answers.as_ref().map(|answers| answers.first()) {
+        match &answer {
             Err(_) => ClusterResult::Timeout,
-            Ok(Some(Value::ServerError(error))) if !is_there(error) => ClusterResult::Error,
+            Ok(Value::ServerError(error)) if !is_there(error) => ClusterResult::Error,
             Ok(_) => ClusterResult::Ok,
         },
     );
-    match answers?.first() {
-        Some(Value::ServerError(error)) if is_there(error) => Ok(()),
-        Some(Value::ServerError(error)) => {
-            let error = words(error);
-            if error.starts_with("OOM ") {
-                return Err(Broken::Lost(format!(
-                    "it has no memory for the functions of frs: give it more maxmemory ({error})"
-                )));
-            }
-            if error.contains("unknown command") {
-                let (node, version) = (wire.node.to_string(), "not known".to_owned());
-                Err(Broken::Unfit(ClusterFault::NoFunctions { node, version }))
-            } else {
-                Err(wire.refusal(&error))
-            }
-        }
-        _ => Ok(()),
+    let Value::ServerError(error) = answer? else { return Ok(()) };
+    if is_there(&error) {
+        return Ok(());
     }
+    let error = words(&error);
+    if error.starts_with("OOM ") {
+        return Err(Broken::Lost(format!(
+            "it has no memory for the functions of frs: give it more maxmemory ({error})"
+        )));
+    }
+    if error.contains("unknown command") {
+        let (node, version) = (wire.node.to_string(), "not known".to_owned());
+        return Err(Broken::Unfit(ClusterFault::NoFunctions { node, version }));
+    }
+    Err(wire.refusal(&error))
 }
 
 /// Asks a node for its INFO.
 pub(super) fn info(wire: &mut Wire, timeout: Duration) -> Result<Info, Broken> {
-    match wire.ask(ClusterFunction::Info, &cmd("INFO"), timeout)? {
-        Value::BulkString(text) => Ok(Info::read(&String::from_utf8_lossy(&text))),
-        Value::VerbatimString { text, .. } => Ok(Info::read(&text)),
+    let answers = wire.exchange_counted(ClusterFunction::Info, &[cmd("INFO")], timeout)?;
+    match &answers[0] {
+        Value::BulkString(text) => Ok(Info::read(&String::from_utf8_lossy(text))),
+        Value::ServerError(error) => Err(wire.refusal(&words(error))),
         other => Err(Broken::Lost(format!("expected the text of INFO, found {other:?}"))),
     }
 }

@@ -1,4 +1,4 @@
-//! What a node tells by INFO: its version, whether it evicts keys, whose data it has.
+//! The INFO of a node: its version, whether it evicts keys, whose data it has.
 //!
 //! Invariant: the identity changes whenever the node may have lost writes: when it has started
 //! again, or become a master. The keys of its slots show that a node was emptied.

@@ -6,57 +6,44 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use frs_base::clock;
 use frs_conf::ClusterNode;
 use redis::Value;
 
-use super::message::Lost;
+use super::link_events::Lost;
 use super::message_counts::MessageCounts;
-use super::report::{LinkNumber, Report, Reports};
-use super::task::{Settled, Task, result_of};
+use super::task::{Settled, Task};
+use super::thread_reports::{LinkNumber, Report, Reports};
 use super::topology::Redirection;
 use crate::figures::ClusterResult;
 
 /// A task on its way to a master.
 pub(super) struct Job {
-    task: Option<Task>,
+    pub(super) task: Option<Task>,
     /// Sent after ASK: the slot is still moving to the node.
     pub(super) asking: bool,
     /// The number of nodes that have redirected it.
     pub(super) redirected: u32,
     /// The number of loads of the library for it.
     pub(super) loaded: u32,
-    link: LinkNumber,
-    reports: Reports,
-    counts: Arc<MessageCounts>,
-    given: Instant,
+    pub(super) link: LinkNumber,
+    pub(super) reports: Reports,
+    pub(super) counts: Arc<MessageCounts>,
+    pub(super) given: Instant,
 }
 
 impl Job {
-    pub(super) fn new(
-        task: Task,
-        link: LinkNumber,
-        reports: Reports,
-        counts: Arc<MessageCounts>,
-    ) -> Job {
-        let (asking, redirected, loaded) = (false, 0, 0);
-        let given = clock::instant();
-        Job { task: Some(task), asking, redirected, loaded, link, reports, counts, given }
-    }
-
     pub(super) fn task(&self) -> &Task {
         self.task.as_ref().expect("a job has its task until it is settled")
     }
 
     pub(super) fn lose(mut self, why: Lost) {
-        let result = result_of(&why);
-        self.settle(|task| (task.lost(why), result));
+        self.settle(|task| task.settle(Err(why)));
         self.reports.ring();
     }
 
     /// Does not wake the owner: a pipeline brings many answers, and then wakes it once.
     pub(super) fn answer(mut self, value: &Value, node: &ClusterNode) {
-        self.settle(|task| task.answered(value, node));
+        self.settle(|task| task.settle(Ok((value, node))));
     }
 
     pub(super) fn redirect(mut self, redirection: Redirection) {
@@ -87,8 +74,8 @@ impl Drop for Job {
         if self.task.is_none() {
             return;
         }
-        let why = || Lost::Broken { node: "a master".to_owned(), why: "the link ended".to_owned() };
-        self.settle(|task| (task.lost(why()), ClusterResult::Timeout));
+        let why = Lost::Broken { node: "a master".to_owned(), why: "the link ended".to_owned() };
+        self.settle(|task| task.settle(Err(why)));
         self.reports.ring();
     }
 }

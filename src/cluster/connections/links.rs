@@ -14,21 +14,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use frs_base::clock;
-use frs_conf::{Cluster, ClusterNode, Password};
+use frs_conf::{Cluster, ClusterNode, ClusterSecret, Password};
 
 use super::channels::{self, ChannelArgs, Listening};
 use super::fault::ClusterFault;
 use super::job::Job;
-use super::link::{self, Beat, LinkArgs, NO_SLOT};
-use super::message::{Event, Id, Lost, Message, Wake};
+use super::link_events::{Event, Id, Lost, Message, Wake};
+use super::link_thread::{self, Beat, LinkArgs, NO_SLOT};
 use super::message_counts::MessageCounts;
-use super::report::{Alive, LinkNumber, Report, Reports, Thread, spawn};
-use super::scout::{self, Order, ScoutArgs};
-use super::slot_map::SlotMap;
-use super::task::{Settled, Task, result_of};
+use super::scout::{self, Order};
+use super::slot_map::{self, SlotMap};
+use super::task::{Settled, Task};
+use super::thread_reports::{Alive, LinkNumber, Report, Reports, Thread, spawn};
 use super::topology::{Redirection, View};
 use super::wire::Access;
-use crate::name::{self, Secret, SlotKeys};
+use crate::name::{self, SlotKeys};
 use crate::newest_copy::Starts;
 use crate::warm::WarmMessage;
 
@@ -49,16 +49,15 @@ pub struct Links {
     check: String,
     access: Access,
     reports: Reports,
-    heard: Receiver<Report>,
+    received: Receiver<Report>,
     map: SlotMap,
-    links: Vec<Link>,
+    links: Vec<MasterLink>,
     numbers: LinkNumber,
     scout: Sender<Order>,
     listening: Arc<Listening>,
     beat: Arc<Mutex<Option<Beat>>>,
     slots: SlotKeys,
     claims: Arc<AtomicU64>,
-    counts: Arc<MessageCounts>,
     secret: SecretState,
     has_view: bool,
     is_unreachable: bool,
@@ -70,7 +69,7 @@ pub struct Links {
 }
 
 /// A master as the owner knows it.
-struct Link {
+struct MasterLink {
     number: LinkNumber,
     node: ClusterNode,
     state: LinkState,
@@ -113,20 +112,20 @@ impl Links {
     /// cannot be started.
     pub fn start(
         conf: &Cluster,
-        secret: Secret,
+        secret: &ClusterSecret,
         password: Option<&Password>,
         wake: Wake,
         counts: Arc<MessageCounts>,
     ) -> Result<Links, ClusterFault> {
-        let (sender, heard) = channel();
+        let (sender, received) = channel();
         let (alive, ended) = channel();
         let (scout, orders) = channel();
         let mut links = Links {
             conf: conf.clone(),
-            check: secret.check(),
-            access: Access::new(conf, password, Arc::clone(&counts))?,
-            reports: Reports::new(sender, wake),
-            heard,
+            check: name::secret_check(secret),
+            access: Access::new(conf, password, counts)?,
+            reports: Reports { sender, wake },
+            received,
             map: SlotMap::new(),
             links: Vec::new(),
             numbers: 0,
@@ -135,7 +134,6 @@ impl Links {
             beat: Arc::default(),
             slots: SlotKeys::new(&conf.name),
             claims: Arc::default(),
-            counts,
             secret: SecretState::Unknown,
             has_view: false,
             is_unreachable: false,
@@ -156,8 +154,8 @@ impl Links {
         let longest = Duration::from_millis(START_MS.max(4 * self.conf.timeout_ms));
         loop {
             let left = longest.saturating_sub(clock::since(begun));
-            match self.heard.recv_timeout(left) {
-                Ok(report) => self.hear(report),
+            match self.received.recv_timeout(left) {
+                Ok(report) => self.take_report(report),
                 Err(_) => return Ok(()),
             }
             self.flush();
@@ -169,8 +167,8 @@ impl Links {
             if let Some(fault) = fault {
                 return Err(fault);
             }
-            let is_heard = |link: &Link| link.state != LinkState::Connecting;
-            let is_over = self.links.iter().all(is_heard) && self.secret == SecretState::Right;
+            let has_reported = |link: &MasterLink| link.state != LinkState::Connecting;
+            let is_over = self.links.iter().all(has_reported) && self.secret == SecretState::Right;
             if self.is_unreachable || self.has_view && is_over {
                 return Ok(());
             }
@@ -234,8 +232,8 @@ impl Links {
 
     /// Takes the events. This may send messages again, and flushes them.
     pub fn events(&mut self) -> impl Iterator<Item = Event> {
-        while let Ok(report) = self.heard.try_recv() {
-            self.hear(report);
+        while let Ok(report) = self.received.try_recv() {
+            self.take_report(report);
         }
         self.flush();
         std::mem::take(&mut self.events).into_iter()
@@ -260,7 +258,7 @@ impl Links {
         self.secret == SecretState::Right && self.map.master(slot).is_some_and(is_up)
     }
 
-    fn link(&mut self, number: LinkNumber) -> Option<&mut Link> {
+    fn link(&mut self, number: LinkNumber) -> Option<&mut MasterLink> {
         self.links.iter_mut().find(|link| link.number == number)
     }
 
@@ -271,18 +269,20 @@ impl Links {
         let master = self.map.master(slot).filter(|_| may_go).cloned();
         let at = master.and_then(|node| self.links.iter().position(|link| link.node == node));
         match at {
-            Some(at) => self.push(at, task, |_| {}),
+            Some(at) => self.push(at, task, false, 0),
             None => self.lose(task, Lost::Down { slot }),
         }
     }
 
     /// Settles a task that no link carries.
     fn lose(&mut self, task: Task, why: Lost) {
-        self.counts.count(task.function(), result_of(&why));
-        self.settle(task.lost(why));
+        let function = task.function();
+        let (settled, result) = task.settle(Err(why));
+        self.access.counts.count(function, result);
+        self.settle(settled);
     }
 
-    fn push(&mut self, at: usize, task: Task, prepare: impl FnOnce(&mut Job)) {
+    fn push(&mut self, at: usize, task: Task, asking: bool, redirected: u32) {
         let link = &mut self.links[at];
         if link.state == LinkState::Down {
             let slot = task.slot();
@@ -290,15 +290,22 @@ impl Links {
         } else if link.waiting >= MAX_WAITING {
             self.lose(task, Lost::Full(MAX_WAITING));
         } else {
-            let (reports, counts) = (self.reports.clone(), Arc::clone(&self.counts));
-            let mut job = Job::new(task, link.number, reports, counts);
-            prepare(&mut job);
+            let (reports, counts) = (self.reports.clone(), Arc::clone(&self.access.counts));
             link.waiting += 1;
-            link.batch.push(job);
+            link.batch.push(Job {
+                task: Some(task),
+                asking,
+                redirected,
+                loaded: 0,
+                link: link.number,
+                reports,
+                counts,
+                given: clock::instant(),
+            });
         }
     }
 
-    fn hear(&mut self, report: Report) {
+    fn take_report(&mut self, report: Report) {
         match report {
             Report::Settled { link, settled } => {
                 if let Some(link) = self.link(link) {
@@ -313,16 +320,16 @@ impl Links {
                     let node = link.node.clone();
                     let slots = self.map.slots_of(&node);
                     self.meet(&slots);
-                    self.tell_new_master(slots);
+                    self.report_new_master(slots);
                     self.ask_secret();
                 }
             }
             Report::Outdated => self.look(),
-            Report::Fault(fault) => self.tell_fault(fault),
+            Report::Fault(fault) => self.report_fault(fault),
             Report::View(view) => self.see(&view),
             Report::NoView(why) => {
                 if !std::mem::replace(&mut self.is_unreachable, true) {
-                    self.tell_fault(ClusterFault::Unreachable(why));
+                    self.report_fault(ClusterFault::Unreachable(why));
                 }
             }
             Report::Published { channel, payload } => {
@@ -339,7 +346,7 @@ impl Links {
             Settled::Event(event) => self.events.push_back(event),
             Settled::Silent => {}
             Settled::Unmet { slots, is_redirected } => self.meet_again(&slots, is_redirected),
-            Settled::Secret(result) => self.hear_secret(result),
+            Settled::Secret(result) => self.take_secret_answer(result),
             Settled::Redirected { task, redirection, redirected } => {
                 self.redirect(task, &redirection, redirected);
             }
@@ -350,14 +357,14 @@ impl Links {
         let Redirection { slot, node, asks } = redirection;
         if redirected > MAX_REDIRECTED {
             self.look();
-            return self.settle(task.lost(Lost::Redirected(redirected)));
+            return self.settle(task.settle(Err(Lost::Redirected(redirected))).0);
         }
         let is_new = !asks && self.map.redirect(*slot, node);
         let at = match self.ensure_link(node) {
             Ok(at) => at,
             Err(fault) => {
-                self.tell_fault(fault);
-                return self.settle(task.lost(Lost::Down { slot: *slot }));
+                self.report_fault(fault);
+                return self.settle(task.settle(Err(Lost::Down { slot: *slot })).0);
             }
         };
         if is_new {
@@ -366,10 +373,7 @@ impl Links {
         if !asks {
             self.look();
         }
-        self.push(at, task, |job| {
-            job.asking = *asks;
-            job.redirected = redirected;
-        });
+        self.push(at, task, *asks, redirected);
     }
 
     fn look(&self) {
@@ -384,7 +388,7 @@ impl Links {
         self.links.retain(|link| self.map.is_master(&link.node));
         for node in &masters {
             if let Err(fault) = self.ensure_link(node) {
-                self.tell_fault(fault);
+                self.report_fault(fault);
             }
         }
         self.set_beat_slots();
@@ -414,7 +418,7 @@ impl Links {
 
     /// Reports that slots have other masters: now, or when their master can be asked.
     fn change_masters(&mut self, changed: Vec<Range<u16>>) {
-        let mut told: Vec<Range<u16>> = Vec::new();
+        let mut reachable: Vec<Range<u16>> = Vec::new();
         for slot in changed.into_iter().flatten() {
             let Some(node) = self.map.master(slot) else { continue };
             let Some(link) = self.links.iter_mut().find(|link| link.node == *node) else {
@@ -424,16 +428,13 @@ impl Links {
                 link.owes = true;
                 continue;
             }
-            match told.last_mut() {
-                Some(last) if last.end == slot => last.end = slot + 1,
-                _ => told.push(slot..slot + 1),
-            }
+            slot_map::add(&mut reachable, slot);
         }
-        self.meet(&told);
-        self.tell_new_master(told);
+        self.meet(&reachable);
+        self.report_new_master(reachable);
     }
 
-    fn tell_new_master(&mut self, slots: Vec<Range<u16>>) {
+    fn report_new_master(&mut self, slots: Vec<Range<u16>>) {
         if !slots.is_empty() {
             self.events.push_back(Event::NewMaster { slots });
         }
@@ -485,20 +486,20 @@ impl Links {
         link.state = LinkState::Up;
         let owes = std::mem::take(&mut link.owes);
         let is_unmet = std::mem::take(&mut link.is_unmet);
-        let is_told = owes || is_changed;
+        let is_reported = owes || is_changed;
         let node = link.node.clone();
         self.events.push_back(Event::Up { node: node.to_string() });
         self.last_fault = None;
-        let slots = if is_told || is_unmet { self.map.slots_of(&node) } else { Vec::new() };
+        let slots = if is_reported || is_unmet { self.map.slots_of(&node) } else { Vec::new() };
         // If a master is new to this host and no longer learns, another host has already met its
         // slots.
-        if is_unmet || is_told && (learns || !is_first) {
+        if is_unmet || is_reported && (learns || !is_first) {
             self.meet(&slots);
         }
-        if is_told {
-            self.tell_new_master(slots);
+        if is_reported {
+            self.report_new_master(slots);
         }
-        if is_told || self.secret != SecretState::Right {
+        if is_reported || self.secret != SecretState::Right {
             self.ask_secret();
         }
     }
@@ -520,7 +521,7 @@ impl Links {
         self.route(Task::Secret { key, check: self.check.clone() });
     }
 
-    fn hear_secret(&mut self, result: Result<String, Lost>) {
+    fn take_secret_answer(&mut self, result: Result<String, Lost>) {
         match result {
             Ok(known) if known == self.check => self.secret = SecretState::Right,
             Ok(_) => {
@@ -529,7 +530,7 @@ impl Links {
                 let node = self.map.master(name::slot(key.as_bytes()));
                 let node = node.map_or_else(String::new, ToString::to_string);
                 let cluster = self.conf.name.clone();
-                self.tell_fault(ClusterFault::OtherSecret { cluster, node });
+                self.report_fault(ClusterFault::OtherSecret { cluster, node });
             }
             // The next view asks again.
             Err(_) if self.secret == SecretState::Asked => self.secret = SecretState::Unknown,
@@ -538,7 +539,7 @@ impl Links {
     }
 
     /// Reports a fault, but not the same one twice in a row.
-    fn tell_fault(&mut self, fault: ClusterFault) {
+    fn report_fault(&mut self, fault: ClusterFault) {
         if self.last_fault.as_ref() != Some(&fault) {
             self.last_fault = Some(fault.clone());
             self.events.push_back(Event::Fault(fault));
@@ -568,8 +569,8 @@ impl Links {
             claims: Arc::clone(&self.claims),
             jobs,
         };
-        self.spawn(Thread::Link(number), || link::run(args)).map_err(start_fault)?;
-        self.links.push(Link {
+        self.spawn(Thread::Link(number), || link_thread::run(args)).map_err(start_fault)?;
+        self.links.push(MasterLink {
             number,
             node: node.clone(),
             state: LinkState::Connecting,
@@ -584,14 +585,11 @@ impl Links {
     }
 
     fn start_scout(&mut self, orders: Receiver<Order>) -> std::io::Result<()> {
-        let args = ScoutArgs {
-            access: self.access.clone(),
-            nodes: self.listening.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            between: Duration::from_millis((self.conf.learn_ms / 2).clamp(50, 1000)),
-            reports: self.reports.clone(),
-            orders,
-        };
-        self.spawn(Thread::Scout, || scout::run(args))
+        let (access, reports) = (self.access.clone(), self.reports.clone());
+        let nodes = self.listening.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let between = Duration::from_millis((self.conf.learn_ms / 2).clamp(50, 1000));
+        let run = move || scout::run(access, nodes, between, &reports, &orders);
+        self.spawn(Thread::Scout, run)
     }
 
     fn start_channels(&self) -> std::io::Result<()> {
@@ -612,7 +610,7 @@ impl Links {
 
     /// Replaces a thread that has died.
     fn replace(&mut self, thread: Thread) {
-        self.tell_fault(ClusterFault::ThreadDied(thread.to_string()));
+        self.report_fault(ClusterFault::ThreadDied(thread.to_string()));
         let started = match thread {
             Thread::Link(number) => {
                 match self.links.iter().position(|link| link.number == number) {
@@ -631,19 +629,12 @@ impl Links {
             Thread::Channels => self.start_channels().map_err(start_fault),
         };
         if let Err(fault) = started {
-            self.tell_fault(fault);
+            self.report_fault(fault);
         }
     }
 }
 
 /// Ends all threads. A thread that waits for a name server is left behind after some timeouts.
-impl Links {
-    /// Leaves the threads alone, because the process ends and takes them along.
-    pub fn abandon(self) {
-        std::mem::forget(self);
-    }
-}
-
 impl Drop for Links {
     fn drop(&mut self) {
         self.listening.is_over.store(true, Ordering::Relaxed);

@@ -28,6 +28,7 @@ pub(super) fn bytes_for(commands: usize) -> usize {
 
 /// The answers to a pipeline, with one bound for all their values.
 pub(super) struct Answers {
+    /// Values that are still allowed.
     values: usize,
 }
 
@@ -39,66 +40,26 @@ impl Answers {
 
     /// Reads the next answer.
     pub(super) fn read(&mut self, from: &mut impl BufRead) -> io::Result<Value> {
-        let mut reader = Reader { from, values: self.values };
-        let value = reader.value(0);
-        self.values = reader.values;
-        value
+        self.value(from, 0)
     }
-}
 
-struct Reader<'r, R> {
-    from: &'r mut R,
-    /// Values that are still allowed.
-    values: usize,
-}
-
-impl<R: BufRead> Reader<'_, R> {
-    fn value(&mut self, depth: usize) -> io::Result<Value> {
+    fn value(&mut self, from: &mut impl BufRead, depth: usize) -> io::Result<Value> {
         let left = self.values.checked_sub(1);
         self.values = left.ok_or_else(|| bad("more values", "those of an answer"))?;
-        let line = self.line()?;
+        let line = line(from)?;
         let (kind, rest) = line.split_first().ok_or_else(|| bad("an empty line", "a value"))?;
         match kind {
             b'+' if rest == b"OK" => Ok(Value::Okay),
             b'+' => Ok(Value::SimpleString(String::from_utf8_lossy(rest).into_owned())),
             b'-' => server_error(&line),
             b':' => number(rest).map(Value::Int),
-            b'$' => self.text(number(rest)?),
-            b'*' => self.list(number(rest)?, depth),
+            b'$' => text(from, number(rest)?),
+            b'*' => self.list(from, number(rest)?, depth),
             other => Err(bad(&format!("the byte {other:#04x}"), "one of + - : $ *")),
         }
     }
 
-    /// A line, without its end.
-    fn line(&mut self) -> io::Result<Vec<u8>> {
-        let mut line = Vec::new();
-        self.from.by_ref().take(LINE_MAX).read_until(b'\n', &mut line)?;
-        if line.ends_with(b"\r\n") {
-            line.truncate(line.len() - 2);
-            return Ok(line);
-        }
-        if line.last() == Some(&b'\n') || line.len() as u64 == LINE_MAX {
-            let found = format!("a line of {} bytes without its end", line.len());
-            return Err(bad(&found, "one that ends with CR LF"));
-        }
-        Err(closed())
-    }
-
-    fn text(&mut self, bytes: i64) -> io::Result<Value> {
-        let Some(bytes) = length(bytes, BULK_MAX, "a text of")? else { return Ok(Value::Nil) };
-        let mut text = vec![0; bytes + 2];
-        self.from.read_exact(&mut text).map_err(|error| match error.kind() {
-            ErrorKind::UnexpectedEof => closed(),
-            _ => error,
-        })?;
-        if !text.ends_with(b"\r\n") {
-            return Err(bad("a text of another length", "CR LF behind it"));
-        }
-        text.truncate(bytes);
-        Ok(Value::BulkString(text))
-    }
-
-    fn list(&mut self, values: i64, depth: usize) -> io::Result<Value> {
+    fn list(&mut self, from: &mut impl BufRead, values: i64, depth: usize) -> io::Result<Value> {
         let Some(values) = length(values, self.values, "a list of")? else {
             return Ok(Value::Nil);
         };
@@ -108,10 +69,39 @@ impl<R: BufRead> Reader<'_, R> {
         // Values take memory only after they have arrived.
         let mut list = Vec::new();
         for _ in 0..values {
-            list.push(self.value(depth + 1)?);
+            list.push(self.value(from, depth + 1)?);
         }
         Ok(Value::Array(list))
     }
+}
+
+/// A line, without its end.
+fn line(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    from.take(LINE_MAX).read_until(b'\n', &mut line)?;
+    if line.ends_with(b"\r\n") {
+        line.truncate(line.len() - 2);
+        return Ok(line);
+    }
+    if line.last() == Some(&b'\n') || line.len() as u64 == LINE_MAX {
+        let found = format!("a line of {} bytes without its end", line.len());
+        return Err(bad(&found, "one that ends with CR LF"));
+    }
+    Err(closed())
+}
+
+fn text(from: &mut impl BufRead, bytes: i64) -> io::Result<Value> {
+    let Some(bytes) = length(bytes, BULK_MAX, "a text of")? else { return Ok(Value::Nil) };
+    let mut text = vec![0; bytes + 2];
+    from.read_exact(&mut text).map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof => closed(),
+        _ => error,
+    })?;
+    if !text.ends_with(b"\r\n") {
+        return Err(bad("a text of another length", "CR LF behind it"));
+    }
+    text.truncate(bytes);
+    Ok(Value::BulkString(text))
 }
 
 /// Checks a length. `None` for -1, which means that there is no value.

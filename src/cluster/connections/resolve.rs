@@ -36,7 +36,7 @@ fn within<T: Send + 'static>(
     open: &'static AtomicUsize,
     ask: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    let asked = Asked::new(open)?;
+    let asked = OpenQuestion::new(open)?;
     let (answers, answer) = mpsc::channel();
     thread::Builder::new().name("frs-resolve".to_owned()).spawn(move || {
         let found = ask();
@@ -49,20 +49,20 @@ fn within<T: Send + 'static>(
 }
 
 /// A question that is open until this is dropped.
-struct Asked(&'static AtomicUsize);
+struct OpenQuestion(&'static AtomicUsize);
 
-impl Asked {
-    fn new(open: &'static AtomicUsize) -> io::Result<Asked> {
+impl OpenQuestion {
+    fn new(open: &'static AtomicUsize) -> io::Result<OpenQuestion> {
         // Relaxed: it only bounds a number, and orders nothing.
         if open.fetch_add(1, Ordering::Relaxed) < MOST {
-            return Ok(Asked(open));
+            return Ok(OpenQuestion(open));
         }
         open.fetch_sub(1, Ordering::Relaxed);
         Err(io::Error::new(ErrorKind::TimedOut, "the resolver answers no question"))
     }
 }
 
-impl Drop for Asked {
+impl Drop for OpenQuestion {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

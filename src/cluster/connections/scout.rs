@@ -12,7 +12,7 @@ use redis::{Value, cmd};
 
 use super::fault::ClusterFault;
 use super::functions;
-use super::report::{Report, Reports};
+use super::thread_reports::{Report, Reports};
 use super::topology::View;
 use super::wire::{Access, Broken, Wire, words};
 use crate::figures::ClusterFunction;
@@ -28,28 +28,22 @@ pub(super) enum Order {
     Nodes(Vec<ClusterNode>),
 }
 
-/// The arguments of a scout.
-pub(super) struct ScoutArgs {
-    pub(super) access: Access,
-    pub(super) nodes: Vec<ClusterNode>,
-    /// The time between two looks.
-    pub(super) between: Duration,
-    pub(super) reports: Reports,
-    /// Closed: the scout ends.
-    pub(super) orders: Receiver<Order>,
-}
-
-/// Looks until the orders are closed.
-pub(super) fn run(args: ScoutArgs) {
-    let ScoutArgs { access, nodes, between, reports, orders } = args;
+/// Looks until the orders are closed. `between` is the time between two looks.
+pub(super) fn run(
+    access: Access,
+    nodes: Vec<ClusterNode>,
+    between: Duration,
+    reports: &Reports,
+    orders: &Receiver<Order>,
+) {
     let mut scout = Scout { access, nodes, wires: Vec::new(), next: 0, fault: None };
     loop {
         match scout.look() {
-            Ok(view) => reports.tell(Report::View(view)),
-            Err(Broken::Lost(why)) => reports.tell(Report::NoView(why)),
+            Ok(view) => reports.send(Report::View(view)),
+            Err(Broken::Lost(why)) => reports.send(Report::NoView(why)),
             Err(Broken::Unfit(fault)) => {
                 if scout.fault.as_ref() != Some(&fault) {
-                    reports.tell(Report::Fault(fault.clone()));
+                    reports.send(Report::Fault(fault.clone()));
                 }
                 scout.fault = Some(fault);
             }
@@ -124,15 +118,13 @@ impl Scout {
         });
         let timeout = self.access.timeout;
         let answers = wire.exchange_counted(ClusterFunction::Shards, &commands, timeout)?;
-        let [info, shards] = &answers[..] else {
-            return Err(Broken::Lost("no answer".to_owned()));
-        };
-        for answer in [info, shards] {
+        for answer in &answers {
             if let Value::ServerError(error) = answer {
-                return Err(why_no_view(wire, &words(error), self.access.timeout));
+                return Err(why_no_view(wire, &words(error), timeout));
             }
         }
-        View::read(info, shards, node, self.access.tls).map_err(|bad| Broken::Lost(bad.to_string()))
+        View::read(&answers[0], &answers[1], node, self.access.tls)
+            .map_err(|bad| Broken::Lost(bad.to_string()))
     }
 }
 

@@ -61,10 +61,16 @@ impl SlotMap {
         slots
     }
 
-    /// All masters that have a slot.
-    pub(super) fn masters(&self) -> Vec<ClusterNode> {
+    /// Whether each number has a slot.
+    fn owns(&self) -> Vec<bool> {
         let mut owns = vec![false; self.masters.len() + 1];
         self.owners.iter().for_each(|&owner| owns[usize::from(owner)] = true);
+        owns
+    }
+
+    /// All masters that have a slot.
+    pub(super) fn masters(&self) -> Vec<ClusterNode> {
+        let owns = self.owns();
         let masters = self.masters.iter().zip(&owns[1..]);
         masters.filter(|(_, owns)| **owns).map(|(master, _)| master.clone()).collect()
     }
@@ -115,8 +121,7 @@ impl SlotMap {
     fn number(&mut self, node: &ClusterNode) -> u16 {
         let known = self.masters.iter().position(|master| master == node);
         let at = known.unwrap_or_else(|| {
-            let mut owns = vec![false; self.masters.len() + 1];
-            self.owners.iter().for_each(|&owner| owns[usize::from(owner)] = true);
+            let mut owns = self.owns();
             self.moved.iter().for_each(|moved| owns[usize::from(moved.owner)] = true);
             // The place of a master without slots is free. But `learn` may name a master before it
             // gives it slots, so the masters of the last view keep their places.
@@ -133,7 +138,7 @@ impl SlotMap {
 }
 
 /// Adds a slot to ranges in ascending order.
-fn add(ranges: &mut Vec<Range<u16>>, slot: u16) {
+pub(super) fn add(ranges: &mut Vec<Range<u16>>, slot: u16) {
     match ranges.last_mut() {
         Some(last) if last.end == slot => last.end = slot + 1,
         _ => ranges.push(slot..slot + 1),

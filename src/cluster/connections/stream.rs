@@ -16,7 +16,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use super::resolve::resolve;
 
 /// Smallest change of a wait for which the kernel's timeout is set again.
-const UNTOLD: Duration = Duration::from_millis(1);
+const TIMEOUT_SLACK: Duration = Duration::from_millis(1);
 
 /// A connection.
 pub(super) enum Stream {
@@ -27,13 +27,14 @@ pub(super) enum Stream {
 /// A socket with a deadline and a bound of bytes.
 pub(super) struct Bounded {
     socket: TcpStream,
-    until: Instant,
-    /// Bytes that may be read.
-    allowed: usize,
+    /// The deadline of reads and writes.
+    pub(super) until: Instant,
+    /// Bytes that may be read until the deadline.
+    pub(super) allowed: usize,
     /// Bytes that were read since the deadline was set.
-    read: usize,
-    told_read: Option<Duration>,
-    told_write: Option<Duration>,
+    pub(super) read: usize,
+    read_timeout: Option<Duration>,
+    write_timeout: Option<Duration>,
 }
 
 impl Stream {
@@ -49,27 +50,12 @@ impl Stream {
         Ok(Stream::Tls(Box::new(StreamOwned::new(client, socket))))
     }
 
-    fn socket(&mut self) -> &mut Bounded {
+    /// The socket below.
+    pub(super) fn socket(&mut self) -> &mut Bounded {
         match self {
             Stream::Plain(socket) => socket,
             Stream::Tls(stream) => &mut stream.sock,
         }
-    }
-
-    /// Sets the deadline of reads and writes, and the number of bytes that may be read until then.
-    pub(super) fn bound(&mut self, until: Instant, bytes: usize) {
-        let socket = self.socket();
-        (socket.until, socket.allowed, socket.read) = (until, bytes, 0);
-    }
-
-    /// Moves the current deadline.
-    pub(super) fn extend(&mut self, until: Instant) {
-        self.socket().until = until;
-    }
-
-    /// Whether anything was read since the deadline was set.
-    pub(super) fn has_read(&mut self) -> bool {
-        self.socket().read > 0
     }
 }
 
@@ -110,14 +96,14 @@ fn left(until: Instant) -> io::Result<Duration> {
 
 impl Bounded {
     fn new(socket: TcpStream, until: Instant) -> Bounded {
-        Bounded { socket, until, allowed: 0, read: 0, told_read: None, told_write: None }
+        Bounded { socket, until, allowed: 0, read: 0, read_timeout: None, write_timeout: None }
     }
 }
 
 /// Whether the kernel's timeout is close enough to this one. Most answers come at once, so it is
 /// seldom set.
-fn is_told(told: Option<Duration>, left: Duration) -> bool {
-    told.is_some_and(|told| told.saturating_sub(UNTOLD) < left && left < told + UNTOLD)
+fn is_timeout_set(set: Option<Duration>, left: Duration) -> bool {
+    set.is_some_and(|set| set.saturating_sub(TIMEOUT_SLACK) < left && left < set + TIMEOUT_SLACK)
 }
 
 /// Turns the error of an expired kernel timeout into `TimedOut`.
@@ -134,9 +120,9 @@ impl Read for Bounded {
             return Err(io::Error::new(ErrorKind::InvalidData, found));
         }
         let left = left(self.until)?;
-        if !is_told(self.told_read, left) {
+        if !is_timeout_set(self.read_timeout, left) {
             self.socket.set_read_timeout(Some(left))?;
-            self.told_read = Some(left);
+            self.read_timeout = Some(left);
         }
         let read = self.socket.read(&mut buffer[..room]).map_err(timed_out)?;
         self.read += read;
@@ -147,9 +133,9 @@ impl Read for Bounded {
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let left = left(self.until)?;
-        if !is_told(self.told_write, left) {
+        if !is_timeout_set(self.write_timeout, left) {
             self.socket.set_write_timeout(Some(left))?;
-            self.told_write = Some(left);
+            self.write_timeout = Some(left);
         }
         self.socket.write(bytes).map_err(timed_out)
     }

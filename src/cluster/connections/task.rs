@@ -3,18 +3,20 @@
 //! Invariant: the meaning of an answer follows from the task alone, whichever node has answered.
 
 use frs_conf::{ClusterNode, MAX_EPOCH};
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, ToRedisArgs, Value, cmd};
 
-use super::message::{Event, Id, Lost, Message};
+use super::link_events::{Event, Id, Lost, Message};
 use super::message_counts;
-use super::topology::Redirection;
+use super::topology::{Redirection, text};
 use crate::figures::{ClusterFunction, ClusterResult};
 use crate::lease::Taken;
-use crate::ledger::Answer;
+use crate::ledger::{Answer, BadReply};
 use crate::name::SlotKeys;
 use crate::newest_copy::Starts;
 use crate::warm::{WarmAnswer, WarmCall, WarmMessage};
 use crate::{ledger, name};
+
+const MAX_EPOCH_NUMBER: i64 = MAX_EPOCH as i64;
 
 /// A question to a master. `Slots` has it start to learn in those of the slots that are new to it.
 #[derive(Debug, Clone)]
@@ -94,143 +96,143 @@ impl Task {
         slots: &SlotKeys,
         asking: bool,
     ) -> Result<Cmd, ledger::BadSettings> {
-        let function = |name: &str, key: &str| {
-            let mut command = cmd("FCALL");
-            command.arg(name).arg(1).arg(key);
-            command
-        };
-        let mut command = match self {
-            Task::Message(message) => {
-                let Message { ledger, settings, take, .. } = message;
-                let mut command = function(ledger::function(&settings.kind), ledger);
+        Ok(match self {
+            Task::Message(Message { ledger, settings, take, .. }) => {
                 let slot = if asking { String::new() } else { slots.of(self.slot()) };
-                command.arg(ledger::arguments(settings, take, learn_ms, &slot)?);
+                let arguments = ledger::arguments(settings, take, learn_ms, &slot)?;
+                call(ledger::function(&settings.kind), ledger, arguments)
+            }
+            Task::Warm(message) => call(message.function(), &message.key, message.arguments()),
+            Task::Publish { channel, payload, .. } => {
+                let mut command = cmd("PUBLISH");
+                command.arg(channel).arg(&payload[..]);
                 command
             }
-            Task::Warm(message) => {
-                let mut command = function(message.function(), &message.key);
-                command.arg(message.arguments());
-                command
+            Task::Holders { ledger, .. } => call(ledger::HOLDERS, ledger, None::<String>),
+            Task::Epoch { key, known, .. } => call(ledger::EPOCH, key, known),
+            Task::Secret { key, check } => call(ledger::SECRET, key, check),
+            Task::Start { starts, key } => {
+                call(ledger::START, key, &ledger::start_arguments(starts)[..])
             }
-            Task::Publish { .. } => cmd("PUBLISH"),
-            Task::Holders { ledger, .. } => function(ledger::HOLDERS, ledger),
-            Task::Epoch { key, .. } => function(ledger::EPOCH, key),
-            Task::Secret { key, .. } => function(ledger::SECRET, key),
-            Task::Start { key, .. } => function(ledger::START, key),
-            Task::Slots(numbers) => function(ledger::SLOTS, &slots.of(numbers[0])),
-        };
-        match self {
-            Task::Publish { channel, payload, .. } => command.arg(channel).arg(&payload[..]),
-            Task::Epoch { known, .. } => command.arg(known),
-            Task::Secret { check, .. } => command.arg(check),
-            Task::Start { starts, .. } => command.arg(&ledger::start_arguments(starts)[..]),
             Task::Slots(numbers) => {
-                numbers[1..].iter().fold(&mut command, |command, slot| command.arg(slots.of(*slot)))
+                let keys: Vec<String> = numbers.iter().map(|slot| slots.of(*slot)).collect();
+                call(ledger::SLOTS, &keys[0], &keys[1..])
             }
-            Task::Message(_) | Task::Warm(_) | Task::Holders { .. } => &mut command,
-        };
-        Ok(command)
+        })
     }
 
-    /// The end of the job if its answer is lost.
-    pub(super) fn lost(self, why: Lost) -> Settled {
+    /// The end of the job, and the result that it is counted as: by the answer of a node, or by the
+    /// reason why there is none.
+    pub(super) fn settle(
+        self,
+        answer: Result<(&Value, &ClusterNode), Lost>,
+    ) -> (Settled, ClusterResult) {
         match self {
-            Task::Message(Message { id, settings, .. }) => {
-                let function = message_counts::function_of_kind(&settings.kind);
-                Settled::Event(Event::Answered { id, function, result: Err(why) })
-            }
-            Task::Warm(WarmMessage { id, .. }) => {
-                Settled::Event(Event::Warm { id, result: Err(why) })
-            }
-            Task::Holders { id, .. } => Settled::Event(Event::Holders { id, result: Err(why) }),
-            Task::Secret { .. } => Settled::Secret(Err(why)),
-            Task::Start { starts, .. } => Settled::Event(Event::Start { starts, result: Err(why) }),
-            Task::Epoch { biz, .. } => match why {
-                Lost::Refused { error, .. } if is_bad_epoch(&error) => {
-                    let found = format!("no number ({error})");
-                    Settled::Event(Event::BadEpoch { biz, found })
-                }
-                _ => Settled::Silent,
-            },
-            Task::Publish { .. } => Settled::Silent,
-            Task::Slots(slots) => {
+            Task::Message(Message { id, settings, .. }) => settled(
+                read(answer, |value| {
+                    let numbers: Option<Vec<i64>> = list(value, |item| match item {
+                        Value::Int(number) => Some(*number),
+                        _ => None,
+                    });
+                    ledger::decode(&settings, &numbers.ok_or_else(|| strange(value))?)
+                }),
+                |reply| match reply.answer {
+                    Answer::Taken(Taken::Stale) => ClusterResult::Stale,
+                    _ if reply.learning_ms > 0 => ClusterResult::Learning,
+                    _ => ClusterResult::Ok,
+                },
+                |result| {
+                    let function = message_counts::function_of_kind(&settings.kind);
+                    Settled::Event(Event::Answered { id, function, result })
+                },
+            ),
+            Task::Warm(message) => settled(
+                read(answer, |value| warm(&message, value).ok_or_else(|| strange(value))),
+                |answer| match answer {
+                    WarmAnswer::Old => ClusterResult::Stale,
+                    _ => ClusterResult::Ok,
+                },
+                |result| Settled::Event(Event::Warm { id: message.id, result }),
+            ),
+            Task::Holders { id, .. } => settled(
+                read(answer, |value| {
+                    let names: Vec<String> = list(value, text).ok_or_else(|| strange(value))?;
+                    names.iter().map(|name| ledger::decode_holder(name)).collect()
+                }),
+                ok,
+                |result| Settled::Event(Event::Holders { id, result }),
+            ),
+            Task::Secret { .. } => settled(
+                read(answer, |value| text(value).ok_or_else(|| strange(value))),
+                ok,
+                Settled::Secret,
+            ),
+            Task::Start { starts, .. } => settled(
+                read(answer, |value| match value {
+                    Value::Int(0) => Ok(false),
+                    Value::Int(1) => Ok(true),
+                    _ => Err(strange(value)),
+                }),
+                |&is_newest| if is_newest { ClusterResult::Ok } else { ClusterResult::Stale },
+                |result| Settled::Event(Event::Start { starts, result }),
+            ),
+            Task::Epoch { biz, .. } => settled(answer, ok, |answer| {
+                let found = match answer {
+                    Ok((Value::Int(epoch @ 0..=MAX_EPOCH_NUMBER), _)) => {
+                        return Settled::Event(Event::Epoch { biz, epoch: *epoch as u64 });
+                    }
+                    Ok((other, _)) => format!("{other:?}"),
+                    Err(Lost::Refused { error, .. }) if is_bad_epoch(&error) => {
+                        format!("no number ({error})")
+                    }
+                    Err(_) => return Settled::Silent,
+                };
+                Settled::Event(Event::BadEpoch { biz, found })
+            }),
+            Task::Publish { .. } => settled(answer, ok, |_| Settled::Silent),
+            Task::Slots(slots) => settled(answer, ok, |answer| {
                 const REDIRECTED: [&str; 3] = ["MOVED ", "ASK ", "TRYAGAIN "];
+                let Err(why) = answer else { return Settled::Silent };
                 let is_redirected = matches!(&why, Lost::Refused { error, .. }
                     if REDIRECTED.iter().any(|code| error.starts_with(code)));
                 Settled::Unmet { slots, is_redirected }
-            }
+            }),
         }
     }
+}
 
-    /// The meaning of an answer, and the result that it is counted as.
-    pub(super) fn answered(self, value: &Value, node: &ClusterNode) -> (Settled, ClusterResult) {
-        let settled = self.read(value, node);
-        let result = match &settled {
-            Settled::Event(
-                Event::Answered { result: Err(why), .. }
-                | Event::Warm { result: Err(why), .. }
-                | Event::Holders { result: Err(why), .. }
-                | Event::Start { result: Err(why), .. },
-            )
-            | Settled::Secret(Err(why)) => result_of(why),
-            Settled::Event(Event::Answered { result: Ok(reply), .. }) => match reply.answer {
-                Answer::Taken(Taken::Stale) => ClusterResult::Stale,
-                _ if reply.learning_ms > 0 => ClusterResult::Learning,
-                _ => ClusterResult::Ok,
-            },
-            Settled::Event(
-                Event::Warm { result: Ok(WarmAnswer::Old), .. }
-                | Event::Start { result: Ok(false), .. },
-            ) => ClusterResult::Stale,
-            _ => ClusterResult::Ok,
-        };
-        (settled, result)
-    }
+fn ok<T>(_: &T) -> ClusterResult {
+    ClusterResult::Ok
+}
 
-    fn read(self, value: &Value, node: &ClusterNode) -> Settled {
-        let found = || ledger::BadReply::Other(format!("{value:?}"));
-        let strange = |bad| Lost::Strange { node: node.to_string(), bad };
-        match self {
-            Task::Message(Message { id, settings, .. }) => {
-                let numbers: Option<Vec<i64>> = list(value, |item| match item {
-                    Value::Int(number) => Some(*number),
-                    _ => None,
-                });
-                let reply = numbers.ok_or_else(found);
-                let reply = reply.and_then(|numbers| ledger::decode(&settings, &numbers));
-                let function = message_counts::function_of_kind(&settings.kind);
-                let result = reply.map_err(strange);
-                Settled::Event(Event::Answered { id, function, result })
-            }
-            Task::Warm(message) => {
-                let answer = warm(&message, value).ok_or_else(|| strange(found()));
-                Settled::Event(Event::Warm { id: message.id, result: answer })
-            }
-            Task::Holders { id, .. } => {
-                let names: Option<Vec<String>> = list(value, text);
-                let decode = |names: Vec<String>| {
-                    names.iter().map(|name| ledger::decode_holder(name)).collect()
-                };
-                let result = names.ok_or_else(found).and_then(decode).map_err(strange);
-                Settled::Event(Event::Holders { id, result })
-            }
-            Task::Epoch { biz, .. } => match *value {
-                Value::Int(epoch) if (0..=MAX_EPOCH as i64).contains(&epoch) => {
-                    Settled::Event(Event::Epoch { biz, epoch: epoch as u64 })
-                }
-                ref other => Settled::Event(Event::BadEpoch { biz, found: format!("{other:?}") }),
-            },
-            Task::Secret { .. } => Settled::Secret(text(value).ok_or_else(|| strange(found()))),
-            Task::Start { starts, .. } => {
-                let result = match value {
-                    Value::Int(is_newest @ (0 | 1)) => Ok(*is_newest == 1),
-                    _ => Err(strange(found())),
-                };
-                Settled::Event(Event::Start { starts, result })
-            }
-            Task::Publish { .. } | Task::Slots(_) => Settled::Silent,
-        }
-    }
+/// Calls a function of the library.
+fn call(function: &str, key: &str, arguments: impl ToRedisArgs) -> Cmd {
+    let mut command = cmd("FCALL");
+    command.arg(function).arg(1).arg(key).arg(arguments);
+    command
+}
+
+/// Reads the answer of a node.
+fn read<T>(
+    answer: Result<(&Value, &ClusterNode), Lost>,
+    decode: impl FnOnce(&Value) -> Result<T, BadReply>,
+) -> Result<T, Lost> {
+    let (value, node) = answer?;
+    decode(value).map_err(|bad| Lost::Strange { node: node.to_string(), bad })
+}
+
+fn strange(value: &Value) -> BadReply {
+    BadReply::Other(format!("{value:?}"))
+}
+
+/// The end of a job with this result.
+fn settled<T>(
+    result: Result<T, Lost>,
+    counted_as: impl FnOnce(&T) -> ClusterResult,
+    end: impl FnOnce(Result<T, Lost>) -> Settled,
+) -> (Settled, ClusterResult) {
+    let counted = result.as_ref().map_or_else(result_of, counted_as);
+    (end(result), counted)
 }
 
 /// Whether the error is about the stored value, not about the state of the node.
@@ -239,7 +241,7 @@ fn is_bad_epoch(error: &str) -> bool {
 }
 
 /// The result that a message without an answer is counted as.
-pub(super) fn result_of(why: &Lost) -> ClusterResult {
+fn result_of(why: &Lost) -> ClusterResult {
     match why {
         Lost::Broken { .. } => ClusterResult::Timeout,
         Lost::Down { .. } | Lost::Full(_) => ClusterResult::Unreachable,
@@ -251,7 +253,9 @@ pub(super) fn result_of(why: &Lost) -> ClusterResult {
 
 fn warm(message: &WarmMessage, value: &Value) -> Option<WarmAnswer> {
     match (&message.call, value) {
-        (WarmCall::Put { .. }, Value::Int(number)) => WarmMessage::kept(*number),
+        (WarmCall::Put { .. }, Value::Int(0)) => Some(WarmAnswer::Kept),
+        (WarmCall::Put { .. }, Value::Int(1)) => Some(WarmAnswer::Moved),
+        (WarmCall::Put { .. }, Value::Int(2)) => Some(WarmAnswer::Old),
         (WarmCall::Drop, Value::Int(_)) => Some(WarmAnswer::Nothing),
         (WarmCall::Fetch, Value::Array(found)) => match found.as_slice() {
             [] => Some(WarmAnswer::Nothing),
@@ -265,14 +269,6 @@ fn warm(message: &WarmMessage, value: &Value) -> Option<WarmAnswer> {
 fn list<T>(value: &Value, read: impl Fn(&Value) -> Option<T>) -> Option<Vec<T>> {
     match value {
         Value::Array(items) => items.iter().map(read).collect(),
-        _ => None,
-    }
-}
-
-fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
-        Value::SimpleString(text) => Some(text.clone()),
         _ => None,
     }
 }

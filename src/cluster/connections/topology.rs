@@ -86,22 +86,18 @@ impl View {
     }
 }
 
-/// Finds a value of a map. Older protocols send a map as a list of names and values.
+/// Finds a value of a map: a list of names and values.
 fn field<'a>(map: &'a Value, name: &str) -> Option<&'a Value> {
-    let is_it = |key: &Value| text(key).is_some_and(|key| key == name);
-    match map {
-        Value::Array(words) => {
-            words.chunks_exact(2).find(|pair| is_it(&pair[0])).map(|pair| &pair[1])
-        }
-        Value::Map(pairs) => pairs.iter().find(|(key, _)| is_it(key)).map(|(_, value)| value),
-        _ => None,
-    }
+    let Value::Array(words) = map else { return None };
+    let is_it = |pair: &&[Value]| text(&pair[0]).is_some_and(|key| key == name);
+    words.chunks_exact(2).find(is_it).map(|pair| &pair[1])
 }
 
-fn text(value: &Value) -> Option<String> {
+/// The text of a value.
+pub(super) fn text(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text.clone()),
+        Value::SimpleString(text) => Some(text.clone()),
         _ => None,
     }
 }

@@ -28,7 +28,8 @@ pub(super) struct Access {
     pub(super) tls: bool,
     user: Option<String>,
     password: Option<String>,
-    counts: Arc<MessageCounts>,
+    /// Counts messages, also those that are not jobs of a link.
+    pub(super) counts: Arc<MessageCounts>,
 }
 
 /// Why a connection cannot be used, or can no longer be used.
@@ -68,11 +69,6 @@ impl Access {
         })
     }
 
-    /// Counts a message that is not a job of a link.
-    pub(super) fn count(&self, function: ClusterFunction, result: ClusterResult) {
-        self.counts.count(function, result);
-    }
-
     /// Connects and logs in.
     pub(super) fn open(&self, node: &ClusterNode) -> Result<Wire, Broken> {
         let until = clock::instant() + self.timeout;
@@ -91,9 +87,8 @@ impl Access {
             command.arg(user);
         }
         command.arg(password);
-        let answers = wire.exchange(&[command], LOGIN_TIMEOUTS * self.timeout)?;
-        match answers.first() {
-            Some(Value::ServerError(_)) => {
+        match wire.one(command, LOGIN_TIMEOUTS * self.timeout)? {
+            Value::ServerError(_) => {
                 Err(not_allowed(&wire.node, "the user or its password is not known there"))
             }
             _ => Ok(()),
@@ -130,7 +125,7 @@ pub(super) fn words(error: &redis::ServerError) -> String {
 pub(super) struct Wire {
     stream: BufReader<Stream>,
     pub(super) node: ClusterNode,
-    counts: Arc<MessageCounts>,
+    pub(super) counts: Arc<MessageCounts>,
 }
 
 impl Wire {
@@ -142,6 +137,11 @@ impl Wire {
         longest: Duration,
     ) -> Result<Vec<Value>, Broken> {
         self.exchange_or_late(commands, [longest; 2], || {})
+    }
+
+    /// Like `exchange`, for one command.
+    pub(super) fn one(&mut self, command: Cmd, longest: Duration) -> Result<Value, Broken> {
+        Ok(self.exchange(&[command], longest)?.swap_remove(0))
     }
 
     /// Like `exchange`. Calls `late` if the next answer has not begun to arrive by
@@ -161,9 +161,9 @@ impl Wire {
         let mut answers = Vec::with_capacity(commands.len());
         while answers.len() < commands.len() {
             if late.is_some() {
-                self.stream.get_mut().extend(begun + timeout);
+                self.stream.get_mut().socket().until = begun + timeout;
                 let begins = self.stream.fill_buf().map(|_| ());
-                self.stream.get_mut().extend(begun + longest);
+                self.stream.get_mut().socket().until = begun + longest;
                 match begins {
                     Err(error) if error.kind() == ErrorKind::TimedOut => {
                         late.take().into_iter().for_each(|late| late());
@@ -172,8 +172,8 @@ impl Wire {
                     begins => begins.map_err(|error| self.broken(&error, longest))?,
                 }
             }
-            let heard = reader.read(&mut self.stream);
-            answers.push(heard.map_err(|error| self.broken(&error, longest))?);
+            let received = reader.read(&mut self.stream);
+            answers.push(received.map_err(|error| self.broken(&error, longest))?);
         }
         Ok(answers)
     }
@@ -189,9 +189,9 @@ impl Wire {
         command.arg(names);
         self.send(command, longest, names.len())?;
         for _ in names {
-            let heard = reply::Answers::new(1).read(&mut self.stream);
-            let heard = heard.map_err(|error| self.broken(&error, longest))?;
-            if let Value::ServerError(error) = &heard {
+            let received = reply::Answers::new(1).read(&mut self.stream);
+            let received = received.map_err(|error| self.broken(&error, longest))?;
+            if let Value::ServerError(error) = &received {
                 return Ok(Some(words(error)));
             }
         }
@@ -210,7 +210,7 @@ impl Wire {
 
     /// Reads the next message that the node sends by itself. `None` if no byte arrives within
     /// `silence`. A message that has begun must arrive whole within `longest`.
-    pub(super) fn hear(
+    pub(super) fn receive(
         &mut self,
         silence: Duration,
         longest: Duration,
@@ -222,8 +222,8 @@ impl Wire {
             Ok(_) => {}
         }
         self.bound(longest, 1);
-        let heard = reply::Answers::new(1).read(&mut self.stream);
-        heard.map(Some).map_err(|error| match error.kind() {
+        let received = reply::Answers::new(1).read(&mut self.stream);
+        received.map(Some).map_err(|error| match error.kind() {
             // The message has already begun.
             ErrorKind::TimedOut => Broken::Lost(not_whole(longest)),
             _ => self.broken(&error, longest),
@@ -231,12 +231,9 @@ impl Wire {
     }
 
     fn bound(&mut self, longest: Duration, answers: usize) {
-        let until = clock::instant() + longest;
-        self.stream.get_mut().bound(until, reply::bytes_for(answers));
-    }
-
-    fn has_read(&mut self) -> bool {
-        self.stream.get_mut().has_read()
+        let socket = self.stream.get_mut().socket();
+        socket.until = clock::instant() + longest;
+        (socket.allowed, socket.read) = (reply::bytes_for(answers), 0);
     }
 
     fn write(&mut self, commands: &[Cmd]) -> io::Result<()> {
@@ -248,7 +245,7 @@ impl Wire {
 
     fn broken(&mut self, error: &io::Error, longest: Duration) -> Broken {
         let why = match error.kind() {
-            ErrorKind::TimedOut if self.has_read() => not_whole(longest),
+            ErrorKind::TimedOut if self.stream.get_mut().socket().read > 0 => not_whole(longest),
             _ => why(error, longest),
         };
         Broken::Lost(why)
@@ -264,7 +261,7 @@ impl Wire {
     ) -> Result<Vec<Value>, Broken> {
         let answers = self.exchange(commands, longest);
         let is_error = |value: &Value| matches!(value, Value::ServerError(_));
-        self.count(
+        self.counts.count(
             function,
             match &answers {
                 Ok(answers) if answers.iter().any(is_error) => ClusterResult::Error,
@@ -273,27 +270,6 @@ impl Wire {
             },
         );
         answers
-    }
-
-    /// Counts a message that is not a job of a link.
-    pub(super) fn count(&self, function: ClusterFunction, result: ClusterResult) {
-        self.counts.count(function, result);
-    }
-
-    /// Sends one command. An error of the node ends the connection.
-    pub(super) fn ask(
-        &mut self,
-        function: ClusterFunction,
-        command: &Cmd,
-        longest: Duration,
-    ) -> Result<Value, Broken> {
-        let command = std::slice::from_ref(command);
-        let answers = self.exchange_counted(function, command, longest)?;
-        match answers.into_iter().next() {
-            Some(Value::ServerError(error)) => Err(self.refusal(&words(&error))),
-            Some(value) => Ok(value),
-            None => Err(Broken::Lost("no answer".to_owned())),
-        }
     }
 
     /// The meaning of an error of the node for the connection.

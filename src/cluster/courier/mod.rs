@@ -11,4 +11,4 @@ mod run;
 mod telemetry;
 
 pub use process::Process;
-pub use run::{CourierArgs, CourierError, run};
+pub use run::{CourierError, run};

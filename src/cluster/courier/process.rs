@@ -10,7 +10,7 @@ use frs_store::EventBell;
 
 /// The process around the courier, a child of the server's master.
 pub trait Process {
-    /// Tells the master that the courier serves.
+    /// Reports to the master that the courier serves.
     ///
     /// # Errors
     /// The channel to the master failed.

@@ -8,18 +8,18 @@
 
 mod events;
 mod host_nodes;
+mod lease_rounds;
 mod newest;
 mod programs;
+mod record_transfers;
 mod resets;
-mod ring_ticket;
 mod rings;
-mod rounds;
 mod wake;
-mod warm;
 
 use std::io;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use frs_base::clock;
@@ -30,19 +30,19 @@ use frs_engine::{Role, Service};
 use frs_store::MailboxLock;
 
 use self::host_nodes::HostNodes;
+use self::lease_rounds::LeaseRounds;
 use self::newest::Newest;
 use self::programs::Programs;
+use self::record_transfers::WarmTier;
 use self::resets::Resets;
 use self::rings::Rings;
-use self::rounds::Rounds;
 use self::wake::Waker;
-use self::warm::WarmTier;
-use super::core::{Bounds, Core, Figures, Now};
+use super::core::{Bounds, Core, Now};
 use super::process::Process;
 use super::telemetry::Telemetry;
 use crate::connections::{ClusterFault, Links, Wake};
-use crate::figures::CourierCounters;
-use crate::name::Secret;
+use crate::figures::{ClusterState, CourierFigures};
+use crate::nodes::LeasePass;
 use crate::plug;
 
 /// The pause between two tries to take the lock.
@@ -53,16 +53,6 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 const FAULT_PAUSE: Duration = Duration::from_secs(1);
 /// The shortest time between two log lines of one kind.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
-
-/// What the courier starts with.
-pub struct CourierArgs {
-    /// The process that it runs in.
-    pub process: Box<dyn Process>,
-    /// Where the store is.
-    pub data_dir: PathBuf,
-    /// The secret and the password from the files of the cluster.
-    pub secrets: ClusterSecrets,
-}
 
 /// Why the courier cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -78,45 +68,57 @@ pub enum CourierError {
     NoCluster,
 }
 
-/// Carries needs to the cluster until asked to end.
+/// Carries needs to the cluster until asked to end. It runs in a process, on the store in a
+/// directory, with the secret and the password from the files of the cluster.
 ///
 /// # Errors
 /// The courier cannot go on. The master starts another one in its place.
-pub fn run(args: CourierArgs) -> Result<(), CourierError> {
-    let CourierArgs { process, data_dir, secrets: ClusterSecrets { secret, password } } = args;
-    let mut service = plug::attach(&data_dir, Role::Cluster)?;
+pub fn run(
+    process: Box<dyn Process>,
+    data_dir: &Path,
+    secrets: ClusterSecrets,
+) -> Result<(), CourierError> {
+    let ClusterSecrets { secret, password } = secrets;
+    let mut service = plug::attach(data_dir, Role::Cluster)?;
     process.send_ready()?;
     let Some(lock) = wait_for_lock(&*process, &mut service)? else { return Ok(()) };
     let cluster = service.conf().srv.cluster.clone().ok_or(CourierError::NoCluster)?;
-    let secret = Secret::new(*secret.bytes());
-    let telemetry = Telemetry::default();
     if let Some(counters) = service.handle().counters() {
-        CourierCounters::of(counters).begin();
+        // An earlier courier in this slot has left its state.
+        ClusterState::default().store(counters.extension());
     }
     let waker = Waker::new()?;
-    let programs = Programs::start(&data_dir, waker.caller()?)?;
+    let programs = Programs::start(data_dir, Arc::clone(&waker.caller))?;
     let mut courier = Courier {
         process,
-        telemetry,
+        telemetry: Telemetry::default(),
         core: Core::new(&cluster.name, Bounds::default()),
-        nodes: HostNodes::new(service, lock, cluster.name.clone(), secret),
+        nodes: HostNodes {
+            service,
+            lock,
+            cluster: cluster.name.clone(),
+            secret,
+            wall_ms: 0,
+            incarnation: 0,
+            pass: LeasePass::default(),
+        },
         links: None,
         next_start: clock::instant(),
         cluster,
-        secret,
         password,
         waker,
         programs,
         rings: Rings::default(),
-        rounds: Rounds::new(clock::instant()),
+        rounds: LeaseRounds::new(clock::instant()),
         warm: WarmTier::default(),
         resets: Resets::default(),
         newest: Newest::default(),
         complaints: LogThrottle::new(COMPLAIN_EVERY),
-        warned: Figures::default(),
+        warned: CourierFigures::default(),
     };
     let ended = courier.run();
-    courier.links.take().into_iter().for_each(Links::abandon);
+    // The process ends, and takes the threads along.
+    courier.links.take().into_iter().for_each(std::mem::forget);
     ended
 }
 
@@ -148,27 +150,26 @@ struct Courier {
     links: Option<Links>,
     next_start: Instant,
     cluster: Cluster,
-    secret: Secret,
     password: Option<Password>,
     waker: Waker,
     programs: Programs,
     rings: Rings,
-    rounds: Rounds,
+    rounds: LeaseRounds,
     warm: WarmTier,
     resets: Resets,
     newest: Newest,
     complaints: LogThrottle,
     /// The figures at the last log line about them.
-    warned: Figures,
+    warned: CourierFigures,
 }
 
 impl Courier {
     fn run(&mut self) -> Result<(), CourierError> {
         self.rings.take_all(self.nodes.service.handle().runtime());
         self.set_kept_groups();
-        let mut is_told = true;
+        let mut is_signalled = true;
         loop {
-            if is_told && !self.process.goes_on()? {
+            if is_signalled && !self.process.goes_on()? {
                 return Ok(());
             }
             if !self.take_configuration() {
@@ -177,9 +178,9 @@ impl Courier {
             self.start_links();
             let now = self.now();
             self.nodes.begin(clock::now());
-            self.hear(now);
+            self.take_events(now);
             self.follow_resets();
-            self.tell_if_due();
+            self.publish_if_due();
             if self.prove_newest() {
                 self.drain(now);
                 self.round(now);
@@ -190,7 +191,7 @@ impl Courier {
             if self.takes_needs() {
                 self.programs.wake();
             }
-            is_told = self.sleep()?;
+            is_signalled = self.sleep()?;
         }
     }
 
@@ -217,10 +218,11 @@ impl Courier {
         if cluster != self.cluster {
             // Answers of the old links are dropped, and the needs are taken from the rings again.
             self.links = None;
-            self.telemetry.forget_nodes();
+            self.telemetry.nodes.clear();
+            self.telemetry.masters = None;
             self.core = Core::new(&cluster.name, Bounds::default());
             self.warm = WarmTier::default();
-            self.newest.forget_asked();
+            (self.newest.asked, self.newest.next_ask) = (None, None);
             self.cluster = cluster;
             self.rings = Rings::default();
             self.rings.take_all(self.nodes.service.handle().runtime());
@@ -229,10 +231,10 @@ impl Courier {
         self.rounds.restart();
         // A changed rate changes how long records that were already sent must be kept.
         if conf.map != before.map {
-            self.warm.forget_sent();
+            self.warm.sent.forget_all();
         }
         // Reports a reset of this machine to the cluster at once.
-        self.rounds.tell_soon();
+        self.rounds.next_publish = clock::instant();
         self.set_kept_groups();
         true
     }
@@ -242,12 +244,11 @@ impl Courier {
         if self.links.is_some() || clock::instant() < self.next_start {
             return;
         }
-        let wake = match self.waker.caller() {
-            Ok(caller) => Wake::new(move || caller.call()),
-            Err(error) => return self.complain(&ClusterFault::Start(error.to_string())),
-        };
-        let counts = self.telemetry.counts();
-        match Links::start(&self.cluster, self.secret, self.password.as_ref(), wake, counts) {
+        let caller = Arc::clone(&self.waker.caller);
+        let wake: Wake = Arc::new(move || caller.call());
+        let counts = Arc::clone(&self.telemetry.counts);
+        match Links::start(&self.cluster, &self.nodes.secret, self.password.as_ref(), wake, counts)
+        {
             Ok(links) => self.links = Some(links),
             Err(fault) => {
                 self.complain(&fault);
@@ -269,15 +270,13 @@ impl Courier {
         let bell = runtime.workers_bell();
         bell.lie_down();
         let until = |due: Instant| due.saturating_duration_since(clock::instant());
-        let mut longest = LONGEST_SLEEP.min(until(self.rounds.tell_due()));
-        if let Some(due) = self.resets.due() {
-            longest = longest.min(until(due));
-        }
+        let mut longest = LONGEST_SLEEP.min(until(self.rounds.next_publish));
+        longest = longest.min(self.resets.next_clear.map_or(LONGEST_SLEEP, until));
         // Before the leases are proven nothing else is due.
         if self.nodes.are_leases_unproven() {
             longest = longest.min(self.newest.due().map_or(LONGEST_SLEEP, until));
         } else {
-            longest = longest.min(until(self.rounds.due())).min(self.warm.pause());
+            longest = longest.min(until(self.rounds.due)).min(self.warm.pause());
             if let Some(due_ms) = self.core.next_due_ms() {
                 let pause_ms = due_ms.saturating_sub(clock::boot_ms());
                 longest = longest.min(Duration::from_millis(pause_ms));

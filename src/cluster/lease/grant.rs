@@ -8,7 +8,9 @@ use super::{Granted, Holding, Kind, Settings, Take, Taken};
 
 /// An answer as it arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Heard {
+pub struct Received {
+    /// The settings of the limit, as the message named them.
+    pub settings: Settings,
     /// The message that it answers.
     pub take: Take,
     /// The answer.
@@ -39,14 +41,14 @@ pub enum Next {
 
 impl Holding {
     /// Applies an answer.
-    pub fn hear(&mut self, settings: &Settings, heard: &Heard) -> Next {
-        let take = heard.take;
+    pub fn apply(&mut self, received: &Received) -> Next {
+        let take = received.take;
         let lease = &mut self.lease;
         if !lease.in_flight || take.seq != lease.seq || take.host != lease.incarnation {
             return Next::Ignored;
         }
         lease.in_flight = false;
-        match heard.taken {
+        match received.taken {
             Taken::Stale => {
                 // The host that bound itself under the later number may spend the lease of this
                 // node.
@@ -55,14 +57,14 @@ impl Holding {
             }
             Taken::Nothing => {
                 // The ledger has counted nothing. A copy of the message may still arrive and be
-                // granted, so `unheard_since` stays.
-                let unheard = std::mem::take(&mut lease.sent_extra).max(0);
-                lease.extra = lease.extra.max(0).saturating_add(unheard);
-                self.pause(heard);
+                // granted, so `unanswered_since` stays.
+                let unanswered = std::mem::take(&mut lease.sent_extra).max(0);
+                lease.extra = lease.extra.max(0).saturating_add(unanswered);
+                self.pause(received);
                 if take.need == 0 { Next::Run } else { Next::Wait }
             }
             Taken::Granted(granted) => {
-                self.enter(settings, heard, &granted);
+                self.enter(received, &granted);
                 let floor = take.claim.floor.saturating_add(take.claim.extra.max(0) as u64);
                 let more = granted.allowance.saturating_sub(granted.base.unwrap_or(floor));
                 if more >= take.need {
@@ -70,17 +72,18 @@ impl Holding {
                     self.lease.again_ms = 0;
                     return Next::Run;
                 }
-                self.lack(settings, heard, &granted)
+                self.missed_need(received, &granted)
             }
         }
     }
 
     /// Enters the window that the ledger names.
-    fn enter(&mut self, settings: &Settings, heard: &Heard, granted: &Granted) {
+    fn enter(&mut self, received: &Received, granted: &Granted) {
+        let settings = &received.settings;
         let reported = self.lease.sent_extra.max(0) as u64;
         if granted.window != self.lease.window {
             self.lease.noted = self.used_before(settings, granted.window);
-            self.forget_given_back();
+            self.forget_returned();
         }
         self.used = match granted.base {
             // The log already holds the reported uses.
@@ -99,14 +102,14 @@ impl Holding {
             None => u64::MAX,
         };
         lease.sent_extra = 0;
-        lease.unheard_since = 0;
+        lease.unanswered_since = 0;
         lease.window = granted.window;
         lease.allowance = granted.allowance;
         lease.end_ms = after(lease.sent_ms);
-        lease.gone_ms = after(heard.now_ms).saturating_add(rest_ms(settings, granted));
-        lease.elsewhere = (granted.pool.max(0) as u64).saturating_add(granted.others);
-        lease.heard_ms = heard.now_ms;
-        if settings.kind.has_turns() && heard.now_ms < lease.alone_end_ms {
+        lease.gone_ms = after(received.now_ms).saturating_add(rest_ms(settings, granted));
+        lease.obtainable = (granted.pool.max(0) as u64).saturating_add(granted.others);
+        lease.answered_ms = received.now_ms;
+        if settings.kind.has_turns() && received.now_ms < lease.alone_end_ms {
             // Uses that the host admitted without a lease count in the window that it now knows.
             lease.alone_end_ms = lease.end_ms;
         }
@@ -125,30 +128,31 @@ impl Holding {
     }
 
     /// The next step for a need that was not granted.
-    fn lack(&mut self, settings: &Settings, heard: &Heard, granted: &Granted) -> Next {
+    fn missed_need(&mut self, received: &Received, granted: &Granted) -> Next {
         let lease = &mut self.lease;
-        let lacks = i128::from(heard.take.need) - i128::from(granted.pool);
-        if heard.learning_ms > 0 || lacks <= 0 {
-            self.pause(heard);
+        let missing = i128::from(received.take.need) - i128::from(granted.pool);
+        if received.learning_ms > 0 || missing <= 0 {
+            self.pause(received);
             Next::Wait
         } else if granted.others > 0 {
-            self.pause(heard);
+            self.pause(received);
             Next::Recall
         } else {
             lease.is_exhausted = true;
-            let lacks = u64::try_from(lacks).unwrap_or(u64::MAX);
-            let refusal_ms = settings.growth_ms(lacks).unwrap_or(super::LONGEST_REFUSAL_MS);
+            let missing = u64::try_from(missing).unwrap_or(u64::MAX);
+            let refusal_ms =
+                received.settings.growth_ms(missing).unwrap_or(super::LONGEST_REFUSAL_MS);
             let refusal_ms = refusal_ms.min(super::LONGEST_REFUSAL_MS);
-            lease.again_ms = heard.now_ms.saturating_add(refusal_ms).min(lease.end_ms);
+            lease.again_ms = received.now_ms.saturating_add(refusal_ms).min(lease.end_ms);
             Next::Refuse
         }
     }
 
-    fn pause(&mut self, heard: &Heard) {
+    fn pause(&mut self, received: &Received) {
         let pause_ms = self.lease.pause_ms();
-        let pause_ms = if heard.learning_ms > 0 { heard.learning_ms } else { pause_ms };
-        let again_ms = heard.now_ms.saturating_add(pause_ms);
-        let is_live = self.is_live(heard.now_ms);
+        let pause_ms = if received.learning_ms > 0 { received.learning_ms } else { pause_ms };
+        let again_ms = received.now_ms.saturating_add(pause_ms);
+        let is_live = self.is_live(received.now_ms);
         self.lease.again_ms = if is_live { again_ms.min(self.lease.end_ms) } else { again_ms };
     }
 }

@@ -18,7 +18,7 @@ pub struct Lease {
     /// The host may spend up to this in the window.
     pub allowance: u64,
     /// While the window is not known: the first seq without an answer; 0: nothing was sent.
-    pub unheard_since: u64,
+    pub unanswered_since: u64,
     /// When the lease ends; `u64::MAX`: never.
     pub end_ms: u64,
     /// When the last binding was first sent.
@@ -40,13 +40,13 @@ pub struct Lease {
     /// Uses that the host does not have, by the ledger's last answer: uses in the pool, and unspent
     /// uses of other hosts. If the pool is exhausted, all of them are in the pool. For a limit that
     /// refuses nothing: those of [`crate::tally::TALLY_MAX`] that no host has used.
-    pub elsewhere: u64,
+    pub obtainable: u64,
     /// Uses reserved for parked requests.
-    pub held: u32,
+    pub reserved: u32,
     /// When the reservation ends.
-    pub held_until_ms: u64,
+    pub reserved_until_ms: u64,
     /// When the ledger last answered.
-    pub heard_ms: u64,
+    pub answered_ms: u64,
     /// When the ledger's window is certainly over and its uses count no more; `u64::MAX`: never.
     pub gone_ms: u64,
     /// End of the host's own window, in which it admits some uses without a lease while it is cut
@@ -59,7 +59,7 @@ pub struct Lease {
     /// them.
     pub noted: u64,
     /// Uses were returned while none were unspent: other hosts may have been refused meanwhile.
-    pub has_given_back: bool,
+    pub has_returned: bool,
     /// It is not known whether the host's directory is the newest of its copies. Not stored in the
     /// words.
     pub is_unproven: bool,
@@ -108,21 +108,21 @@ impl Holding {
 
     /// Unspent uses that are reserved for parked requests.
     #[inline(always)]
-    pub fn held(&self, now_ms: u64) -> u64 {
-        let is_over = now_ms >= self.lease.held_until_ms;
-        if is_over { 0 } else { u64::from(self.lease.held).min(self.unspent(now_ms)) }
+    pub fn reserved(&self, now_ms: u64) -> u64 {
+        let is_over = now_ms >= self.lease.reserved_until_ms;
+        if is_over { 0 } else { u64::from(self.lease.reserved).min(self.unspent(now_ms)) }
     }
 
     /// Uses that a new request may spend. A parked one may spend all that is unspent.
     #[inline(always)]
     pub fn spendable(&self, now_ms: u64) -> u64 {
-        self.unspent(now_ms) - self.held(now_ms)
+        self.unspent(now_ms) - self.reserved(now_ms)
     }
 
     /// Reserves uses for parked requests, in place of the previous reservation.
-    pub fn hold(&mut self, count: u64, until_ms: u64) {
-        self.lease.held = u32::try_from(count).unwrap_or(u32::MAX);
-        self.lease.held_until_ms = until_ms;
+    pub fn reserve(&mut self, count: u64, until_ms: u64) {
+        self.lease.reserved = u32::try_from(count).unwrap_or(u32::MAX);
+        self.lease.reserved_until_ms = until_ms;
     }
 
     /// Spends uses of the lease that are not reserved. Returns false and spends nothing if there
@@ -173,7 +173,7 @@ impl Holding {
     }
 
     /// Returns uses: first the host's own uses of this window, then uses of other hosts.
-    pub fn give_back(&mut self, kind: &Kind, count: u64, now_ms: u64) {
+    pub fn return_uses(&mut self, kind: &Kind, count: u64, now_ms: u64) {
         let is_live = self.is_live(now_ms);
         let has_own = match kind {
             // Spent tokens that the ledger knows of flow back already.
@@ -183,7 +183,7 @@ impl Holding {
             _ => is_live,
         };
         let own = if has_own { count.min(self.used) } else { 0 };
-        self.lease.has_given_back |= own > 0 && self.unspent(now_ms) == 0;
+        self.lease.has_returned |= own > 0 && self.unspent(now_ms) == 0;
         self.used -= own;
         if is_live {
             self.lease.extra = self.lease.extra.saturating_sub_unsigned(count - own);
@@ -208,13 +208,13 @@ impl Holding {
         let taken = new.min(self.used);
         self.used -= taken;
         self.lease.noted = count.max(self.lease.noted);
-        self.lease.has_given_back |= taken > 0;
+        self.lease.has_returned |= taken > 0;
         // The rest has left this log since: it must come out of another host's log.
         self.lease.extra = self.lease.extra.saturating_sub_unsigned(new - taken);
     }
 
     /// Uses returned in a window count in no other window.
-    pub(super) fn forget_given_back(&mut self) {
+    pub(super) fn forget_returned(&mut self) {
         self.lease.extra = self.lease.extra.max(0);
     }
 

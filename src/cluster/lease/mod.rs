@@ -7,21 +7,21 @@
 //! A node holds, for each leased limit, the count of its policy and a [`Lease`]. Both together are
 //! a [`Holding`]. A transaction reads the holding, calls one function, and writes it back.
 
+mod binding;
 mod grant;
 mod holding;
-mod message;
+mod ledger_message;
 mod node_words;
 mod renew;
-mod request;
 mod request_order;
 
-pub use grant::{Heard, Next};
+pub use binding::{Binding, Keep};
+pub use grant::{Next, Received};
 pub use holding::{Holding, Lease};
-pub use message::{Claim, Granted, Incarnation, Kind, Settings, Take, Taken};
+pub use ledger_message::{Claim, Granted, Incarnation, Kind, Settings, Take, Taken};
 pub use node_words::{HOLDING_WORDS, HoldingWords};
-pub use renew::{Appetite, Asking, LONGEST_REFUSAL_MS};
-pub use request::{Binding, Keep};
-pub use request_order::{Parked, Part};
+pub use renew::{Asking, LONGEST_REFUSAL_MS, RequestSize};
+pub use request_order::{Parked, RequestPart};
 
 #[cfg(test)]
 mod tests;

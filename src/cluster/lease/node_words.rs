@@ -98,6 +98,11 @@ impl Field {
     }
 
     #[inline(always)]
+    fn flag(self, words: &HoldingWords) -> bool {
+        self.get(words) != 0
+    }
+
+    #[inline(always)]
     fn signed(self, words: &HoldingWords) -> i64 {
         let unused = 64 - self.bits;
         (self.get(words) << unused) as i64 >> unused
@@ -110,30 +115,51 @@ impl Field {
     }
 }
 
+/// The fields in the order of their bits, each behind the one before: its bits, how they are read
+/// and stored, and the part of the lease that they hold.
+macro_rules! lease_fields {
+    ($($field:ident behind $before:ident: $bits:literal $read:ident $put:ident $part:ident,)*) => {
+        $(const $field: Field = $before.next($bits);)*
+
+        #[inline(always)]
+        fn decode_lease(words: &HoldingWords) -> Lease {
+            Lease { $($part: $field.$read(words) as _,)* unanswered_since: 0, is_unproven: false }
+        }
+
+        fn encode_lease(lease: &Lease, words: &mut HoldingWords) {
+            $($field.$put(words, lease.$part.into());)*
+        }
+    };
+}
+
 const USED: Field = Field::first(53);
-const IN_FLIGHT: Field = USED.next(1);
-const EXHAUSTED: Field = IN_FLIGHT.next(1);
-const TRIES: Field = EXHAUSTED.next(4);
-const USED_MS: Field = TRIES.next(40);
-const INCARNATION: Field = USED_MS.next(64);
-const ALLOWANCE: Field = INCARNATION.next(53);
-const END_MS: Field = ALLOWANCE.next(40);
-const WINDOW: Field = END_MS.next(42);
-const ELSEWHERE: Field = WINDOW.next(51);
-const EXTRA: Field = ELSEWHERE.next(48);
-const SENT_EXTRA: Field = EXTRA.next(48);
-const HELD: Field = SENT_EXTRA.next(32);
-const HELD_UNTIL_MS: Field = HELD.next(40);
-const HEARD_MS: Field = HELD_UNTIL_MS.next(40);
-const SEQ: Field = HEARD_MS.next(64);
-const SENT_MS: Field = SEQ.next(40);
-const AGAIN_MS: Field = SENT_MS.next(40);
-const GONE_MS: Field = AGAIN_MS.next(40);
-const ALONE_END_MS: Field = GONE_MS.next(40);
-const ALONE_USED: Field = ALONE_END_MS.next(51);
-const NOTED: Field = ALONE_USED.next(63);
-const GIVEN_BACK: Field = NOTED.next(1);
-const _: () = assert!(GIVEN_BACK.at + GIVEN_BACK.bits == HOLDING_WORDS * 64);
+
+lease_fields! {
+    IN_FLIGHT behind USED: 1 flag put in_flight,
+    EXHAUSTED behind IN_FLIGHT: 1 flag put is_exhausted,
+    TRIES behind EXHAUSTED: 4 get put tries,
+    USED_MS behind TRIES: 40 time put used_ms,
+    INCARNATION behind USED_MS: 64 get put incarnation,
+    ALLOWANCE behind INCARNATION: 53 get put allowance,
+    END_MS behind ALLOWANCE: 40 time put end_ms,
+    WINDOW behind END_MS: 42 get put window,
+    OBTAINABLE behind WINDOW: 51 get put obtainable,
+    EXTRA behind OBTAINABLE: 48 signed put_signed extra,
+    SENT_EXTRA behind EXTRA: 48 signed put_signed sent_extra,
+    RESERVED behind SENT_EXTRA: 32 get put reserved,
+    RESERVED_UNTIL_MS behind RESERVED: 40 time put reserved_until_ms,
+    ANSWERED_MS behind RESERVED_UNTIL_MS: 40 time put answered_ms,
+    SEQ behind ANSWERED_MS: 64 get put seq,
+    SENT_MS behind SEQ: 40 time put sent_ms,
+    AGAIN_MS behind SENT_MS: 40 time put again_ms,
+    GONE_MS behind AGAIN_MS: 40 time put gone_ms,
+    ALONE_END_MS behind GONE_MS: 40 time put alone_end_ms,
+    ALONE_USED behind ALONE_END_MS: 51 get put alone_used,
+    NOTED behind ALONE_USED: 63 get put noted,
+    RETURNED behind NOTED: 1 flag put has_returned,
+}
+
+const _: () = assert!(RETURNED.at + RETURNED.bits == HOLDING_WORDS * 64);
 // A hit changes only the first two words.
 const _: () = assert!(USED_MS.at + USED_MS.bits <= 2 * 64);
 
@@ -141,64 +167,22 @@ impl Holding {
     /// Reads the words of a node.
     #[inline(always)]
     pub fn decode(words: &HoldingWords) -> Holding {
-        let (window, allowance) = (WINDOW.get(words), ALLOWANCE.get(words));
-        let lease = Lease {
-            incarnation: INCARNATION.get(words),
-            seq: SEQ.get(words),
-            window,
-            allowance: if window == 0 { 0 } else { allowance },
-            unheard_since: if window == 0 { allowance } else { 0 },
-            end_ms: END_MS.time(words),
-            sent_ms: SENT_MS.time(words),
-            again_ms: AGAIN_MS.time(words),
-            in_flight: IN_FLIGHT.get(words) != 0,
-            is_exhausted: EXHAUSTED.get(words) != 0,
-            tries: TRIES.get(words) as u8,
-            used_ms: USED_MS.time(words),
-            extra: EXTRA.signed(words),
-            sent_extra: SENT_EXTRA.signed(words),
-            elsewhere: ELSEWHERE.get(words),
-            held: HELD.get(words) as u32,
-            held_until_ms: HELD_UNTIL_MS.time(words),
-            heard_ms: HEARD_MS.time(words),
-            gone_ms: GONE_MS.time(words),
-            alone_end_ms: ALONE_END_MS.time(words),
-            alone_used: ALONE_USED.get(words),
-            noted: NOTED.get(words),
-            has_given_back: GIVEN_BACK.get(words) != 0,
-            is_unproven: false,
-        };
+        let mut lease = decode_lease(words);
+        if lease.window == 0 {
+            (lease.allowance, lease.unanswered_since) = (0, lease.allowance);
+        }
         Holding { lease, used: USED.get(words) }
     }
 
     /// The words for a node.
     pub fn encode(&self) -> HoldingWords {
-        let Holding { lease, used } = self;
+        let Holding { mut lease, used } = *self;
         let words = &mut [0; HOLDING_WORDS];
-        USED.put(words, *used);
-        IN_FLIGHT.put(words, lease.in_flight.into());
-        EXHAUSTED.put(words, lease.is_exhausted.into());
-        TRIES.put(words, lease.tries.into());
-        USED_MS.put(words, lease.used_ms);
-        INCARNATION.put(words, lease.incarnation);
-        let is_known = lease.window != 0;
-        ALLOWANCE.put(words, if is_known { lease.allowance } else { lease.unheard_since });
-        END_MS.put(words, lease.end_ms);
-        WINDOW.put(words, lease.window);
-        ELSEWHERE.put(words, lease.elsewhere);
-        EXTRA.put_signed(words, lease.extra);
-        SENT_EXTRA.put_signed(words, lease.sent_extra);
-        HELD.put(words, lease.held.into());
-        HELD_UNTIL_MS.put(words, lease.held_until_ms);
-        HEARD_MS.put(words, lease.heard_ms);
-        SEQ.put(words, lease.seq);
-        SENT_MS.put(words, lease.sent_ms);
-        AGAIN_MS.put(words, lease.again_ms);
-        GONE_MS.put(words, lease.gone_ms);
-        ALONE_END_MS.put(words, lease.alone_end_ms);
-        ALONE_USED.put(words, lease.alone_used);
-        NOTED.put(words, lease.noted);
-        GIVEN_BACK.put(words, lease.has_given_back.into());
+        USED.put(words, used);
+        if lease.window == 0 {
+            lease.allowance = lease.unanswered_since;
+        }
+        encode_lease(&lease, words);
         *words
     }
 
@@ -242,15 +226,15 @@ mod tests {
             marks in (any::<bool>(), any::<bool>(), 0..16u8),
             at in prop::array::uniform8(times()),
         ) {
-            let (used, allowance, elsewhere, alone_used, held) = counts;
+            let (used, allowance, obtainable, alone_used, reserved) = counts;
             let [end_ms, sent_ms, again_ms, used_ms, ..] = at;
-            let [.., held_until_ms, heard_ms, gone_ms, alone_end_ms] = at;
+            let [.., reserved_until_ms, answered_ms, gone_ms, alone_end_ms] = at;
             let lease = Lease {
                 incarnation: ids.0,
                 seq: ids.1,
                 window: ids.2,
                 allowance: if ids.2 == 0 { 0 } else { allowance },
-                unheard_since: if ids.2 == 0 { allowance } else { 0 },
+                unanswered_since: if ids.2 == 0 { allowance } else { 0 },
                 end_ms,
                 sent_ms,
                 again_ms,
@@ -260,15 +244,15 @@ mod tests {
                 used_ms,
                 extra: extras.0,
                 sent_extra: extras.1,
-                elsewhere,
-                held,
-                held_until_ms,
-                heard_ms,
+                obtainable,
+                reserved,
+                reserved_until_ms,
+                answered_ms,
                 gone_ms,
                 alone_end_ms,
                 alone_used,
                 noted: counts.1,
-                has_given_back: marks.1,
+                has_returned: marks.1,
                 is_unproven: false,
             };
             let holding = Holding { lease, used };
@@ -293,7 +277,7 @@ mod tests {
             window: 1,
             allowance: u64::MAX,
             end_ms: TIME,
-            elsewhere: u64::MAX,
+            obtainable: u64::MAX,
             extra: i64::MIN,
             sent_extra: i64::MAX,
             tries: 200,
@@ -303,7 +287,7 @@ mod tests {
         let Holding { lease, used } = Holding::decode(&Holding { lease, used: u64::MAX }.encode());
         // Nothing is left to spend.
         assert_eq!((used, lease.allowance), ((1 << 53) - 1, (1 << 53) - 1));
-        assert_eq!((lease.elsewhere, lease.alone_used), ((1 << 51) - 1, (1 << 51) - 1));
+        assert_eq!((lease.obtainable, lease.alone_used), ((1 << 51) - 1, (1 << 51) - 1));
         assert_eq!((lease.extra, lease.sent_extra), (-1 << 47, (1 << 47) - 1));
         assert_eq!((lease.end_ms, lease.tries), (u64::MAX, 15));
     }

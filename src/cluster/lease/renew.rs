@@ -26,28 +26,28 @@ const REPORT_MS: u64 = 500;
 
 /// How many uses a host requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Appetite {
+pub enum RequestSize {
     /// As many as possible (`share="cluster"`). The ledger's slice bounds the grant, depending on
     /// the other hosts with grants. Excess uses are recalled, or returned when idle.
-    Most,
+    Largest,
     /// Only the uses that waiting requests need (`share="exact"`).
     Needed,
     /// No uses, for a limit that refuses nothing: the host only reports.
-    Nothing,
+    Zero,
 }
 
-impl Appetite {
+impl RequestSize {
     /// The number of uses to request in all.
-    pub fn want(self, settings: &Settings, need: u64) -> u64 {
+    pub fn uses(self, settings: &Settings, need: u64) -> u64 {
         match self {
-            Appetite::Most => settings.max.max(need),
-            Appetite::Needed => need,
-            Appetite::Nothing => 0,
+            RequestSize::Largest => settings.max.max(need),
+            RequestSize::Needed => need,
+            RequestSize::Zero => 0,
         }
     }
 }
 
-/// The action of a host that lacks uses.
+/// The action of a host that needs uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Asking {
     /// It binds itself and sends a request.
@@ -65,10 +65,10 @@ pub enum Asking {
 }
 
 impl Settings {
-    /// How long a host that lacks this many uses refuses, if the pool grows by itself: until the
+    /// How long a host refuses that needs this many uses, if the pool grows by itself: until the
     /// pool can have grown enough, and at least a tenth of the time in which all uses come back, so
     /// that the host does not send a request for each use.
-    pub(super) fn growth_ms(&self, lacks: u64) -> Option<u64> {
+    pub(super) fn growth_ms(&self, need: u64) -> Option<u64> {
         let (uses, in_ms) = match self.kind {
             Kind::Token { rate, period_ms } => (rate, period_ms),
             // The weight of the previous window falls at most this fast.
@@ -82,7 +82,7 @@ impl Settings {
             u64::try_from(after_ms).unwrap_or(u64::MAX)
         };
         let least_ms = (after_ms(self.max) / 10).clamp(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
-        Some(after_ms(lacks).max(least_ms))
+        Some(after_ms(need).max(least_ms))
     }
 }
 
@@ -105,7 +105,7 @@ impl Holding {
             Asking::Now
         } else if !lease.is_exhausted {
             Asking::Wait { until_ms }
-        } else if need > lease.elsewhere {
+        } else if need > lease.obtainable {
             Asking::Refuse { until_ms }
         } else {
             Asking::Now
@@ -125,10 +125,10 @@ impl Holding {
     /// window that turns soon: another host can recall them, and this host would have to request
     /// them again.
     pub fn is_idle(&self, settings: &Settings, now_ms: u64) -> bool {
-        let since = now_ms.saturating_sub(self.lease.used_ms.max(self.lease.heard_ms));
+        let since = now_ms.saturating_sub(self.lease.used_ms.max(self.lease.answered_ms));
         let turns_soon =
             settings.kind.has_turns() && self.lease.end_ms.saturating_sub(now_ms) <= SOON_MS;
-        let is_unused = !self.lease.in_flight && self.unspent(now_ms) > self.held(now_ms);
+        let is_unused = !self.lease.in_flight && self.unspent(now_ms) > self.reserved(now_ms);
         is_unused && since >= IDLE_MS && !turns_soon
     }
 

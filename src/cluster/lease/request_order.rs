@@ -1,12 +1,12 @@
 //! The order in which parked requests of several keys acquire their uses.
 //!
-//! Invariant: a request that waits holds uses of lower keys only. Ledger keys have one order on all
-//! hosts, so requests never wait for each other in a circle: the request that waits for the
+//! Invariant: a request that waits has reserved uses of lower keys only. Ledger keys have one order
+//! on all hosts, so requests never wait for each other in a circle: the request that waits for the
 //! highest key waits for no other request.
 
 /// Uses of one key that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Part<K> {
+pub struct RequestPart<K> {
     /// The ledger key.
     pub key: K,
     /// The number of uses.
@@ -16,18 +16,19 @@ pub struct Part<K> {
 /// An atomic request that waits for leases.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Parked<K> {
-    parts: Vec<Part<K>>,
-    deadline_ms: u64,
+    parts: Vec<RequestPart<K>>,
+    /// When `on-miss` answers the request, CLOCK_BOOTTIME.
+    pub deadline_ms: u64,
     is_in_order: bool,
 }
 
 impl<K: Ord + Copy> Parked<K> {
     /// A request that waits until its deadline, CLOCK_BOOTTIME. A key may occur in it several
     /// times.
-    pub fn new(parts: impl IntoIterator<Item = Part<K>>, deadline_ms: u64) -> Parked<K> {
-        let mut sorted: Vec<Part<K>> = parts.into_iter().collect();
+    pub fn new(parts: impl IntoIterator<Item = RequestPart<K>>, deadline_ms: u64) -> Parked<K> {
+        let mut sorted: Vec<RequestPart<K>> = parts.into_iter().collect();
         sorted.sort_by_key(|part| part.key);
-        let mut parts: Vec<Part<K>> = Vec::with_capacity(sorted.len());
+        let mut parts: Vec<RequestPart<K>> = Vec::with_capacity(sorted.len());
         for part in sorted {
             match parts.last_mut() {
                 Some(last) if last.key == part.key => {
@@ -40,13 +41,8 @@ impl<K: Ord + Copy> Parked<K> {
     }
 
     /// The keys, lowest first.
-    pub fn parts(&self) -> &[Part<K>] {
+    pub fn parts(&self) -> &[RequestPart<K>] {
         &self.parts
-    }
-
-    /// When `on-miss` answers the request.
-    pub fn deadline_ms(&self) -> u64 {
-        self.deadline_ms
     }
 
     /// Records that a ledger was short of uses: from now on the request asks for one key at a time.
@@ -54,14 +50,14 @@ impl<K: Ord + Copy> Parked<K> {
         self.is_in_order = true;
     }
 
-    /// The parts to request now, given the uses in hand of each key: all that it lacks, or after a
-    /// first shortage only the lowest key that it lacks.
-    pub fn asks(&self, in_hand: impl Fn(&K) -> u64) -> impl Iterator<Item = Part<K>> {
-        let lacks = self.parts.iter().filter_map(move |&Part { key, count }| {
-            let lacking = count.saturating_sub(in_hand(&key));
-            (lacking > 0).then_some(Part { key, count: lacking })
+    /// The parts to request now, given the uses in hand of each key: all that are missing, or after
+    /// a first shortage only the lowest one.
+    pub fn asks(&self, in_hand: impl Fn(&K) -> u64) -> impl Iterator<Item = RequestPart<K>> {
+        let missing = self.parts.iter().filter_map(move |&RequestPart { key, count }| {
+            let need = count.saturating_sub(in_hand(&key));
+            (need > 0).then_some(RequestPart { key, count: need })
         });
-        lacks.take(if self.is_in_order { 1 } else { usize::MAX })
+        missing.take(if self.is_in_order { 1 } else { usize::MAX })
     }
 }
 
@@ -70,7 +66,7 @@ mod tests {
     use super::*;
 
     fn request<const N: usize>(parts: [(char, u64); N]) -> Parked<char> {
-        Parked::new(parts.map(|(key, count)| Part { key, count }), 100)
+        Parked::new(parts.map(|(key, count)| RequestPart { key, count }), 100)
     }
 
     fn hands<const N: usize>(hands: [(char, u64); N]) -> impl Fn(&char) -> u64 {
@@ -80,12 +76,12 @@ mod tests {
     #[test]
     fn all_keys_are_asked_for_at_once_and_after_a_shortage_the_lowest() {
         let mut request = request([('c', 1), ('a', 2), ('b', 1), ('a', 1)]);
-        let lacks = |request: &Parked<char>, hand: [(char, u64); 2]| {
+        let missing = |request: &Parked<char>, hand: [(char, u64); 2]| {
             request.asks(hands(hand)).map(|part| (part.key, part.count)).collect::<Vec<_>>()
         };
-        assert_eq!(lacks(&request, [('a', 1), ('b', 1)]), [('a', 2), ('c', 1)]);
+        assert_eq!(missing(&request, [('a', 1), ('b', 1)]), [('a', 2), ('c', 1)]);
         request.was_short();
-        assert_eq!(lacks(&request, [('a', 1), ('b', 1)]), [('a', 2)]);
-        assert_eq!(lacks(&request, [('a', 3), ('b', 1)]), [('c', 1)]);
+        assert_eq!(missing(&request, [('a', 1), ('b', 1)]), [('a', 2)]);
+        assert_eq!(missing(&request, [('a', 3), ('b', 1)]), [('c', 1)]);
     }
 }

@@ -14,7 +14,7 @@ const TOKEN: Settings =
     Settings { kind: Kind::Token { rate: 10, period_ms: 1000 }, max: 100, hosts: 4 };
 
 fn asks(need: u64) -> Binding {
-    Binding { seq: 1, now_ms: NOW_MS, keep: Keep::All, need, want: need }
+    Binding { seq: 1, now_ms: NOW_MS, keep: Keep::All, need, request: need }
 }
 
 fn grants(base: Option<u64>, allowance: u64) -> Granted {
@@ -32,15 +32,16 @@ fn grants(base: Option<u64>, allowance: u64) -> Granted {
     }
 }
 
-fn hears(holding: &mut Holding, settings: &Settings, take: Take, taken: Taken) -> Next {
-    let heard = Heard { take, taken, learning_ms: 0, now_ms: NOW_MS + 10 };
-    holding.hear(settings, &heard)
+fn applies(holding: &mut Holding, settings: &Settings, take: Take, taken: Taken) -> Next {
+    let (settings, now_ms) = (*settings, NOW_MS + 10);
+    holding.apply(&Received { settings, take, taken, learning_ms: 0, now_ms })
 }
 
 /// Hears an answer, for a limit that refuses nothing.
-fn hears_told(holding: &mut Holding, take: Take, granted: Granted) -> Next {
+fn applies_sum(holding: &mut Holding, take: Take, granted: Granted) -> Next {
     let taken = Taken::Granted(granted);
-    holding.take_sum(&INTERVAL, &Heard { take, taken, learning_ms: 0, now_ms: NOW_MS + 10 })
+    let (settings, now_ms) = (INTERVAL, NOW_MS + 10);
+    holding.apply_sum(&Received { settings, take, taken, learning_ms: 0, now_ms })
 }
 
 /// A host with a grant of this many uses for 30 s.
@@ -48,13 +49,13 @@ fn leased(settings: &Settings, count: u64) -> Holding {
     let mut holding = Holding::default().of_host(7);
     let take = holding.bind(settings, &asks(count));
     let taken = Taken::Granted(grants(Some(0), count));
-    assert_eq!(hears(&mut holding, settings, take, taken), Next::Run);
+    assert_eq!(applies(&mut holding, settings, take, taken), Next::Run);
     holding
 }
 
 fn binds(holding: &mut Holding, settings: &Settings, keep: Keep) -> Take {
     let seq = holding.lease.seq + 1;
-    holding.bind(settings, &Binding { seq, now_ms: NOW_MS + 20, keep, need: 0, want: 0 })
+    holding.bind(settings, &Binding { seq, now_ms: NOW_MS + 20, keep, need: 0, request: 0 })
 }
 
 #[test]
@@ -74,19 +75,19 @@ fn what_was_granted_is_measured_by_the_answer_and_not_by_what_is_unspent() {
     let take = holding.bind(&INTERVAL, &Binding { seq: 2, ..asks(1) });
     assert_eq!(take.claim, Claim { window: WINDOW, floor: 1, spent: 0, extra: 0, noted: 0 });
     let short = Granted { others: 5, ..grants(None, 1) };
-    assert_eq!(hears(&mut holding, &INTERVAL, take, Taken::Granted(short)), Next::Recall);
+    assert_eq!(applies(&mut holding, &INTERVAL, take, Taken::Granted(short)), Next::Recall);
 }
 
 #[test]
-fn a_recalled_host_keeps_a_quarter_or_what_is_held() {
+fn a_recalled_host_keeps_a_quarter_or_what_is_reserved() {
     let mut holding = leased(&INTERVAL, 21);
     holding.spend(1, NOW_MS);
     let recalled = |holding: &Holding| binds(&mut holding.clone(), &INTERVAL, Keep::Quarter);
     assert_eq!(recalled(&holding).claim.floor, 1 + 5);
-    holding.hold(7, NOW_MS + 1000);
-    assert_eq!(holding.spendable(NOW_MS + 20), 13, "a new request has what is not held");
+    holding.reserve(7, NOW_MS + 1000);
+    assert_eq!(holding.spendable(NOW_MS + 20), 13, "a new request has what is not reserved");
     assert_eq!(recalled(&holding).claim.floor, 1 + 7);
-    holding.hold(7, NOW_MS + 20);
+    holding.reserve(7, NOW_MS + 20);
     assert_eq!(recalled(&holding).claim.floor, 1 + 5, "its deadline is over");
     let mut few = leased(&INTERVAL, 3);
     assert_eq!(binds(&mut few, &INTERVAL, Keep::Quarter).claim.floor, 0);
@@ -94,7 +95,7 @@ fn a_recalled_host_keeps_a_quarter_or_what_is_held() {
 }
 
 #[test]
-fn an_idle_lease_goes_back_but_for_what_is_held() {
+fn an_idle_lease_goes_back_but_for_what_is_reserved() {
     let mut holding = leased(&INTERVAL, 9);
     holding.lease.end_ms = NOW_MS + 3_600_000;
     holding.spend(4, NOW_MS + 100);
@@ -105,8 +106,8 @@ fn an_idle_lease_goes_back_but_for_what_is_held() {
     assert!(!holding.is_idle(&INTERVAL, NOW_MS + 10_100));
     assert!(holding.is_idle(&TOKEN, NOW_MS + 10_100), "it would come back with the lease only");
     holding.lease.end_ms = NOW_MS + 3_600_000;
-    holding.hold(2, NOW_MS + 20_000);
-    assert_eq!(binds(&mut holding, &INTERVAL, Keep::Held).claim.floor, 6);
+    holding.reserve(2, NOW_MS + 20_000);
+    assert_eq!(binds(&mut holding, &INTERVAL, Keep::Reserved).claim.floor, 6);
     assert!(!holding.is_idle(&INTERVAL, NOW_MS + 10_100), "a message is in flight");
 }
 
@@ -117,7 +118,7 @@ fn where_nobody_has_any_a_host_refuses_until_the_turn_or_news() {
     let take = holding.bind(&INTERVAL, &Binding { seq: 2, ..asks(2) });
     assert!(matches!(holding.asking(2, NOW_MS), Asking::Wait { .. }), "it is in flight");
     let one_left = Granted { pool: 1, ..grants(None, 1) };
-    assert_eq!(hears(&mut holding, &INTERVAL, take, Taken::Granted(one_left)), Next::Refuse);
+    assert_eq!(applies(&mut holding, &INTERVAL, take, Taken::Granted(one_left)), Next::Refuse);
     let until_ms = NOW_MS + 30_000;
     assert_eq!(holding.asking(2, NOW_MS + 11), Asking::Refuse { until_ms });
     assert_eq!(holding.asking(1, NOW_MS + 11), Asking::Now, "so much is there");
@@ -142,7 +143,7 @@ fn where_the_pool_grows_by_itself_a_host_asks_again_before_the_turn() {
         let mut holding = leased(&settings, 1);
         let take = holding.bind(&settings, &Binding { seq: 2, ..asks(need) });
         let none = Taken::Granted(grants(None, 1));
-        assert_eq!(hears(&mut holding, &settings, take, none), Next::Refuse);
+        assert_eq!(applies(&mut holding, &settings, take, none), Next::Refuse);
         let until_ms = NOW_MS + 10 + refuses_ms;
         let asking = |now_ms| holding.asking(need, now_ms);
         assert_eq!(asking(until_ms - 1), Asking::Refuse { until_ms }, "{settings:?}, {need}");
@@ -157,7 +158,7 @@ fn where_others_have_some_the_pauses_double_up_to_two_seconds() {
     for seq in 2..9 {
         let take = holding.bind(&INTERVAL, &Binding { seq, ..asks(1) });
         let others = Granted { others: 1, ..grants(None, 0) };
-        assert_eq!(hears(&mut holding, &INTERVAL, take, Taken::Granted(others)), Next::Recall);
+        assert_eq!(applies(&mut holding, &INTERVAL, take, Taken::Granted(others)), Next::Recall);
         pauses.push(holding.lease.again_ms - NOW_MS - 10);
     }
     assert_eq!(pauses, [100, 200, 400, 800, 1600, 2000, 2000]);
@@ -167,8 +168,9 @@ fn where_others_have_some_the_pauses_double_up_to_two_seconds() {
 fn a_learning_master_is_asked_again_when_it_has_learned() {
     let mut holding = Holding::default().of_host(7);
     let take = holding.bind(&INTERVAL, &asks(1));
-    let heard = Heard { take, taken: Taken::Nothing, learning_ms: 400, now_ms: NOW_MS };
-    assert_eq!(holding.hear(&INTERVAL, &heard), Next::Wait);
+    let (settings, taken) = (INTERVAL, Taken::Nothing);
+    let received = Received { settings, take, taken, learning_ms: 400, now_ms: NOW_MS };
+    assert_eq!(holding.apply(&received), Next::Wait);
     assert_eq!(holding.asking(1, NOW_MS + 399), Asking::Wait { until_ms: NOW_MS + 400 });
     assert_eq!(holding.asking(1, NOW_MS + 400), Asking::Now);
 }
@@ -179,7 +181,7 @@ fn what_an_answer_has_not_counted_is_still_to_be_reported() {
     holding.overspend(&INTERVAL.kind, 2, NOW_MS);
     let take = holding.bind(&INTERVAL, &asks(0));
     assert!(!holding.is_evictable(NOW_MS));
-    hears(&mut holding, &INTERVAL, take, Taken::Nothing);
+    applies(&mut holding, &INTERVAL, take, Taken::Nothing);
     assert!(holding.must_report(NOW_MS + 10) && !holding.is_evictable(NOW_MS + 10));
     let take = holding.bind(&INTERVAL, &Binding { seq: 2, ..asks(0) });
     assert_eq!(take.claim.extra, 2);
@@ -201,7 +203,7 @@ fn another_incarnations_lease_is_void_but_for_what_the_ledger_may_not_know() {
 fn a_copied_directory_spends_nothing_more() {
     let mut holding = leased(&INTERVAL, 9);
     let take = binds(&mut holding, &INTERVAL, Keep::All);
-    assert_eq!(hears(&mut holding, &INTERVAL, take, Taken::Stale), Next::Copied);
+    assert_eq!(applies(&mut holding, &INTERVAL, take, Taken::Stale), Next::Copied);
     assert_eq!(holding.spendable(NOW_MS + 20), 0);
 }
 
@@ -218,9 +220,8 @@ fn uses_by_force_raise_the_floor_or_go_as_extra() {
     let take = ended.bind(&INTERVAL, &binding);
     assert_eq!(take.claim, Claim { window: WINDOW, floor: 0, spent: 0, extra: 2, noted: 0 });
     let entered = Granted { window: WINDOW + 60_000, ..grants(Some(2), 2) };
-    let heard =
-        Heard { take, taken: Taken::Granted(entered), learning_ms: 0, now_ms: NOW_MS + 30_010 };
-    ended.hear(&INTERVAL, &heard);
+    let (settings, taken, now_ms) = (INTERVAL, Taken::Granted(entered), NOW_MS + 30_010);
+    ended.apply(&Received { settings, take, taken, learning_ms: 0, now_ms });
     assert_eq!((ended.used, ended.must_report(NOW_MS + 30_010)), (2, false));
 }
 
@@ -230,7 +231,7 @@ fn what_a_host_allowed_itself_before_it_knew_the_window_counts_until_that_turns(
         let mut holding = Holding::default().of_host(7);
         holding.note_alone(2, NOW_MS + 60_000, NOW_MS);
         let take = holding.bind(&settings, &asks(0));
-        hears(&mut holding, &settings, take, Taken::Granted(grants(Some(0), 0)));
+        applies(&mut holding, &settings, take, Taken::Granted(grants(Some(0), 0)));
         assert_eq!((holding.lease.alone_end_ms, holding.lease.alone_used), (end_ms, 2));
         holding.note_alone(1, end_ms + 7, end_ms);
         assert_eq!((holding.lease.alone_end_ms, holding.lease.alone_used), (end_ms + 7, 1));
@@ -241,7 +242,7 @@ fn what_a_host_allowed_itself_before_it_knew_the_window_counts_until_that_turns(
 fn what_is_given_back_beyond_ones_own_use_goes_as_negative_extra_under_one_number() {
     let mut holding = leased(&INTERVAL, 5);
     holding.spend(1, NOW_MS);
-    holding.give_back(&INTERVAL.kind, 3, NOW_MS);
+    holding.return_uses(&INTERVAL.kind, 3, NOW_MS);
     assert_eq!((holding.used, holding.lease.extra), (0, -2));
     assert_eq!(binds(&mut holding, &INTERVAL, Keep::All).claim.extra, -2);
     // The ledger knows the number as long as the window lasts.
@@ -256,14 +257,14 @@ fn what_is_given_back_where_nothing_was_left_is_news_until_the_host_binds_itself
     for settings in [INTERVAL, SLIDING, TOKEN] {
         let mut holding = leased(&settings, 5);
         holding.used = 4;
-        holding.give_back(&settings.kind, 1, NOW_MS);
-        assert!(!holding.lease.has_given_back, "one was left");
+        holding.return_uses(&settings.kind, 1, NOW_MS);
+        assert!(!holding.lease.has_returned, "one was left");
         holding.used = 5;
-        holding.give_back(&settings.kind, 1, NOW_MS);
+        holding.return_uses(&settings.kind, 1, NOW_MS);
         let is_token = matches!(settings.kind, Kind::Token { .. });
-        assert_eq!(holding.lease.has_given_back, !is_token, "tokens go as negative extra");
-        binds(&mut holding, &settings, Keep::Held);
-        assert!(!holding.lease.has_given_back);
+        assert_eq!(holding.lease.has_returned, !is_token, "tokens go as negative extra");
+        binds(&mut holding, &settings, Keep::Reserved);
+        assert!(!holding.lease.has_returned);
     }
 }
 
@@ -271,7 +272,7 @@ fn what_is_given_back_where_nothing_was_left_is_news_until_the_host_binds_itself
 fn of_a_sliding_limit_only_unused_shares_go_back_and_a_lost_log_counts_as_of_now() {
     let mut holding = leased(&SLIDING, 8);
     holding.used = 5;
-    assert_eq!(binds(&mut holding, &SLIDING, Keep::Held).claim.floor, 5);
+    assert_eq!(binds(&mut holding, &SLIDING, Keep::Reserved).claim.floor, 5);
     let mut over = leased(&SLIDING, 2);
     over.used = 3;
     assert_eq!(binds(&mut over, &SLIDING, Keep::All).claim.floor, 3);
@@ -281,7 +282,7 @@ fn of_a_sliding_limit_only_unused_shares_go_back_and_a_lost_log_counts_as_of_now
     lost.overspend(&SLIDING.kind, 2, NOW_MS);
     let take = lost.bind(&SLIDING, &asks(0));
     assert_eq!(take.claim, Claim { window: 0, floor: take.seq, spent: 0, extra: 2, noted: 0 });
-    hears(&mut lost, &SLIDING, take, Taken::Granted(grants(Some(8 + 2), 10)));
+    applies(&mut lost, &SLIDING, take, Taken::Granted(grants(Some(8 + 2), 10)));
     assert_eq!(lost.used, 2 + 8, "two are in the log already");
 }
 
@@ -295,12 +296,15 @@ fn what_others_give_back_leaves_a_log_once() {
         let take = binds(&mut holding, &SLIDING, Keep::All);
         assert_eq!(take.claim.noted, noted);
         let has_more = back > noted;
-        hears(&mut holding, &SLIDING, take, Taken::Granted(Granted { back, ..grants(None, 8) }));
-        assert_eq!((holding.used, holding.lease.has_given_back), (used, has_more), "{back}");
+        applies(&mut holding, &SLIDING, take, Taken::Granted(Granted { back, ..grants(None, 8) }));
+        assert_eq!((holding.used, holding.lease.has_returned), (used, has_more), "{back}");
     }
     assert_eq!(holding.lease.sent_extra, 0);
     let take = binds(&mut holding, &SLIDING, Keep::All);
-    assert_eq!(take.claim.extra, 0, "told already: those that had left the log are another host's");
+    assert_eq!(
+        take.claim.extra, 0,
+        "reported already: those that had left the log are another host's"
+    );
     assert_eq!(holding.of_host(8).lease.noted, 0, "another incarnation has another row");
 }
 
@@ -310,7 +314,7 @@ fn spent_tokens_are_reported_and_unspent_ones_end_with_their_lease() {
     holding.spend(3, NOW_MS + 100);
     assert!(!holding.is_report_due(&TOKEN, NOW_MS + 599));
     assert!(holding.is_report_due(&TOKEN, NOW_MS + 600));
-    holding.give_back(&TOKEN.kind, 1, NOW_MS + 600);
+    holding.return_uses(&TOKEN.kind, 1, NOW_MS + 600);
     assert_eq!((holding.used, holding.lease.extra), (3, -1), "a spent token flows back already");
     let binding = Binding { seq: 2, now_ms: NOW_MS + 30_000, ..asks(1) };
     let claim = holding.bind(&TOKEN, &binding).claim;
@@ -319,10 +323,10 @@ fn spent_tokens_are_reported_and_unspent_ones_end_with_their_lease() {
 
 #[test]
 fn a_host_requests_all_or_what_waits() {
-    assert_eq!(Appetite::Most.want(&INTERVAL, 3), 100);
-    assert_eq!(Appetite::Most.want(&INTERVAL, 300), 300);
-    assert_eq!(Appetite::Needed.want(&INTERVAL, 3), 3);
-    assert_eq!(Appetite::Nothing.want(&INTERVAL, 3), 0);
+    assert_eq!(RequestSize::Largest.uses(&INTERVAL, 3), 100);
+    assert_eq!(RequestSize::Largest.uses(&INTERVAL, 300), 300);
+    assert_eq!(RequestSize::Needed.uses(&INTERVAL, 3), 3);
+    assert_eq!(RequestSize::Zero.uses(&INTERVAL, 3), 0);
 }
 
 #[test]
@@ -334,32 +338,32 @@ fn what_refuses_nothing_is_told_each_second_until_all_is_known() {
     let take = holding.report(&INTERVAL, 1, NOW_MS);
     assert_eq!(take.claim, Claim { window: 0, floor: 1, spent: 0, extra: 2, noted: 0 });
     assert!(!holding.is_tally_due(NOW_MS + 5000), "it is repeated under its number");
-    assert_eq!(hears_told(&mut holding, take, grants(Some(2), 2)), Next::Run);
+    assert_eq!(applies_sum(&mut holding, take, grants(Some(2), 2)), Next::Run);
     assert!(!holding.is_unreported(NOW_MS + 10));
     holding.overspend(&INTERVAL.kind, 3, NOW_MS + 10);
     assert!(holding.is_unreported(NOW_MS + 10) && !holding.is_tally_due(NOW_MS + 999));
     assert!(holding.is_tally_due(NOW_MS + 1000));
     let take = holding.report(&INTERVAL, 2, NOW_MS + 20);
     assert_eq!(take.claim, Claim { window: WINDOW, floor: 5, spent: 5, extra: 0, noted: 0 });
-    hears_told(&mut holding, take, grants(None, 5));
+    applies_sum(&mut holding, take, grants(None, 5));
     // Returned uses are reported as well.
-    holding.give_back(&INTERVAL.kind, 4, NOW_MS + 30);
+    holding.return_uses(&INTERVAL.kind, 4, NOW_MS + 30);
     assert!(holding.is_unreported(NOW_MS + 30));
     let take = holding.report(&INTERVAL, 3, NOW_MS + 30);
     assert_eq!((take.claim.floor, take.claim.spent), (1, 1));
-    hears_told(&mut holding, take, grants(None, 1));
+    applies_sum(&mut holding, take, grants(None, 1));
     assert!(!holding.is_unreported(NOW_MS + 30));
 }
 
 #[test]
 fn what_was_given_back_is_not_claimed_and_the_sum_stays_as_it_is_known() {
     let mut holding = leased(&INTERVAL, 10);
-    (holding.used, holding.lease.elsewhere) = (10, 60);
+    (holding.used, holding.lease.obtainable) = (10, 60);
     let sum = |holding: &Holding| {
-        INTERVAL.max + holding.used - holding.lease.elsewhere - holding.lease.allowance
+        INTERVAL.max + holding.used - holding.lease.obtainable - holding.lease.allowance
     };
     let before = sum(&holding);
-    holding.give_back(&INTERVAL.kind, 3, NOW_MS + 20);
+    holding.return_uses(&INTERVAL.kind, 3, NOW_MS + 20);
     let take = holding.claim_reported(&INTERVAL, 2, NOW_MS + 20).expect("uses to claim");
     assert_eq!((take.claim.floor, take.claim.spent), (7, 7));
     assert_eq!(sum(&holding), before - 3);
@@ -367,7 +371,7 @@ fn what_was_given_back_is_not_claimed_and_the_sum_stays_as_it_is_known() {
     holding.overspend(&INTERVAL.kind, 4, NOW_MS + 30);
     assert_eq!(sum(&holding), before + 1);
     assert_eq!(holding.repeat_report(NOW_MS + 130), take);
-    holding.give_back(&INTERVAL.kind, 6, NOW_MS + 130);
+    holding.return_uses(&INTERVAL.kind, 6, NOW_MS + 130);
     assert_eq!(holding.repeat_report(NOW_MS + 330), take);
 }
 
@@ -380,7 +384,7 @@ fn what_was_used_while_a_message_was_in_flight_counts_on_in_a_window_that_overla
         holding.lease.extra = 2;
         let take = holding.report(&TOTAL, 2, NOW_MS + 20);
         holding.overspend(&TOTAL.kind, 3, NOW_MS + 25);
-        hears_told(&mut holding, take, Granted { window: WINDOW + 9, ..grants(Some(base), base) });
+        applies_sum(&mut holding, take, Granted { window: WINDOW + 9, ..grants(Some(base), base) });
         assert_eq!(holding.used, used, "{base}: what was used in a window that is over is over");
     }
 }
@@ -393,13 +397,13 @@ fn after_its_last_use_a_host_looks_once_at_what_others_have_used() {
         (0..30).filter(|s| holding.is_tally_due(NOW_MS + 100 + s * 1000)).collect()
     };
     assert_eq!(due(&holding), [3, 4, 5, 6, 7, 8, 9], "until it is answered");
-    (holding.lease.sent_ms, holding.lease.heard_ms) = (NOW_MS + 3100, NOW_MS + 3110);
+    (holding.lease.sent_ms, holding.lease.answered_ms) = (NOW_MS + 3100, NOW_MS + 3110);
     assert_eq!(due(&holding), [0; 0]);
     // After an outage other hosts may report later than this host.
-    holding.lease.heard_ms = NOW_MS + 8100;
+    holding.lease.answered_ms = NOW_MS + 8100;
     assert_eq!(due(&holding), [11, 12, 13, 14, 15, 16, 17]);
     // If all answers are late, the host does not look forever.
-    (holding.lease.sent_ms, holding.lease.heard_ms) = (NOW_MS + 11_100, NOW_MS + 13_100);
+    (holding.lease.sent_ms, holding.lease.answered_ms) = (NOW_MS + 11_100, NOW_MS + 13_100);
     assert_eq!(due(&holding), [0; 0]);
 }
 
@@ -434,12 +438,12 @@ fn a_message_tells_since_when_nothing_was_heard_of_an_unknown_window() {
     assert_eq!(since(holding.claim(&INTERVAL, 5, NOW_MS).unwrap()), (5, 0, 3));
     // The message may arrive again and be granted then.
     let take = holding.repeat(NOW_MS, 1, 1);
-    hears(&mut holding, &INTERVAL, take, Taken::Nothing);
+    applies(&mut holding, &INTERVAL, take, Taken::Nothing);
     holding = Holding::decode(&holding.encode());
     let take = holding.bind(&INTERVAL, &binding(6));
     assert_eq!(since(take), (6, 0, 3));
-    hears(&mut holding, &INTERVAL, take, Taken::Granted(grants(Some(0), 4)));
-    assert_eq!(holding.lease.unheard_since, 0);
+    applies(&mut holding, &INTERVAL, take, Taken::Granted(grants(Some(0), 4)));
+    assert_eq!(holding.lease.unanswered_since, 0);
     // The unanswered seqs of another incarnation do not count for this one.
     let mut other = holding.of_host(8);
     assert_eq!(since(other.bind(&INTERVAL, &binding(9))), (9, 0, 9));

@@ -8,7 +8,7 @@ const HOUR: Settings =
 
 fn take() -> Take {
     let claim = Claim { window: 1_700_000_000_000, floor: 5, spent: 4, extra: -2, noted: 6 };
-    Take { host: 0xab, seq: u64::MAX, claim, need: 1, want: 3 }
+    Take { host: 0xab, seq: u64::MAX, claim, need: 1, request: 3 }
 }
 
 #[test]
@@ -47,12 +47,12 @@ fn a_message_is_sent_in_the_order_of_the_library() {
 
 #[test]
 fn a_start_is_told_in_the_order_of_the_library() {
-    let starts = Starts { host: 1, next: 0xab, known: 2, told: 3, before: u64::MAX };
+    let starts = Starts { host: 1, next: 0xab, known: 2, reports: 3, before: u64::MAX };
     let sent = |starts| start_arguments(&starts).join(" ");
     let [hex, life_ms] = ["00000000000000ab 0000000000000002 3 ffffffffffffffff", "2592000000"];
     assert_eq!(sent(starts), format!("{hex} 0 {life_ms}"));
     assert!(
-        sent(Starts { known: 0, told: 0, ..starts }).ends_with("ffffffffffffffff 1 2592000000")
+        sent(Starts { known: 0, reports: 0, ..starts }).ends_with("ffffffffffffffff 1 2592000000")
     );
     assert!(sent(Starts { known: 0xab, ..starts }).ends_with("ffffffffffffffff 1 2592000000"));
 }
@@ -60,7 +60,7 @@ fn a_start_is_told_in_the_order_of_the_library() {
 #[test]
 fn amounts_stay_whole_in_a_double() {
     let claim = Claim { window: 1, floor: u64::MAX, spent: u64::MAX, extra: i64::MIN, noted: 0 };
-    let large = Take { claim, need: u64::MAX, want: u64::MAX, ..take() };
+    let large = Take { claim, need: u64::MAX, request: u64::MAX, ..take() };
     let sent = arguments(&HOUR, &large, 500, "s").expect("settings");
     let most = MAX_AMOUNT.to_string();
     assert_eq!(sent[3..5], [most.clone(), most.clone()]);
@@ -106,8 +106,8 @@ fn answers_are_read() {
     let taken = |learning_ms, taken| Reply { learning_ms, answer: Answer::Taken(taken) };
     assert_eq!(read(&[0, 20]), taken(20, Taken::Nothing));
     assert_eq!(read(&[1, 0]), taken(0, Taken::Stale));
-    let elsewhere = Reply { learning_ms: 0, answer: Answer::Elsewhere { now_ms: 77 } };
-    assert_eq!(read(&[3, 0, 77]), elsewhere);
+    let other_window = Reply { learning_ms: 0, answer: Answer::OtherWindow { now_ms: 77 } };
+    assert_eq!(read(&[3, 0, 77]), other_window);
     let held = Granted {
         window: 50,
         base: None,
@@ -154,7 +154,7 @@ fn other_answers_are_faults() {
 #[test]
 fn hosts_are_named_and_read() {
     for host in [1, 0xab, u64::MAX] {
-        assert_eq!(decode_holder(&host_name(host)), Ok(host));
+        assert_eq!(decode_holder(&hex(host)), Ok(host));
     }
     for name in ["", "ab", "+00000000000000a", "00000000000000ag", "00000000000000abc"] {
         assert_eq!(decode_holder(name), Err(BadReply::Host(name.to_owned())));

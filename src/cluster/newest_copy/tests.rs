@@ -3,7 +3,7 @@
 use frs_base::testing::SparseCopy;
 
 use super::*;
-use crate::incarnation::Incarnation;
+use crate::incarnation::HostIncarnation;
 
 /// The cluster's record of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -15,14 +15,14 @@ impl Kept {
         let is_again = starts.next == starts.known;
         let is_newest = match self.0 {
             None => starts.may_be_missing(),
-            Some((start, told)) => {
-                start == starts.known && told <= starts.told
+            Some((start, reports)) => {
+                start == starts.known && reports <= starts.reports
                     || start == starts.before
-                    || start == starts.next && !is_again && told == 0
+                    || start == starts.next && !is_again && reports == 0
             }
         };
         if is_newest && (is_again || self.0.map(|kept| kept.0) != Some(starts.next)) {
-            self.0 = Some((starts.next, if is_again { starts.told } else { 0 }));
+            self.0 = Some((starts.next, if is_again { starts.reports } else { 0 }));
         }
         is_newest
     }
@@ -60,7 +60,7 @@ impl Directory {
     }
 
     fn incarnation(&self) -> u64 {
-        let read = Incarnation::of(&self.runtime, cluster(), |_| true);
+        let read = HostIncarnation::of(&self.runtime, cluster(), |_| true);
         read.expect("read").now(&self.runtime)
     }
 
@@ -69,7 +69,7 @@ impl Directory {
     }
 
     /// Sends one message to the cluster. Returns `false` if the directory is an older copy.
-    fn tell(&self, kept: &mut Kept) -> bool {
+    fn report(&self, kept: &mut Kept) -> bool {
         let starts = self.next();
         let is_newest = kept.ask(&starts);
         if is_newest {
@@ -81,7 +81,7 @@ impl Directory {
     fn start(&self, kept: &mut Kept) -> bool {
         begin(&self.runtime);
         let incarnation = self.incarnation();
-        let is_newest = self.tell(kept);
+        let is_newest = self.report(kept);
         assert_eq!(self.incarnation(), incarnation);
         assert_eq!(are_leases_unproven(&self.runtime), !is_newest);
         is_newest
@@ -96,14 +96,14 @@ fn the_newest_directory_keeps_its_leases() {
     for _ in 0..3 {
         assert!(directory.start(&mut kept));
         assert_eq!(directory.incarnation(), before);
-        assert!(directory.tell(&mut kept) && directory.tell(&mut kept));
+        assert!(directory.report(&mut kept) && directory.report(&mut kept));
     }
     // Killed twice before the answer arrives.
     begin(&directory.runtime);
-    let unheard = directory.next();
-    assert!(kept.ask(&unheard));
-    assert_eq!(directory.next(), unheard, "what the cluster may know is not drawn anew");
-    assert!(directory.start(&mut kept), "it has been told of this start already");
+    let unanswered = directory.next();
+    assert!(kept.ask(&unanswered));
+    assert_eq!(directory.next(), unanswered, "what the cluster may know is not drawn anew");
+    assert!(directory.start(&mut kept), "it has reported this start already");
     // Killed after the repeated message, again before the answer.
     assert!(kept.ask(&directory.next()));
     assert!(directory.start(&mut kept));
@@ -118,7 +118,7 @@ fn an_older_copy_is_found_out_whatever_was_copied() {
     let stopped = directory.copy();
     assert!(directory.start(&mut kept));
     let just_started = directory.copy();
-    assert!(directory.tell(&mut kept));
+    assert!(directory.report(&mut kept));
     for copy in [stopped, just_started] {
         let newest = directory.copy();
         directory.restore(&copy);
@@ -138,7 +138,7 @@ fn a_copy_of_a_start_that_was_not_heard_of_yet_is_older_too() {
     begin(&directory.runtime);
     directory.next();
     let copy = directory.copy();
-    assert!(directory.tell(&mut kept) && directory.tell(&mut kept));
+    assert!(directory.report(&mut kept) && directory.report(&mut kept));
     directory.restore(&copy);
     assert!(!directory.start(&mut kept));
 }
@@ -153,9 +153,9 @@ fn a_copy_that_serves_beside_its_original_is_found_out_by_both() {
     let original = directory.copy();
     // The copy knows the last start, but not this one.
     directory.restore(&copy);
-    assert!(!directory.tell(&mut kept));
+    assert!(!directory.report(&mut kept));
     directory.restore(&original);
-    assert!(directory.tell(&mut kept));
+    assert!(directory.report(&mut kept));
 }
 
 // Shows: older-copies.
@@ -164,12 +164,12 @@ fn a_failover_that_loses_what_was_told_is_no_older_copy() {
     let (directory, mut kept) = (Directory::new(), Kept::default());
     assert!(directory.start(&mut kept));
     let before = kept;
-    assert!(directory.tell(&mut kept));
+    assert!(directory.report(&mut kept));
     kept = before;
-    assert!(directory.tell(&mut kept));
+    assert!(directory.report(&mut kept));
     assert!(directory.start(&mut kept));
     kept = before;
-    assert!(directory.tell(&mut kept), "the start before");
+    assert!(directory.report(&mut kept), "the start before");
     kept = before;
     assert!(directory.start(&mut kept));
 }
@@ -180,7 +180,7 @@ fn what_the_cluster_has_lost_is_told_again_but_proves_no_start() {
     let (directory, mut kept) = (Directory::new(), Kept::default());
     assert!(directory.start(&mut kept));
     kept = Kept::default();
-    assert!(directory.tell(&mut kept));
+    assert!(directory.report(&mut kept));
     assert!(directory.start(&mut kept));
     kept = Kept::default();
     assert!(!directory.start(&mut kept));
@@ -192,9 +192,9 @@ fn a_stale_incarnation_is_renewed_once_for_all_processes() {
     assert!(directory.start(&mut kept));
     let Directory { dir, runtime, .. } = &directory;
     let other = Runtime::open(dir.path()).expect("opened");
-    let read = |runtime: &Runtime| Incarnation::of(runtime, cluster(), |_| true).expect("read");
+    let read = |runtime: &Runtime| HostIncarnation::of(runtime, cluster(), |_| true).expect("read");
     let (mut ours, mut others) = (read(runtime), read(&other));
-    let (before, salt) = (ours.now(runtime), ours.salt());
+    let (before, salt) = (ours.now(runtime), ours.salt);
     assert_eq!(before, others.now(&other));
     let copy = directory.copy();
     // Two answers to messages of one incarnation.

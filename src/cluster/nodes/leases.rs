@@ -90,12 +90,11 @@ pub fn lease_pass(
             pass.end();
             return true;
         };
-        if !holds_leases(service, group) {
-            (pass.nth, pass.at) = (pass.nth + 1, 0);
-            continue;
-        }
         let geometry = *service.handle().groups()[group].geometry();
-        let Some(at) = pass.next_marked(group, geometry.all_key_nodes()) else {
+        let is_served =
+            service.table().is_shared() && !service.handle().is_group_quarantined(group);
+        let next = || pass.next_marked(group, geometry.all_key_nodes());
+        let Some(at) = is_served.then(next).flatten() else {
             (pass.nth, pass.at) = (pass.nth + 1, 0);
             continue;
         };
@@ -105,7 +104,7 @@ pub fn lease_pass(
         for key in keys {
             stays |= each(service, &key);
         }
-        // While a group grows, nodes move to key-nodes that the pass has visited already.
+        // While a group grows, nodes move to key-nodes that the pass has looked at already.
         if !stays && service.handle().formers().is_empty() {
             pass.unmark(group, at);
         }
@@ -116,9 +115,9 @@ pub fn lease_pass(
 
 /// Marks an item that holds a lease, or is about to, so that the next pass looks at it.
 pub fn mark_lease(service: &Service, pass: &mut LeasePass, key: &StoredKey) {
-    for wanted in service.places_of(key) {
-        let Some(group) = service.handle().groups().get(wanted.group) else { continue };
-        pass.mark(wanted.group, group.geometry().number_of(wanted.at.key_node_id()));
+    for place in service.places_of(key) {
+        let Some(group) = service.handle().groups().get(place.group) else { continue };
+        pass.mark(place.group, group.geometry().number_of(place.at.key_node_id()));
     }
 }
 
@@ -127,11 +126,6 @@ pub fn mark_lease(service: &Service, pass: &mut LeasePass, key: &StoredKey) {
 fn nth_of_pass(service: &Service, nth: usize) -> Option<usize> {
     let (formers, all) = (service.handle().formers(), service.handle().groups().len());
     (nth < all).then(|| (formers.start + nth) % all)
-}
-
-fn holds_leases(service: &Service, group: usize) -> bool {
-    let group = &service.handle().groups()[group];
-    !service.handle().runtime().is_quarantined(group.mark()) && service.table().is_shared()
 }
 
 /// The items with leases in a key-node, and whether a copy stays torn. The key-node is read without

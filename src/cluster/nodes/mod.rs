@@ -1,20 +1,16 @@
 //! The nodes of this host, as the cluster reads and changes them: leases, and records that the
 //! cluster keeps.
 //!
-//! Invariant: every change goes the engine's own way of an item.
+//! Invariant: every change takes the engine's path of an item.
 
-mod identity;
+pub(crate) mod identity;
 mod leases;
 mod records;
 mod spill_records;
 
-pub(crate) use identity::{Identity, keys_of};
 pub use leases::{LeasePass, lease_pass, mark_lease, with_leases};
 pub use records::{
-    ChangedRecord, Inserted, Record, RecordPlace, SentRecords, Step, StepBounds, Whereabouts,
-    backs_up, changed_records, forget_record, insert_fresh_record, insert_record, spills,
-    whereabouts,
+    Chain, ChainPlace, ChangedRecord, Inserted, KeptRecord, RecordPlace, Records, SentRecords,
+    Step, StepBounds, StoredRecords, Whereabouts, changed_records,
 };
-pub use spill_records::{
-    Chain, ChainPlace, SpillingGroup, chain_of, erase_spilled, spilling_groups, turn_filters,
-};
+pub use spill_records::{SpillingGroup, spilling_groups, turn_filters};

@@ -21,7 +21,7 @@ const BEGUN: u64 = node::check_word(0, node::FLAG_BEGUN);
 
 /// A key's node without the parts that belong to this machine: its place and its key field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct KeptRecord {
     /// Shape and flags, as in a node; without a CRC.
     pub check: u64,
     /// The reset epoch under which it was written. The flags have only its low bits.
@@ -35,7 +35,7 @@ pub struct Record {
     pub states: Vec<u64>,
 }
 
-impl Record {
+impl KeptRecord {
     /// Its bytes, for the cluster: CRC, shape and flags | epoch | last use | begin of the ban, if
     /// the flags say so | states.
     pub fn encode(&self, key: &StoredKey) -> Vec<u8> {
@@ -46,7 +46,7 @@ impl Record {
     }
 
     /// The record of this key in these bytes. `None` if they are no record of this key.
-    pub fn decode(bytes: &[u8], key: &StoredKey) -> Option<Record> {
+    pub fn decode(bytes: &[u8], key: &StoredKey) -> Option<KeptRecord> {
         let (words, []) = bytes.as_chunks::<8>() else { return None };
         let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let (&[first, epoch, last_use_ms], mut states) = words.split_first_chunk::<HEAD_WORDS>()?;
@@ -56,11 +56,12 @@ impl Record {
             (ban_begun_ms, states) = (Some(begun_ms), rest);
         }
         let check = first & !0xffff_ffff & !BEGUN;
-        let record = Record { check, epoch, last_use_ms, ban_begun_ms, states: states.to_vec() };
+        let record =
+            KeptRecord { check, epoch, last_use_ms, ban_begun_ms, states: states.to_vec() };
         (record.crc(key) == first as u32).then_some(record)
     }
 
-    pub(super) fn of_node(words: &[u64], entry: &Entry) -> Record {
+    pub(super) fn of_node(words: &[u64], entry: &Entry) -> KeptRecord {
         let (check, last_use_ms) = (words[node::CHECK], words[node::LAST_USE]);
         let (shape, flags) = (node::shape(check), node::flags(check));
         let mut states = words[entry.states_at()..].to_vec();
@@ -69,7 +70,7 @@ impl Record {
             has_ban.then(|| entry.rules.keep_ban(&mut states, last_use_ms)).flatten();
         states.truncate(states.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1));
         let check = node::check_word(shape, flags);
-        Record { check, epoch: entry.epoch, last_use_ms, ban_begun_ms, states }
+        KeptRecord { check, epoch: entry.epoch, last_use_ms, ban_begun_ms, states }
     }
 
     fn crc(&self, key: &StoredKey) -> u32 {
@@ -101,7 +102,7 @@ pub enum Inserted {
     /// It was written under other limits, or before a reset, and does not count.
     Void,
     /// It has no room until another record is spilled.
-    Crowded,
+    NoRoom,
 }
 
 /// A place of a group, by its number over all files and key-nodes.
@@ -119,7 +120,7 @@ pub struct ChangedRecord {
     /// Its biz and key.
     pub key: StoredKey,
     /// Its content.
-    pub record: Record,
+    pub record: KeptRecord,
     /// For how long it counts. None: forever.
     pub life_ms: Option<u64>,
     /// Its place.
@@ -220,111 +221,155 @@ pub fn changed_records(
     Some(step)
 }
 
-/// Where the record of a key is, for a business with records in the cluster.
-///
-/// # Errors
-/// Its node is unavailable now.
-pub fn whereabouts(
-    service: &mut Service,
-    key: &StoredKey,
-    now: Millis,
-) -> Result<Whereabouts, ItemError> {
-    let scope = key.scope();
-    on_record(service, key, now, |nodes, remote| {
-        let is_kept = || scope == Scope::Key && (remote.copies || nodes.may_be_kept(Scope::Key));
-        Ok(match nodes.is_here(scope) {
-            true => Whereabouts::Here,
-            false if is_kept() => Whereabouts::MaybeInCluster,
-            false => Whereabouts::Nowhere,
+/// A chain, by the number of its key-node over all files of its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ChainPlace {
+    /// The group's random id.
+    pub group: u64,
+    /// The key-node.
+    pub key_node: usize,
+}
+
+/// The records of a chain that can be spilled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    /// The place of the chain.
+    pub place: ChainPlace,
+    /// Nodes that it has room for.
+    pub length: usize,
+    /// The least recently used first.
+    pub records: Vec<ChangedRecord>,
+}
+
+/// The records of this host.
+pub trait Records {
+    /// Where the record of a key is, for a business with records in the cluster.
+    ///
+    /// # Errors
+    /// Here and below: the node of the key is unavailable now, or has no room.
+    fn whereabouts(&mut self, key: &StoredKey) -> Result<Whereabouts, ItemError>;
+    /// Inserts a record that came from the cluster, if the key has no record here.
+    fn insert(&mut self, key: &StoredKey, record: &KeptRecord) -> Result<Inserted, ItemError>;
+    /// Inserts a fresh record to note that the cluster has no record of a key: for an item that has
+    /// asked and does not wait for the answer, and for groups that spill. Evicts no record in use.
+    fn insert_fresh(&mut self, key: &StoredKey) -> Result<Inserted, ItemError>;
+    /// Forgets a record: another machine has taken it over.
+    fn forget(&mut self, key: &StoredKey) -> Result<(), ItemError>;
+    /// Whether the records of its business are spilled.
+    fn spills(&self, key: &StoredKey) -> bool;
+    /// Whether the cluster keeps a copy of each record of its business.
+    fn backs_up(&self, key: &StoredKey) -> bool;
+    /// The chain that a key leads to.
+    fn chain(&mut self, key: &StoredKey) -> Result<Chain, ItemError>;
+    /// Erases a record that the cluster has. Returns false, and keeps the record, if it has changed
+    /// since.
+    fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError>;
+}
+
+/// The records in the store, at a time by the wall clock.
+#[derive(Debug)]
+pub struct StoredRecords<'s> {
+    /// The attachment to the store.
+    pub service: &'s mut Service,
+    /// The time.
+    pub now: Millis,
+}
+
+impl Records for StoredRecords<'_> {
+    fn whereabouts(&mut self, key: &StoredKey) -> Result<Whereabouts, ItemError> {
+        let scope = key.scope();
+        self.on_record(key, |nodes, remote| {
+            let is_kept = || scope == Scope::Key && (remote.copies || nodes.may_be_kept(scope));
+            Ok(match nodes.is_here(scope) {
+                true => Whereabouts::Here,
+                false if is_kept() => Whereabouts::MaybeInCluster,
+                false => Whereabouts::Nowhere,
+            })
         })
-    })
+    }
+
+    fn insert(&mut self, key: &StoredKey, record: &KeptRecord) -> Result<Inserted, ItemError> {
+        let (scope, now) = (key.scope(), self.now);
+        self.on_record(key, |nodes, remote| {
+            if nodes.is_here(scope) {
+                return Ok(Inserted::Present);
+            }
+            let entry = nodes.entry();
+            if record.epoch != entry.epoch || entry.is_outdated(record.check, Scope::Key) {
+                return Ok(Inserted::Void);
+            }
+            let evicts = entry.evicts(false);
+            let KeptRecord { check, states, ban_begun_ms, .. } = record;
+            nodes.take_states(scope, *check, states, *ban_begun_ms)?;
+            // A record that was spilled must stay for a while. A last use by a clock that is ahead
+            // counts as now.
+            let last_use_ms = if remote.makes_room { now } else { record.last_use_ms };
+            inserted(remote, nodes.insert(scope, evicts, last_use_ms.min(now)))
+        })
+    }
+
+    fn insert_fresh(&mut self, key: &StoredKey) -> Result<Inserted, ItemError> {
+        let (scope, now) = (key.scope(), self.now);
+        self.on_record(key, |nodes, remote| {
+            if nodes.is_here(scope) {
+                return Ok(Inserted::Present);
+            }
+            nodes.adopt(scope);
+            inserted(remote, nodes.insert(scope, Rank::Expired, now))
+        })
+    }
+
+    fn forget(&mut self, key: &StoredKey) -> Result<(), ItemError> {
+        self.on_record(key, |nodes, _| nodes.erase(key.scope()))
+    }
+
+    fn spills(&self, key: &StoredKey) -> bool {
+        entry_of(self.service, key).is_ok_and(Entry::makes_room)
+    }
+
+    fn backs_up(&self, key: &StoredKey) -> bool {
+        let entry = entry_of(self.service, key);
+        entry.is_ok_and(|entry| entry.remote.is_some_and(|remote| remote.copies))
+    }
+
+    fn chain(&mut self, key: &StoredKey) -> Result<Chain, ItemError> {
+        self.chain_of(key)
+    }
+
+    fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError> {
+        let ChangedRecord { key, record, .. } = spilled;
+        let scope = key.scope();
+        self.on_record(key, |nodes, _| {
+            if !nodes.is_here(scope) {
+                return Ok(false);
+            }
+            let found = nodes.read(scope, KeptRecord::of_node)?;
+            let is_same = (found.check, &found.states) == (record.check, &record.states);
+            if is_same {
+                nodes.erase_kept(scope)?;
+            }
+            Ok(is_same)
+        })
+    }
 }
 
-/// Whether records of this business are spilled.
-pub fn spills(service: &Service, biz_id: u32) -> bool {
-    let biz = service.table().index_of(biz_id);
-    biz.is_some_and(|biz| service.table().entry(biz).makes_room())
-}
-
-/// Whether the cluster has a copy of each record of this business.
-pub fn backs_up(service: &Service, biz_id: u32) -> bool {
-    let biz = service.table().index_of(biz_id);
-    biz.and_then(|biz| service.table().entry(biz).remote).is_some_and(|remote| remote.copies)
-}
-
-/// Inserts a record that came from the cluster, if the key has no record here.
-///
-/// # Errors
-/// Its node is unavailable now.
-pub fn insert_record(
-    service: &mut Service,
-    key: &StoredKey,
-    record: &Record,
-    now: Millis,
-) -> Result<Inserted, ItemError> {
-    let scope = key.scope();
-    on_record(service, key, now, |nodes, remote| {
-        if nodes.is_here(scope) {
-            return Ok(Inserted::Present);
-        }
-        let entry = nodes.entry();
-        if record.epoch != entry.epoch || entry.is_outdated(record.check, Scope::Key) {
-            return Ok(Inserted::Void);
-        }
-        let evicts = entry.evicts(false);
-        let Record { check, states, ban_begun_ms, .. } = record;
-        nodes.take_states(scope, *check, states, *ban_begun_ms)?;
-        // A record that was spilled must stay for a while. A last use by a clock that is ahead
-        // counts as now.
-        let last_use_ms = if remote.makes_room { now } else { record.last_use_ms };
-        inserted(remote, nodes.insert(scope, evicts, last_use_ms.min(now)))
-    })
-}
-
-/// Inserts a fresh record to note that the cluster has no record of a key: for an item that has
-/// asked and does not wait for the answer, and for groups that spill. Evicts no record in use.
-///
-/// # Errors
-/// Its node is unavailable now, or has no room.
-pub fn insert_fresh_record(
-    service: &mut Service,
-    key: &StoredKey,
-    now: Millis,
-) -> Result<Inserted, ItemError> {
-    let scope = key.scope();
-    on_record(service, key, now, |nodes, remote| {
-        if nodes.is_here(scope) {
-            return Ok(Inserted::Present);
-        }
-        nodes.adopt(scope);
-        inserted(remote, nodes.insert(scope, Rank::Expired, now))
-    })
-}
-
-/// Forgets a record: another machine has taken it over.
-///
-/// # Errors
-/// Its node is unavailable now.
-pub fn forget_record(service: &mut Service, key: &StoredKey, now: Millis) -> Result<(), ItemError> {
-    on_record(service, key, now, |nodes, _| nodes.erase(key.scope()))
-}
-
-/// Runs `work` on the node of a key whose business has records in the cluster. A key of another
-/// business is an error before its node is looked at, so that it stays the same error while the
-/// node is unavailable.
-pub(super) fn on_record<T>(
-    service: &mut Service,
-    key: &StoredKey,
-    now: Millis,
-    mut work: impl FnMut(&mut ItemNodes<'_, '_>, Remote) -> Result<T, ItemError>,
-) -> Result<T, ItemError> {
-    let scope = key.scope();
-    remote_of(entry_of(service, key)?, scope)?;
-    service.on_node(key, ItemMoment::at(now), |nodes| {
-        // Anew, because the transaction may have taken another configuration.
-        let remote = remote_of(nodes.entry(), scope)?;
-        work(nodes, remote)
-    })
+impl StoredRecords<'_> {
+    /// Runs `work` on the node of a key whose business has records in the cluster. A key of another
+    /// business is an error before its node is looked at, so that it stays the same error while the
+    /// node is unavailable.
+    fn on_record<T>(
+        &mut self,
+        key: &StoredKey,
+        mut work: impl FnMut(&mut ItemNodes<'_, '_>, Remote) -> Result<T, ItemError>,
+    ) -> Result<T, ItemError> {
+        let scope = key.scope();
+        remote_of(entry_of(self.service, key)?, scope)?;
+        self.service.on_node(key, ItemMoment::at(self.now), |nodes| {
+            // Anew, because the transaction may have taken another configuration.
+            let remote = remote_of(nodes.entry(), scope)?;
+            work(nodes, remote)
+        })
+    }
 }
 
 /// The business of a key.
@@ -345,14 +390,14 @@ pub(super) fn remote_of(entry: &Entry, scope: Scope) -> Result<Remote, ItemError
 fn inserted(remote: Remote, done: Result<(), ItemError>) -> Result<Inserted, ItemError> {
     match done {
         Ok(()) => Ok(Inserted::Yes),
-        Err(ItemError::Full) if remote.makes_room => Ok(Inserted::Crowded),
+        Err(ItemError::Full) if remote.makes_room => Ok(Inserted::NoRoom),
         Err(error) => Err(error),
     }
 }
 
-/// The mark that tells a node from the one that was sent before: its CRC, inverted once its ban is
-/// lifted. A lift changes the record, but not the node. `read` returns a word of the node, or
-/// `None` beyond its end.
+/// The mark by which a node differs from the one that was sent before: its CRC, inverted once its
+/// ban is lifted. A lift changes the record, but not the node. `read` returns a word of the node,
+/// or `None` beyond its end.
 fn mark_of(table: &Table, group: usize, read: impl Fn(usize) -> Option<u64>) -> u32 {
     let check = read(node::CHECK).unwrap_or(0);
     let has_ban = node::flags(check) & node::FLAG_BAN != 0;
@@ -381,5 +426,5 @@ pub(super) fn changed(
     }
     let key = StoredKey::of_node(entry, words);
     key.key()?;
-    Some(ChangedRecord { key, record: Record::of_node(words, entry), life_ms, place })
+    Some(ChangedRecord { key, record: KeptRecord::of_node(words, entry), life_ms, place })
 }

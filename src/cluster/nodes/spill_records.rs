@@ -4,33 +4,13 @@
 //! Invariant: a record is erased only if the cluster has it unchanged. From then on, look-ups of
 //! its key notice that it may be in the cluster.
 
-use frs_base::clock::Millis;
 use frs_conf::Scope;
 use frs_engine::{ItemError, Service, StoredKey};
 use frs_store::Wanted;
 
-use super::records::{changed, entry_of, on_record, remote_of};
-use super::{ChangedRecord, Record, RecordPlace};
-
-/// A chain, by the number of its key-node over all files of its group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ChainPlace {
-    /// The group's random id.
-    pub group: u64,
-    /// The key-node.
-    pub key_node: usize,
-}
-
-/// The records of a chain that can be spilled.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chain {
-    /// The place of the chain.
-    pub place: ChainPlace,
-    /// Nodes that it has room for.
-    pub length: usize,
-    /// The least recently used first.
-    pub records: Vec<ChangedRecord>,
-}
+use super::records::{
+    Chain, ChainPlace, ChangedRecord, RecordPlace, StoredRecords, changed, entry_of, remote_of,
+};
 
 /// A group that spills.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,66 +21,41 @@ pub struct SpillingGroup {
     pub life_ms: Option<u64>,
 }
 
-/// The chain that a key leads to.
-///
-/// # Errors
-/// The chain cannot be read now.
-pub fn chain_of(service: &mut Service, key: &StoredKey, now: Millis) -> Result<Chain, ItemError> {
-    service.set_wall_clock(now);
-    let entry = entry_of(service, key)?;
-    remote_of(entry, key.scope())?;
-    let Wanted { group: index, at } = match (key.scope(), key.key()) {
-        (_, None) => return Err(ItemError::BadKey),
-        (Scope::Biz, _) => entry.whole,
-        (Scope::Key, Some(stored)) if stored.words().len() > entry.field_words() => {
-            return Err(ItemError::BadKey);
+impl StoredRecords<'_> {
+    /// The chain that a key leads to. An error if it cannot be read now.
+    pub(super) fn chain_of(&mut self, key: &StoredKey) -> Result<Chain, ItemError> {
+        let StoredRecords { service, now } = self;
+        service.set_wall_clock(*now);
+        let entry = entry_of(service, key)?;
+        remote_of(entry, key.scope())?;
+        let Wanted { group: index, at } = match (key.scope(), key.key()) {
+            (_, None) => return Err(ItemError::BadKey),
+            (Scope::Biz, _) => entry.whole,
+            (Scope::Key, Some(stored)) if stored.words().len() > entry.field_words() => {
+                return Err(ItemError::BadKey);
+            }
+            (Scope::Key, Some(stored)) => entry.locate(&stored),
         }
-        (Scope::Key, Some(stored)) => entry.locate(&stored),
+        .ok_or(ItemError::Store)?;
+        if service.handle().is_group_quarantined(index) {
+            return Err(ItemError::Store);
+        }
+        let group = &service.handle().groups()[index];
+        let (id, geometry) = (group.header().id, group.geometry());
+        let key_node = geometry.number_of(at.key_node_id());
+        let length = geometry.chain as usize;
+        let mut words = vec![0; group.node_words()];
+        let places = service.look_at_chain(index, at.key_node_id()).enumerate();
+        let spillable = places.filter_map(|(place, live)| {
+            // A node that is being written is in use.
+            live.filter(|live| live.copy(&mut words))?;
+            let place = RecordPlace { group: id, place: key_node * length + place };
+            changed(service.table(), index, &words, place, *now)
+        });
+        let mut records: Vec<ChangedRecord> = spillable.collect();
+        records.sort_by_key(|record| record.record.last_use_ms);
+        Ok(Chain { place: ChainPlace { group: id, key_node }, length, records })
     }
-    .ok_or(ItemError::Store)?;
-    if service.handle().is_group_quarantined(index) {
-        return Err(ItemError::Store);
-    }
-    let group = &service.handle().groups()[index];
-    let (id, geometry) = (group.header().id, group.geometry());
-    let key_node = geometry.number_of(at.key_node_id());
-    let length = geometry.chain as usize;
-    let mut words = vec![0; group.node_words()];
-    let places = service.look_at_chain(index, at.key_node_id()).enumerate();
-    let spillable = places.filter_map(|(place, live)| {
-        // A node that is being written is in use.
-        live.filter(|live| live.copy(&mut words))?;
-        let place = RecordPlace { group: id, place: key_node * length + place };
-        changed(service.table(), index, &words, place, now)
-    });
-    let mut records: Vec<ChangedRecord> = spillable.collect();
-    records.sort_by_key(|record| record.record.last_use_ms);
-    Ok(Chain { place: ChainPlace { group: id, key_node }, length, records })
-}
-
-/// Erases a record that the cluster has. Returns false, and keeps the record, if it has changed
-/// since.
-///
-/// # Errors
-/// Its node is unavailable now.
-pub fn erase_spilled(
-    service: &mut Service,
-    spilled: &ChangedRecord,
-    now: Millis,
-) -> Result<bool, ItemError> {
-    let ChangedRecord { key, record, .. } = spilled;
-    let scope = key.scope();
-    on_record(service, key, now, |nodes, _| {
-        if !nodes.is_here(scope) {
-            return Ok(false);
-        }
-        let found = nodes.read(scope, Record::of_node)?;
-        let is_same = (found.check, &found.states) == (record.check, &record.states);
-        if is_same {
-            nodes.erase_kept(scope)?;
-        }
-        Ok(is_same)
-    })
 }
 
 /// The groups that spill.

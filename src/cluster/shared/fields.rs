@@ -11,7 +11,7 @@ impl Shared {
     /// The holding of the limit with this index.
     pub(super) fn record_of(&self, index: u16, &Holding { lease, used }: &Holding) -> SharedRecord {
         let boot_ms = self.clock.boot_ms();
-        let is_heard = lease.heard_ms > 0;
+        let is_answered = lease.answered_ms > 0;
         let is_tally = self.refuses_nothing();
         SharedRecord {
             index,
@@ -19,11 +19,11 @@ impl Shared {
             used,
             window_ms: Some(lease.window).filter(|&start_ms| start_ms > 0),
             ends_ms: (lease.end_ms != u64::MAX).then(|| lease.end_ms.saturating_sub(boot_ms)),
-            elsewhere: (is_heard && !is_tally).then_some(lease.elsewhere),
-            used_elsewhere: (is_heard && is_tally)
+            elsewhere: (is_answered && !is_tally).then_some(lease.obtainable),
+            used_elsewhere: (is_answered && is_tally)
                 .then(|| Holding { lease, used }.used_by_others(&self.settings.kind))
                 .flatten(),
-            age_ms: is_heard.then(|| boot_ms.saturating_sub(lease.heard_ms)),
+            age_ms: is_answered.then(|| boot_ms.saturating_sub(lease.answered_ms)),
             in_flight: lease.in_flight,
             is_void: lease.incarnation != 0 && lease.incarnation != self.clock.host(),
         }
@@ -39,13 +39,13 @@ pub(super) fn of(limit: u16, &Holding { lease, used }: &Holding) -> Vec<StateFie
         ("allowance", Uses, lease.allowance),
         ("lease-end", BootTime, lease.end_ms),
         ("window", Time, lease.window),
-        ("elsewhere", Uses, lease.elsewhere),
+        ("elsewhere", Uses, lease.obtainable),
         ("extra", SignedUses, lease.extra as u64),
         ("sent-extra", SignedUses, lease.sent_extra as u64),
-        ("held", Uses, lease.held.into()),
-        ("held-until", BootTime, lease.held_until_ms),
+        ("held", Uses, lease.reserved.into()),
+        ("held-until", BootTime, lease.reserved_until_ms),
         ("last-use", BootTime, lease.used_ms),
-        ("heard", BootTime, lease.heard_ms),
+        ("heard", BootTime, lease.answered_ms),
         ("sent", BootTime, lease.sent_ms),
         ("ask-again", BootTime, lease.again_ms),
         ("tries", Number, lease.tries.into()),

@@ -16,7 +16,7 @@ pub struct LeasedLimits(pub Arc<LeaseClock>);
 
 impl SharedPolicies for LeasedLimits {
     fn clock(&self) -> &Arc<BootClock> {
-        self.0.boot()
+        &self.0.boot
     }
 
     fn policy(&self, biz: &Biz, limit: &Limit, log: Log) -> Option<Box<dyn SharedPolicy>> {

@@ -69,7 +69,7 @@ impl Key {
     fn new(sharing: &str, limits: &str) -> Key {
         let clock = Arc::<LeaseClock>::default();
         clock.set_incarnation(OWN, false);
-        clock.boot().set_now(START);
+        clock.boot.set_now(START);
         let rules = prepare(sharing, limits, &clock);
         let words = vec![0; rules.words(Scope::Key)];
         Key { rules, clock, words, wall_ms: WALL }
@@ -139,14 +139,14 @@ impl Key {
                 allowance,
                 end_ms: now_ms + MINUTE,
                 gone_ms: now_ms + 2 * MINUTE,
-                heard_ms: now_ms,
+                answered_ms: now_ms,
                 ..holding.lease
             };
         });
     }
 
     fn pass_ms(&mut self, ms: u64) {
-        self.clock.boot().set_now(self.clock.boot_ms() + ms);
+        self.clock.boot.set_now(self.clock.boot_ms() + ms);
         self.wall_ms += ms;
         self.rules.set_now(self.wall_ms);
     }
@@ -277,11 +277,11 @@ fn an_unproven_lease_is_neither_spent_nor_lost() {
 fn what_is_held_is_for_those_that_waited() {
     let mut key = Key::new(CLUSTER, INTERVAL);
     key.grant(5);
-    key.edit(|holding| holding.hold(3, START + 1_000));
+    key.edit(|holding| holding.reserve(3, START + 1_000));
     assert_eq!(key.admitted(5, Spending::New), 2);
     assert!(key.may_wait(1));
     assert!(key.update(1, Spending::Parked));
-    assert_eq!(key.holding().lease.held, 2);
+    assert_eq!(key.holding().lease.reserved, 2);
     assert!(!key.update(1, Spending::New));
     key.pass_ms(1_000);
     assert_eq!(key.admitted(5, Spending::New), 2, "nobody waits any more");
@@ -318,7 +318,7 @@ fn cut_off_hosts_allow_themselves_their_share_of_each_window() {
         for limit in ALL {
             let mut key = Key::new(&sharing, limit);
             assert_eq!(key.admitted(20, Spending::CutOff), most, "{limit}, {on_down}");
-            assert_eq!(key.holding().lease.extra, most as i64, "{limit}: the ledger will hear");
+            assert_eq!(key.holding().lease.extra, most as i64, "{limit}: it will be reported");
             key.pass_ms(MINUTE - 1);
             assert_eq!(key.admitted(20, Spending::CutOff), 0, "{limit}, {on_down}");
             key.pass_ms(1);
@@ -422,14 +422,14 @@ fn figures_are_those_of_all_machines_as_last_heard() {
     assert_eq!((key.figures().used, key.figures().remaining), (0, 10));
     assert_eq!(key.verdict().shared.unwrap().age_ms(), None);
     key.grant(4);
-    key.edit(|holding| holding.lease.elsewhere = 5);
+    key.edit(|holding| holding.lease.obtainable = 5);
     key.pass_ms(500);
     let all = Figures { used: 1, max: 10, remaining: 9, reset_ms: Some(MINUTE - 500) };
     assert_eq!(key.figures(), all);
     key.update(1, Spending::New);
     assert_eq!((key.figures().used, key.figures().remaining), (2, 8));
     assert_eq!(key.verdict().shared.unwrap().age_ms(), Some(500));
-    key.edit(|holding| holding.lease.elsewhere = 0);
+    key.edit(|holding| holding.lease.obtainable = 0);
     assert_eq!(key.figures().remaining, 3, "a pool in debt");
     key.pass_ms(MINUTE);
     assert_eq!(key.figures(), Figures { used: 0, max: 10, remaining: 10, reset_ms: Some(0) });
@@ -502,7 +502,7 @@ fn two_logs_and_a_count_keep_apart() {
         leases(rules, states, 0, WALL).iter().map(|leased| leased.holding.used).collect::<Vec<_>>()
     });
     assert_eq!(used, [2, 5, 0]);
-    assert_eq!(key.unreported(2), 5, "the ledger has yet to hear of them");
+    assert_eq!(key.unreported(2), 5, "they are not reported yet");
     // Only one limit reports returned uses that neither finds in the log.
     key.update(-9, Spending::New);
     assert_eq!([key.unreported(0), key.unreported(1)], [5 - 9, 0]);
@@ -528,7 +528,7 @@ enum Event {
     Update { count: i32, spending: Spending },
     Grant { allowance: u64 },
     More { allowance: u64 },
-    Hold { count: u64, for_ms: u64 },
+    Reservation { count: u64, for_ms: u64 },
     Pass { ms: u64 },
     Void,
 }
@@ -539,7 +539,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         8 => (0..4, spending).prop_map(|(count, spending)| Event::Update { count, spending }),
         2 => (0..8u64).prop_map(|allowance| Event::Grant { allowance }),
         2 => (0..4u64).prop_map(|allowance| Event::More { allowance }),
-        2 => (0..4u64, 0..MINUTE).prop_map(|(count, for_ms)| Event::Hold { count, for_ms }),
+        2 => (0..4u64, 0..MINUTE).prop_map(|(count, for_ms)| Event::Reservation { count, for_ms }),
         3 => (0..MINUTE).prop_map(|ms| Event::Pass { ms }),
         1 => Just(Event::Void),
     ];
@@ -558,8 +558,8 @@ struct Model {
     /// The times of its uses: for a log those of the last minute, otherwise those in the lease's
     /// window.
     uses: Vec<u64>,
-    held: u64,
-    held_until_ms: u64,
+    reserved: u64,
+    reserved_until_ms: u64,
 }
 
 impl Model {
@@ -569,20 +569,20 @@ impl Model {
         if is_live { allowance.saturating_sub(self.uses.len() as u64) } else { 0 }
     }
 
-    fn held(&self) -> u64 {
-        if self.now_ms < self.held_until_ms { self.held.min(self.unspent()) } else { 0 }
+    fn reserved(&self) -> u64 {
+        if self.now_ms < self.reserved_until_ms { self.reserved.min(self.unspent()) } else { 0 }
     }
 
     fn update(&mut self, count: u64, spending: Spending) -> bool {
         let room = match spending {
-            Spending::New => self.unspent() - self.held(),
+            Spending::New => self.unspent() - self.reserved(),
             _ => self.unspent(),
         };
         if count > room {
             return false;
         }
         if spending == Spending::Parked {
-            self.held = self.held.saturating_sub(count);
+            self.reserved = self.reserved.saturating_sub(count);
         }
         self.uses.extend((0..count).map(|_| self.now_ms));
         true
@@ -623,10 +623,10 @@ proptest! {
                     key.edit(|holding| holding.lease.allowance += allowance);
                     model.allowance = model.allowance.min(log.unwrap_or(u64::MAX)) + allowance;
                 }
-                Event::Hold { count, for_ms } => {
+                Event::Reservation { count, for_ms } => {
                     let until_ms = model.now_ms + for_ms;
-                    key.edit(|holding| holding.hold(count, until_ms));
-                    (model.held, model.held_until_ms) = (count, until_ms);
+                    key.edit(|holding| holding.reserve(count, until_ms));
+                    (model.reserved, model.reserved_until_ms) = (count, until_ms);
                 }
                 Event::Pass { ms } => {
                     key.pass_ms(ms);
@@ -653,28 +653,28 @@ proptest! {
     #[test]
     fn one_limit_is_passed_as_step_by_step(
         lease in (0..20u64, 0..3 * MINUTE, 0..40u64),
-        held in (0..8u64, 0..MINUTE),
+        reserved in (0..8u64, 0..MINUTE),
         items in prop::collection::vec((-3..6i32, 0..5usize, any::<bool>(), 0..MINUTE), 1..20),
         limit in prop::sample::select(vec![INTERVAL, CALENDAR, TOTAL, COUNTER, TOKEN]),
     ) {
         const MODES: [Spending; 5] =
             [Spending::New, Spending::Parked, Spending::CutOff, Spending::Admit, Spending::Ask];
         let mut key = Key::new(CLUSTER, limit);
-        let (allowance, lasts_ms, elsewhere) = lease;
+        let (allowance, lasts_ms, obtainable) = lease;
         key.grant(allowance);
         key.edit(|holding| {
             holding.lease.end_ms = START + lasts_ms;
-            holding.lease.elsewhere = elsewhere;
-            holding.hold(held.0, START + held.1);
+            holding.lease.obtainable = obtainable;
+            holding.reserve(reserved.0, START + reserved.1);
         });
         for (count, mode, charges, ms) in items {
             key.pass_ms(ms);
             let (wall_ms, spending) = (key.wall_ms, MODES[mode]);
             let mut words = key.words.clone();
-            let (mut told, rules) = (None, &key.rules);
+            let (mut judged, rules) = (None, &key.rules);
             let demand = Demand { count, charges, terms: &spending.terms() };
-            let tell = |verdict| told = Some(verdict);
-            let passed = rules.pass_shared(&mut words, wall_ms, demand, tell);
+            let note = |verdict| judged = Some(verdict);
+            let passed = rules.pass_shared(&mut words, wall_ms, demand, note);
             let verdict = key.with(|rules, states| {
                 let terms = &spending.terms();
                 let states = &mut States { key: states.key, biz: states.biz, terms };
@@ -688,7 +688,7 @@ proptest! {
                 (!judgement.limited).then(|| rules.verdict(states, wall_ms, &judgement))
             });
             prop_assert_eq!(passed, verdict.is_some());
-            prop_assert_eq!(told, verdict);
+            prop_assert_eq!(judged, verdict);
             prop_assert_eq!(&words, &key.words);
         }
     }

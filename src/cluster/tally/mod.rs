@@ -4,8 +4,8 @@
 //! Invariant: a tally requests no lease, and nothing waits for it. The sums of all hosts become
 //! equal, whatever is lost, late or doubled.
 //!
-//! A tally uses the words of a lease. `allowance` is the number of uses that this host has reported.
-//! `elsewhere` is [`TALLY_MAX`] less the uses of all hosts.
+//! A tally uses the words of a lease. `allowance` is the number of uses that this host has
+//! reported. `obtainable` is [`TALLY_MAX`] less the uses of all hosts.
 
 mod report;
 mod sum;

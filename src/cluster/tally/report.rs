@@ -6,7 +6,7 @@
 //! has counted.
 
 use crate::lease::{
-    Binding, Granted, Heard, Holding, Keep, Kind, Lease, Next, Settings, Take, Taken,
+    Binding, Granted, Holding, Keep, Kind, Lease, Next, Received, Settings, Take, Taken,
 };
 
 /// Interval between two reports of a limit that refuses nothing.
@@ -27,16 +27,16 @@ impl Holding {
     /// other hosts? Uses in a window that both know are in the floor. Only uses from before the
     /// host knew a window are in `extra`.
     pub fn is_tally_due(&self, now_ms: u64) -> bool {
-        let Lease { used_ms, sent_ms, heard_ms, in_flight, .. } = self.lease;
+        let Lease { used_ms, sent_ms, answered_ms, in_flight, .. } = self.lease;
         let next_ms = sent_ms.saturating_add(REPORT_MS);
         if in_flight || sent_ms > 0 && now_ms < next_ms {
             return false;
         }
         // If the answer was late, other hosts may report even later. Late fetches end too.
-        let is_late = heard_ms >= next_ms && sent_ms < used_ms.saturating_add(LAST_LOOK_MS);
-        let last_ms = if is_late { heard_ms } else { used_ms };
+        let is_late = answered_ms >= next_ms && sent_ms < used_ms.saturating_add(LAST_LOOK_MS);
+        let last_ms = if is_late { answered_ms } else { used_ms };
         let [from_ms, to_ms] = [LOOK_BACK_MS, LAST_LOOK_MS].map(|ms| last_ms.saturating_add(ms));
-        let looks_back = heard_ms < from_ms && (from_ms..to_ms).contains(&now_ms);
+        let looks_back = answered_ms < from_ms && (from_ms..to_ms).contains(&now_ms);
         self.is_unreported(now_ms) || self.counts(now_ms) && looks_back
     }
 
@@ -49,7 +49,7 @@ impl Holding {
     /// The uses of other hosts, by the last answer. `None` for tokens and for sliding counters,
     /// which do not separate them from the uses of this host.
     pub fn used_by_others(&self, kind: &Kind) -> Option<u64> {
-        let of_all = TALLY_MAX.saturating_sub(self.lease.elsewhere);
+        let of_all = TALLY_MAX.saturating_sub(self.lease.obtainable);
         let is_apart = !matches!(kind, Kind::Token { .. } | Kind::SlidingCounter { .. });
         is_apart.then(|| of_all.saturating_sub(self.lease.allowance))
     }
@@ -57,8 +57,8 @@ impl Holding {
     /// Binds the host to its uses, and returns the message that reports them.
     pub fn report(&mut self, settings: &Settings, seq: u64, now_ms: u64) -> Take {
         self.report_all();
-        let keep = Keep::Held;
-        self.bind(settings, &Binding { seq, now_ms, keep, need: 0, want: 0 })
+        let keep = Keep::Reserved;
+        self.bind(settings, &Binding { seq, now_ms, keep, need: 0, request: 0 })
     }
 
     /// As [`Holding::claim`].
@@ -76,21 +76,21 @@ impl Holding {
         take
     }
 
-    /// As [`Holding::hear`]. Uses and returns since the message still count, even if the ledger
+    /// As [`Holding::apply`]. Uses and returns since the message still count, even if the ledger
     /// names a window that overlaps the window of the message.
-    pub fn take_sum(&mut self, settings: &Settings, heard: &Heard) -> Next {
+    pub fn apply_sum(&mut self, received: &Received) -> Next {
         let Holding { lease: Lease { window, allowance, sent_extra, .. }, used } = *self;
-        let next = self.hear(settings, heard);
-        if let Taken::Granted(Granted { pool, .. }) = heard.taken
+        let next = self.apply(received);
+        if let Taken::Granted(Granted { pool, .. }) = received.taken
             && next != Next::Ignored
         {
             // The pool of an overdrawn bucket is below 0.
-            let of_all = i128::from(settings.max) - i128::from(pool);
+            let of_all = i128::from(received.settings.max) - i128::from(pool);
             let of_all = u64::try_from(of_all.max(0)).unwrap_or(TALLY_MAX);
-            self.lease.elsewhere = TALLY_MAX.saturating_sub(of_all);
+            self.lease.obtainable = TALLY_MAX.saturating_sub(of_all);
         }
         let reported = sent_extra.max(0) as u64;
-        if let Taken::Granted(Granted { base: Some(base), .. }) = heard.taken
+        if let Taken::Granted(Granted { base: Some(base), .. }) = received.taken
             && next != Next::Ignored
             && window != 0
             && base == allowance.saturating_add(reported)
@@ -104,8 +104,8 @@ impl Holding {
     fn report_all(&mut self) {
         let Holding { lease, used } = self;
         if lease.window != 0 {
-            let all = lease.elsewhere.saturating_add(lease.allowance);
-            (lease.elsewhere, lease.allowance) = (all.saturating_sub(*used), *used);
+            let all = lease.obtainable.saturating_add(lease.allowance);
+            (lease.obtainable, lease.allowance) = (all.saturating_sub(*used), *used);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A host whose courier is played by hand: a service that waits, and the ends of its needs.
 
-use frs_base::clock;
+use frs_base::clock::{self, Millis};
 use frs_engine::testing::{Ask, World, request};
 use frs_engine::{
     Answer, Command, Exchange, ItemError, ItemMoment, Need, NeedEnd, Request, Service, Stage,
@@ -9,7 +9,7 @@ use frs_engine::{
 use frs_store::{LetterQueue, TakenLetter, Ticket};
 
 use crate::lease::Lease;
-use crate::nodes::{self, SentRecords};
+use crate::nodes::{self, SentRecords, StoredRecords};
 use crate::testing::shared;
 
 /// A need that the courier has taken.
@@ -80,7 +80,7 @@ impl Host {
     }
 }
 
-/// What the ledgers of all tests say of the rest of the world.
+/// The window of the ledgers of all tests.
 const WINDOW: u64 = 1;
 
 impl Host {
@@ -89,7 +89,7 @@ impl Host {
         let boot_ms = clock::boot_ms();
         let key = StoredKey::of_need(&taken.need);
         let moment = ItemMoment { boot_ms, wall_ms: clock::now() };
-        let incarnation = crate::Host::incarnation_of(&mut self.courier);
+        let incarnation = crate::HostCluster::incarnation_of(&mut self.courier);
         let granted = nodes::with_leases(&mut self.courier, &key, moment, clock::now(), |limits| {
             for limit in limits {
                 limit.holding.lease = Lease {
@@ -99,11 +99,11 @@ impl Host {
                     allowance,
                     end_ms: boot_ms + 60_000,
                     gone_ms: boot_ms + 60_000,
-                    heard_ms: boot_ms,
-                    elsewhere: 0,
+                    answered_ms: boot_ms,
+                    obtainable: 0,
                     ..limit.holding.lease
                 };
-                limit.holding.hold(taken.need.uses, taken.need.deadline_ms);
+                limit.holding.reserve(taken.need.uses, taken.need.deadline_ms);
             }
         });
         granted.unwrap();
@@ -123,6 +123,11 @@ impl Host {
     pub fn used(&mut self, biz: &str) -> u64 {
         self.service.one(Command::Query, biz, "k", 1, clock::now()).unwrap().figures.used
     }
+}
+
+/// The records of a service at a time.
+pub fn stored(service: &mut Service, now: Millis) -> StoredRecords<'_> {
+    StoredRecords { service, now }
 }
 
 /// An Update of these items.

@@ -18,7 +18,7 @@ const MAP: &str = r#"<map>
     <limit policy="interval" interval="1m" max="10"/></biz>
   <biz id="4" name="down" key="string" share="cluster" hosts="5" wait="1000ms" on-down="share">
     <limit policy="interval" interval="1m" max="10"/></biz>
-  <biz id="5" name="told" key="string" share="cluster" hosts="2"><limit policy="count"/></biz>
+  <biz id="5" name="tally" key="string" share="cluster" hosts="2"><limit policy="count"/></biz>
 </map>"#;
 
 /// Begins an item that returns uses and waits. The ledger is asked, and its need needs no uses.
@@ -95,7 +95,7 @@ fn what_a_host_allowed_itself_while_cut_off_it_takes_back_and_allows_again() {
     let mut host = Host::of(MAP);
     let use_one = |host: &mut Host| {
         let mut exchange = host.begin(update(&[Ask("down", "k", 1)]));
-        // Behind the one that tells what was used before.
+        // Behind the one that reports earlier uses.
         let need = host.needs().pop().expect("a need");
         host.finish(&need, NeedEnd::Unreachable);
         assert_eq!(host.run(&mut exchange), Stage::Answered);
@@ -139,14 +139,14 @@ fn an_atomic_request_gives_back_and_takes_with_all_that_it_waits_for() {
 #[test]
 fn what_refuses_nothing_gives_back_without_a_wait() {
     let mut host = Host::of(MAP);
-    let exchange = host.begin(update(&[Ask("told", "k", -1)]));
+    let exchange = host.begin(update(&[Ask("tally", "k", -1)]));
     assert_eq!((exchange.stage, limited(&exchange)), (Stage::Answered, vec![Ok(false)]));
 }
 
 impl Host {
     /// Unreported uses beyond any lease.
     fn extra(&mut self, biz: &str) -> i64 {
-        let names = ["cluster", "exact", "late", "down", "told"];
+        let names = ["cluster", "exact", "late", "down", "tally"];
         let id = 1 + names.iter().position(|name| *name == biz).expect("a biz");
         let key = key_of(id as u32, "k");
         let now = ItemMoment::at(1);

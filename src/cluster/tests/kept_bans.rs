@@ -7,7 +7,7 @@ use frs_engine::testing::{Ask, request};
 use frs_engine::{Command, StoredKey};
 use frs_limit::{Ban, Verdict};
 
-use crate::nodes::Record;
+use crate::nodes::KeptRecord;
 use crate::testing::host::{Host, update};
 
 const MAP: &str = r#"<map>
@@ -121,7 +121,7 @@ fn a_record_of_an_earlier_build_counts_lifts_as_it_was_written() {
     let mut machine = Machine::lifted(0, 0);
     machine.ban();
     let (key, bytes) = machine.host.round().remove(0);
-    let mut record = Record::decode(&bytes, &key).unwrap();
+    let mut record = KeptRecord::decode(&bytes, &key).unwrap();
     let begun_ms = record.ban_begun_ms.take().unwrap();
     assert!(clock::now() - begun_ms < MINUTE, "{begun_ms}");
     let until_ms = begun_ms + 60 * MINUTE;

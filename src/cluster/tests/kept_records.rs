@@ -9,7 +9,8 @@ use frs_engine::{
 };
 use frs_limit::Verdict;
 
-use crate::nodes::{self, Inserted, Record, StepBounds, Whereabouts};
+use crate::nodes::{self, Inserted, KeptRecord, Records as _, StepBounds, Whereabouts};
+use crate::testing::host::stored;
 use crate::testing::host::{Host, limited, update};
 use crate::tests::leases::{key_of, named};
 
@@ -60,12 +61,12 @@ impl Host {
             assert_eq!(need.need.kind, NeedKind::Fetch);
             let key = StoredKey::of_need(&need.need);
             assert_eq!(
-                nodes::whereabouts(&mut self.courier, &key, clock::now()),
+                stored(&mut self.courier, clock::now()).whereabouts(&key),
                 Ok(Whereabouts::MaybeInCluster)
             );
             if let Some((_, bytes)) = kept.iter().find(|(kept, _)| *kept == key) {
-                let record = Record::decode(bytes, &key).expect("a whole record");
-                let inserted = nodes::insert_record(&mut self.courier, &key, &record, clock::now());
+                let record = KeptRecord::decode(bytes, &key).expect("a whole record");
+                let inserted = stored(&mut self.courier, clock::now()).insert(&key, &record);
                 assert_eq!(inserted, Ok(Inserted::Yes));
             }
             assert!(self.finish(&need, NeedEnd::Answered));
@@ -219,8 +220,8 @@ fn an_atomic_request_waits_for_all_records_and_is_charged_once() {
                 !expected && needs.len() == 2 && needs.iter().all(|w| w.need.request.is_none())
             );
             let key = StoredKey::of_need(&needs[0].need);
-            let record = Record::decode(&kept[0].1, &key).unwrap();
-            nodes::insert_record(&mut heir.courier, &key, &record, clock::now()).unwrap();
+            let record = KeptRecord::decode(&kept[0].1, &key).unwrap();
+            stored(&mut heir.courier, clock::now()).insert(&key, &record).unwrap();
             assert!(heir.finish(&needs[0], NeedEnd::Answered));
             assert_eq!(heir.run(&mut exchange), Stage::Waiting, "for the other one");
             assert!(heir.finish(&needs[1], NeedEnd::Answered));
@@ -242,23 +243,20 @@ fn a_record_here_is_never_replaced_and_one_of_other_limits_counts_nothing() {
     host.update("minute", "k", &[]);
     let (key, bytes) = host.round().remove(0);
     (0..2).for_each(|_| assert!(host.update("minute", "k", &[])));
-    let record = Record::decode(&bytes, &key).unwrap();
+    let record = KeptRecord::decode(&bytes, &key).unwrap();
     let now = clock::now();
-    assert_eq!(nodes::insert_record(&mut host.courier, &key, &record, now), Ok(Inserted::Present));
+    assert_eq!(stored(&mut host.courier, now).insert(&key, &record), Ok(Inserted::Present));
     assert_eq!(host.service.used("minute", "k", clock::now()), 3);
     let other = MAP.replace(r#"policy="interval" interval="1m""#, r#"policy="total""#);
     let mut heir = Host::of(&other);
-    assert_eq!(nodes::insert_record(&mut heir.courier, &key, &record, now), Ok(Inserted::Void));
+    assert_eq!(stored(&mut heir.courier, now).insert(&key, &record), Ok(Inserted::Void));
     assert_eq!((heir.service.used("minute", "k", clock::now()), heir.round().len()), (0, 0));
-    let earlier = Record { epoch: record.epoch + 256, ..record.clone() };
+    let earlier = KeptRecord { epoch: record.epoch + 256, ..record.clone() };
     let mut heir = Host::of(MAP);
-    assert_eq!(nodes::insert_record(&mut heir.courier, &key, &earlier, now), Ok(Inserted::Void));
+    assert_eq!(stored(&mut heir.courier, now).insert(&key, &earlier), Ok(Inserted::Void));
     assert_eq!(heir.service.used("minute", "k", clock::now()), 0, "the low bits are the same");
     let shared = StoredKey { key_word: key.key_word & !0xffff_ffff | 4, ..key };
-    assert_eq!(
-        nodes::insert_record(&mut host.courier, &shared, &record, now),
-        Err(ItemError::UnknownBiz)
-    );
+    assert_eq!(stored(&mut host.courier, now).insert(&shared, &record), Err(ItemError::UnknownBiz));
 }
 
 #[test]
@@ -268,7 +266,7 @@ fn a_key_without_records_in_the_cluster_is_told_from_a_node_that_is_unavailable(
     let (courier, now) = (&mut host.courier, clock::now());
     let sound = key_of(1, "k");
     let record =
-        Record { check: 0, epoch: 0, last_use_ms: now, ban_begun_ms: None, states: Vec::new() };
+        KeptRecord { check: 0, epoch: 0, last_use_ms: now, ban_begun_ms: None, states: Vec::new() };
     // Bits of the key word that a stray write changes: the biz, and the form and length of the key.
     for (key, error) in [
         (key_of(5, "k"), ItemError::UnknownBiz),
@@ -277,11 +275,11 @@ fn a_key_without_records_in_the_cluster_is_told_from_a_node_that_is_unavailable(
         (StoredKey { key_word: sound.key_word ^ 1 << 32, ..sound }, ItemError::BadKey),
         (sound, ItemError::Store),
     ] {
-        assert_eq!(nodes::whereabouts(courier, &key, now), Err(error), "{key:?}");
-        assert_eq!(nodes::insert_record(courier, &key, &record, now), Err(error), "{key:?}");
-        assert_eq!(nodes::insert_fresh_record(courier, &key, now), Err(error), "{key:?}");
-        assert_eq!(nodes::forget_record(courier, &key, now), Err(error), "{key:?}");
-        assert_eq!(nodes::chain_of(courier, &key, now), Err(error), "{key:?}");
+        assert_eq!(stored(courier, now).whereabouts(&key), Err(error), "{key:?}");
+        assert_eq!(stored(courier, now).insert(&key, &record), Err(error), "{key:?}");
+        assert_eq!(stored(courier, now).insert_fresh(&key), Err(error), "{key:?}");
+        assert_eq!(stored(courier, now).forget(&key), Err(error), "{key:?}");
+        assert_eq!(stored(courier, now).chain(&key), Err(error), "{key:?}");
     }
 }
 
@@ -312,18 +310,18 @@ fn bytes_that_are_not_the_record_of_the_key_are_noticed() {
     host.update("log", "k", &[]);
     assert_eq!((0..6).filter(|_| host.update("total", "k", &[])).count(), 5, "and a ban");
     for (key, bytes) in host.round() {
-        assert!(Record::decode(&bytes, &key).is_some());
+        assert!(KeptRecord::decode(&bytes, &key).is_some());
         for at in 0..bytes.len() {
             for bit in 0..8 {
                 let mut other = bytes.clone();
                 other[at] ^= 1 << bit;
-                assert_eq!(Record::decode(&other, &key), None, "{at}");
+                assert_eq!(KeptRecord::decode(&other, &key), None, "{at}");
             }
-            assert_eq!(Record::decode(&bytes[..at], &key), None, "{at}");
+            assert_eq!(KeptRecord::decode(&bytes[..at], &key), None, "{at}");
         }
         let mut other = key;
         other.field[0] ^= 1;
-        assert_eq!(Record::decode(&bytes, &other), None);
+        assert_eq!(KeptRecord::decode(&bytes, &other), None);
     }
 }
 
@@ -337,10 +335,10 @@ fn an_erased_record_does_not_come_back_and_a_forgotten_one_does() {
     assert!(host.update("minute", "k", &kept), "erased, and still here");
     assert_eq!((host.service.used("minute", "k", clock::now()), host.round().len()), (1, 1));
     // It is erased in the cluster as well if it is not here.
-    nodes::forget_record(&mut host.courier, &kept[0].0, clock::now()).unwrap();
+    stored(&mut host.courier, clock::now()).forget(&kept[0].0).unwrap();
     assert_eq!(host.courier.erase(name, clock::now()), Ok(None));
     assert_eq!(host.round().len(), 1);
-    nodes::forget_record(&mut host.courier, &kept[0].0, clock::now()).unwrap();
+    stored(&mut host.courier, clock::now()).forget(&kept[0].0).unwrap();
     assert!(!host.update("minute", "k", &kept), "5 of 5");
     host.world.verify();
 }
@@ -351,14 +349,14 @@ fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
     let exchange = host.begin(update(&[Ask("minute", "k", 1)]));
     let need = host.needs().remove(0);
     let key = StoredKey::of_need(&need.need);
-    nodes::insert_fresh_record(&mut host.courier, &key, clock::now()).unwrap();
-    assert_eq!(nodes::whereabouts(&mut host.courier, &key, clock::now()), Ok(Whereabouts::Here));
+    stored(&mut host.courier, clock::now()).insert_fresh(&key).unwrap();
+    assert_eq!(stored(&mut host.courier, clock::now()).whereabouts(&key), Ok(Whereabouts::Here));
     let mut given_up = exchange;
     host.service.give_up(&mut given_up);
     let next = host.begin(update(&[Ask("minute", "k", 5)]));
     assert_eq!((next.stage, limited(&next)), (Stage::Answered, vec![Ok(false)]));
     // A record that counts stays as it is.
-    nodes::insert_fresh_record(&mut host.courier, &key, clock::now()).unwrap();
+    stored(&mut host.courier, clock::now()).insert_fresh(&key).unwrap();
     assert_eq!(host.service.used("minute", "k", clock::now()), 5);
     host.service.set_wait_room(1000);
     for nth in 0..12 {
@@ -370,7 +368,7 @@ fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
             let need = host.needs().remove(0);
             host.service.give_up(&mut exchange);
             let key = StoredKey::of_need(&need.need);
-            nodes::insert_fresh_record(&mut host.courier, &key, clock::now())
+            stored(&mut host.courier, clock::now()).insert_fresh(&key)
         })
         .collect();
     assert!(fresh.contains(&Ok(Inserted::Yes)));

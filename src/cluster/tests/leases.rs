@@ -64,7 +64,7 @@ impl Host {
     fn moving() -> (Host, StoredKey, Incarnation) {
         let (mut host, key) = (Host::new(), key_of(1, "k"));
         host.grant(&key, 7).unwrap();
-        let before = crate::Host::incarnation_of(&mut host.service);
+        let before = crate::HostCluster::incarnation_of(&mut host.service);
         host.world.begin_moves(&larger(), 2);
         host.service.begin_tick();
         (host, key, before)
@@ -91,7 +91,8 @@ impl Host {
 
     /// Grants so many uses of each limit.
     pub fn grant(&mut self, key: &StoredKey, allowance: u64) -> Result<(), ItemError> {
-        let (boot_ms, incarnation) = (self.boot_ms, crate::Host::incarnation_of(&mut self.service));
+        let (boot_ms, incarnation) =
+            (self.boot_ms, crate::HostCluster::incarnation_of(&mut self.service));
         self.change(key, |limit| {
             let (end_ms, gone_ms) = (boot_ms + 60_000, boot_ms + 60_000);
             let lease = limit.holding.lease;
@@ -143,8 +144,8 @@ fn an_item_of_two_scopes_is_one_transaction() {
     let limits = host.limits(&key).unwrap();
     let of: Vec<_> = limits.iter().map(|limit| (limit.number, limit.scope)).collect();
     assert_eq!(of, [(1, Scope::Key), (2, Scope::Key), (3, Scope::Biz)]);
-    let told: Vec<_> = limits.iter().map(|limit| limit.refuses_nothing).collect();
-    assert_eq!(told, [true, false, false], "what only counts is told");
+    let reported: Vec<_> = limits.iter().map(|limit| limit.refuses_nothing).collect();
+    assert_eq!(reported, [true, false, false], "what only counts is reported");
     let hour = 3_600_000;
     let start_ms = NOW - NOW % hour;
     let windows =
@@ -269,25 +270,28 @@ fn leases_move_with_their_group_and_so_does_a_message_on_its_way() {
     };
     host.change(&idle, send).unwrap();
     assert_eq!(update(&mut host, 3), Ok(false));
-    let before = crate::Host::incarnation_of(&mut host.service);
+    let before = crate::HostCluster::incarnation_of(&mut host.service);
     let found = |host: &mut Host| {
         [&key, &idle]
             .map(|key| host.limits(key).unwrap().iter().map(|limit| limit.holding).collect())
     };
-    let mut held: [Vec<Holding>; 2] = found(&mut host);
+    let mut reserved: [Vec<Holding>; 2] = found(&mut host);
     host.world.begin_moves(&larger(), 2);
     host.service.begin_tick();
-    assert_eq!(crate::Host::incarnation_of(&mut host.service), before);
-    assert_eq!(found(&mut host), held, "where they were");
+    assert_eq!(crate::HostCluster::incarnation_of(&mut host.service), before);
+    assert_eq!(found(&mut host), reserved, "where they were");
     assert_eq!(update(&mut host, 1), Ok(false));
-    held[0][0].used += 1;
-    held[0][0].lease.used_ms = found(&mut host)[0][0].lease.used_ms;
-    assert_eq!(found(&mut host), held, "the one that was used has moved");
+    reserved[0][0].used += 1;
+    reserved[0][0].lease.used_ms = found(&mut host)[0][0].lease.used_ms;
+    assert_eq!(found(&mut host), reserved, "the one that was used has moved");
     move_all(&mut host.world.attach(), clock::now());
-    assert_eq!(found(&mut host), held, "both have");
+    assert_eq!(found(&mut host), reserved, "both have");
     host.world.end_moves(&larger(), 3);
     host.service.begin_tick();
-    assert_eq!((crate::Host::incarnation_of(&mut host.service), found(&mut host)), (before, held));
+    assert_eq!(
+        (crate::HostCluster::incarnation_of(&mut host.service), found(&mut host)),
+        (before, reserved)
+    );
     // The answer finds the message that was sent before.
     host.change(&idle, |limit| assert_eq!(limit.holding.lease.seq, 77)).unwrap();
     assert_eq!(update(&mut host, 3), Ok(false));
@@ -325,7 +329,7 @@ fn a_move_that_is_killed_and_goes_on_keeps_the_leases() {
         assert_eq!(prepared.moving.len(), usize::from(kill_after < 2), "{kill_after}");
         assert_eq!(world.runtime().named_groups("g")[0].id, next.id);
         let mut service = world.attach();
-        assert_eq!(crate::Host::incarnation_of(&mut service), before, "{kill_after}");
+        assert_eq!(crate::HostCluster::incarnation_of(&mut service), before, "{kill_after}");
         let limited = service.one(Command::Update, "one", "k", 7, clock::now()).unwrap().limited;
         assert!(!limited, "{kill_after}");
         world.verify();
@@ -337,7 +341,7 @@ fn a_move_that_is_killed_and_goes_on_keeps_the_leases() {
 fn a_replaced_file_of_a_group_voids_its_leases_whether_it_moves_or_not() {
     let mut host = Host::new();
     host.grant(&key_of(1, "k"), 7).unwrap();
-    let mut had = vec![crate::Host::incarnation_of(&mut host.service)];
+    let mut had = vec![crate::HostCluster::incarnation_of(&mut host.service)];
     let replace = |path: std::path::PathBuf| {
         let copy = path.with_extension("copy");
         std::fs::copy(&path, &copy).unwrap();
@@ -353,12 +357,12 @@ fn a_replaced_file_of_a_group_voids_its_leases_whether_it_moves_or_not() {
         assert!(prepared.unserved.is_empty(), "{prepared:?}");
         let mut service = world.attach();
         assert_eq!(
-            !had.contains(&crate::Host::incarnation_of(&mut service)),
+            !had.contains(&crate::HostCluster::incarnation_of(&mut service)),
             is_void,
             "{}",
             had.len()
         );
-        had.push(crate::Host::incarnation_of(&mut service));
+        had.push(crate::HostCluster::incarnation_of(&mut service));
         let one = service.one(Command::Update, "one", "k", 1, clock::now()).unwrap();
         assert!(one.limited, "a lease that may have been spent");
     };

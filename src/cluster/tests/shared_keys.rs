@@ -72,11 +72,11 @@ fn what_no_machine_shares_is_named_as_before() {
 #[test]
 fn each_machine_has_its_incarnation_and_its_group_files_are_part_of_it() {
     let (world, other) = (shared(MAP), shared(MAP));
-    let own = crate::Host::incarnation_of(&mut world.attach());
-    assert_eq!(crate::Host::incarnation_of(&mut world.attach()), own);
-    assert!(own != 0 && crate::Host::incarnation_of(&mut other.attach()) != own);
+    let own = crate::HostCluster::incarnation_of(&mut world.attach());
+    assert_eq!(crate::HostCluster::incarnation_of(&mut world.attach()), own);
+    assert!(own != 0 && crate::HostCluster::incarnation_of(&mut other.attach()) != own);
     world.runtime().keep_words(ClusterSecret::new([9; 32]).keys().words());
-    assert_ne!(crate::Host::incarnation_of(&mut world.attach()), own, "another cluster");
+    assert_ne!(crate::HostCluster::incarnation_of(&mut world.attach()), own, "another cluster");
 }
 
 #[test]
@@ -91,11 +91,11 @@ fn without_keys_shared_bizs_answer_store_until_there_are_some() {
     };
     assert_eq!(update(&mut service, "text"), Err(ItemError::Store));
     assert_eq!(update(&mut service, "own"), Ok(true));
-    assert_eq!(crate::Host::incarnation_of(&mut service), 0);
+    assert_eq!(crate::HostCluster::incarnation_of(&mut service), 0);
     runtime.keep_words(damaged);
     world.publish_shared(MAP, 2);
     assert_ne!(update(&mut service, "text"), Err(ItemError::Store), "the next generation has them");
-    assert_ne!(crate::Host::incarnation_of(&mut service), 0);
+    assert_ne!(crate::HostCluster::incarnation_of(&mut service), 0);
 }
 
 #[test]

@@ -35,7 +35,7 @@ const MAP: &str = r#"<map>
   <biz id="9" name="advice" key="string" share="cluster" hosts="2" wait="1000ms">
     <limit policy="interval" interval="1m" max="3" on-exceed="captcha"/>
     <limit policy="interval" interval="1h" max="100"/></biz>
-  <biz id="10" name="told" key="string" share="exact" wait="1000ms">
+  <biz id="10" name="tally" key="string" share="exact" wait="1000ms">
     <limit policy="count"/>
     <limit policy="total" max="3" on-exceed="captcha"/></biz>
 </map>"#;
@@ -360,14 +360,14 @@ fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
     let [need] = needs[..] else { panic!("{needs:?}") };
     assert_eq!((need.need.kind, need.need.uses), (NeedKind::Update, 0));
     assert!(host.service.take_pushed(), "the courier is called");
-    assert!(force(&mut host, &one, Command::Update, false).is_empty(), "that message tells it");
+    assert!(force(&mut host, &one, Command::Update, false).is_empty(), "that message reports it");
     let key = StoredKey::of_need(&need.need);
     let boot_ms = clock::boot_ms();
     let moment = ItemMoment { boot_ms, wall_ms: clock::now() };
-    let told = nodes::with_leases(&mut host.courier, &key, moment, clock::now(), |limits| {
+    let reported = nodes::with_leases(&mut host.courier, &key, moment, clock::now(), |limits| {
         limits[0].holding.lease.extra
     });
-    assert_eq!(told, Ok(6));
+    assert_eq!(reported, Ok(6));
     // Uses within a lease are not reported.
     host.grant(&need, 20);
     assert!(host.finish(&need, NeedEnd::Answered));
@@ -380,24 +380,24 @@ fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
     std::thread::sleep(Duration::from_millis(2));
     assert_eq!((host.run(&mut admitted), asked.len()), (Stage::Answered, 1));
     assert_eq!(host.needs().iter().map(|need| need.need.uses).collect::<Vec<_>>(), [0]);
-    // Answered ones leave room for others: more are told of than may be under way. In the end there
-    // is no place for another key.
-    let mut told = 0;
+    // Answered ones leave room for others: more are reported than may be under way. In the end
+    // there is no place for another key.
+    let mut reported = 0;
     for key in 0..3000 {
         let key = key.to_string();
         for need in force(&mut host, &[Ask("wait", &key, 1)], Command::Update, false) {
             assert!(host.finish(&need, NeedEnd::Answered));
-            told += 1;
+            reported += 1;
         }
     }
-    assert!(told > 300, "{told}");
+    assert!(reported > 300, "{reported}");
 }
 
 #[test]
 fn where_nothing_is_refused_no_item_waits_and_the_courier_is_called_for_the_first_use() {
     let mut host = Host::of(MAP);
     let ask = |host: &mut Host, command, is_atomic| {
-        let items = [Ask("told", "k", 1), Ask("told", "k", 1)];
+        let items = [Ask("tally", "k", 1), Ask("tally", "k", 1)];
         let exchange = host.begin(request(command, is_atomic, &items));
         assert_eq!((exchange.stage, limited(&exchange)), (Stage::Answered, vec![Ok(false); 2]));
         exchange.answers.items[1].action > 0
@@ -410,25 +410,25 @@ fn where_nothing_is_refused_no_item_waits_and_the_courier_is_called_for_the_firs
     assert_eq!((need.need.kind, need.need.uses), (NeedKind::Update, 0));
     assert!(ask(&mut host, Command::Update, true), "the fourth use of three");
     assert!(host.needs().is_empty());
-    // The ledger is told of all four, and knows of 50 others.
+    // All four are reported to the ledger, which knows of 50 others.
     let boot_ms = clock::boot_ms();
     change(&mut host, &need, |limits| {
         for limit in limits {
             assert!(limit.refuses_nothing);
             let holding = &mut limit.holding;
-            let told = holding.lease.extra;
-            assert_eq!(told, 4);
+            let reported = holding.lease.extra;
+            assert_eq!(reported, 4);
             (holding.used, holding.lease.extra) = (4, 0);
             let lease = &mut holding.lease;
-            (lease.window, lease.allowance, lease.heard_ms) = (1, 4, boot_ms);
+            (lease.window, lease.allowance, lease.answered_ms) = (1, 4, boot_ms);
             (lease.end_ms, lease.gone_ms) = (u64::MAX, u64::MAX);
-            lease.elsewhere = limit.settings.max - 54;
+            lease.obtainable = limit.settings.max - 54;
         }
     });
     host.finish(&need, NeedEnd::Answered);
-    assert_eq!(host.used("told"), 54);
+    assert_eq!(host.used("tally"), 54);
     (0..100).for_each(|_| assert!(ask(&mut host, Command::Update, false)));
-    assert_eq!((host.used("told"), host.needs().len()), (254, 0), "no need for each use");
+    assert_eq!((host.used("tally"), host.needs().len()), (254, 0), "no need for each use");
 }
 
 #[test]

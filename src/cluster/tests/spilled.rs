@@ -11,7 +11,8 @@ use frs_engine::{
 use frs_store::GroupCounter;
 use frs_store::layout::node;
 
-use crate::nodes::{self, Inserted, Record, Whereabouts};
+use crate::nodes::{self, Inserted, KeptRecord, Records as _, Whereabouts};
+use crate::testing::host::stored;
 use crate::testing::host::{Host, limited};
 
 /// One chain of eight nodes, which is soon full.
@@ -70,7 +71,7 @@ impl Clustered {
 
     fn place(&mut self, key: &StoredKey) -> NeedEnd {
         let now = clock::now();
-        let found = match nodes::whereabouts(&mut self.host.courier, key, now).unwrap() {
+        let found = match stored(&mut self.host.courier, now).whereabouts(key).unwrap() {
             Whereabouts::Here => return NeedEnd::Answered,
             Whereabouts::Nowhere => None,
             Whereabouts::MaybeInCluster => {
@@ -78,23 +79,22 @@ impl Clustered {
                 self.cluster.remove(key)
             }
         };
-        let record = found.map(|bytes| Record::decode(&bytes, key).expect("a whole record"));
+        let record = found.map(|bytes| KeptRecord::decode(&bytes, key).expect("a whole record"));
         loop {
-            let inserted = record
-                .as_ref()
-                .map(|one| nodes::insert_record(&mut self.host.courier, key, one, now));
+            let inserted =
+                record.as_ref().map(|one| stored(&mut self.host.courier, now).insert(key, one));
             let inserted = match inserted.unwrap_or(Ok(Inserted::Void)) {
-                Ok(Inserted::Void) => nodes::insert_fresh_record(&mut self.host.courier, key, now),
+                Ok(Inserted::Void) => stored(&mut self.host.courier, now).insert_fresh(key),
                 inserted => inserted,
             };
-            if inserted != Ok(Inserted::Crowded) {
+            if inserted != Ok(Inserted::NoRoom) {
                 assert_eq!(inserted, Ok(Inserted::Yes));
                 return NeedEnd::Answered;
             }
-            let chain = nodes::chain_of(&mut self.host.courier, key, now).unwrap();
+            let chain = stored(&mut self.host.courier, now).chain(key).unwrap();
             let Some(oldest) = chain.records.first() else { return NeedEnd::Unreachable };
             self.cluster.insert(oldest.key, oldest.record.encode(&oldest.key));
-            assert_eq!(nodes::erase_spilled(&mut self.host.courier, oldest, now), Ok(true));
+            assert_eq!(stored(&mut self.host.courier, now).erase_spilled(oldest), Ok(true));
         }
     }
 
@@ -309,25 +309,25 @@ fn a_record_is_erased_only_as_the_cluster_has_it() {
     let mut machine = Clustered::new();
     (0..8).for_each(|nth| assert_eq!(machine.update("minute", &nth.to_string()), Ok(true)));
     let now = clock::now();
-    let any = nodes::chain_of(&mut machine.host.courier, &key_0(), now).unwrap();
+    let any = stored(&mut machine.host.courier, now).chain(&key_0()).unwrap();
     assert_eq!((any.length, any.records.len()), (8, 8));
     let of_0 = any.records.iter().find(|one| one.key.key().unwrap().words()[0] == 0x30).unwrap();
     assert_eq!(machine.update("minute", "0"), Ok(true));
-    assert_eq!(nodes::erase_spilled(&mut machine.host.courier, of_0, now), Ok(false));
+    assert_eq!(stored(&mut machine.host.courier, now).erase_spilled(of_0), Ok(false));
     assert_eq!(machine.host.service.used("minute", "0", now), 2);
     assert_eq!(
-        nodes::whereabouts(&mut machine.host.courier, &of_0.key, now),
+        stored(&mut machine.host.courier, now).whereabouts(&of_0.key),
         Ok(Whereabouts::Here)
     );
-    let again = nodes::chain_of(&mut machine.host.courier, &of_0.key, now).unwrap();
+    let again = stored(&mut machine.host.courier, now).chain(&of_0.key).unwrap();
     let of_0 = again.records.into_iter().find(|one| one.key == of_0.key).unwrap();
-    assert_eq!(nodes::erase_spilled(&mut machine.host.courier, &of_0, now), Ok(true));
+    assert_eq!(stored(&mut machine.host.courier, now).erase_spilled(&of_0), Ok(true));
     assert_eq!(
-        nodes::whereabouts(&mut machine.host.courier, &of_0.key, now),
+        stored(&mut machine.host.courier, now).whereabouts(&of_0.key),
         Ok(Whereabouts::MaybeInCluster)
     );
     assert_eq!(
-        nodes::erase_spilled(&mut machine.host.courier, &of_0, now),
+        stored(&mut machine.host.courier, now).erase_spilled(&of_0),
         Ok(false),
         "it is not here"
     );
@@ -383,7 +383,7 @@ fn a_filter_forgets_after_two_periods() {
     for expected in [Whereabouts::MaybeInCluster, Whereabouts::MaybeInCluster, Whereabouts::Nowhere]
     {
         assert_eq!(
-            nodes::whereabouts(&mut machine.host.courier, &spilled, clock::now()),
+            stored(&mut machine.host.courier, clock::now()).whereabouts(&spilled),
             Ok(expected)
         );
         assert_eq!(nodes::turn_filters(&machine.host.courier, "g", 0, 10), None);
@@ -407,7 +407,7 @@ fn an_erased_record_and_one_from_before_a_reset_do_not_come_back() {
     // Key 0 is in the cluster. Its copy stays there when it is erased here.
     assert_eq!(machine.update("minute", "0"), Ok(false));
     let name = RecordName::of_key("minute", "0");
-    let kept = nodes::chain_of(&mut machine.host.courier, &key_0(), clock::now()).unwrap();
+    let kept = stored(&mut machine.host.courier, clock::now()).chain(&key_0()).unwrap();
     let of_0 = kept.records.into_iter().find(|one| one.key == key_0()).unwrap();
     machine.cluster.insert(of_0.key, of_0.record.encode(&of_0.key));
     assert!(matches!(machine.host.courier.erase(name, clock::now()), Ok(Some(_))));
@@ -416,10 +416,10 @@ fn an_erased_record_and_one_from_before_a_reset_do_not_come_back() {
         let _ = machine.update("minute", &format!("other{nth}"));
     }
     assert_eq!(machine.update("minute", "0"), Ok(true), "as it was erased");
-    let void = Record { check: of_0.record.check ^ 1 << 48, ..of_0.record };
-    nodes::forget_record(&mut machine.host.courier, &of_0.key, clock::now()).unwrap();
+    let void = KeptRecord { check: of_0.record.check ^ 1 << 48, ..of_0.record };
+    stored(&mut machine.host.courier, clock::now()).forget(&of_0.key).unwrap();
     assert_eq!(
-        nodes::insert_record(&mut machine.host.courier, &of_0.key, &void, clock::now()),
+        stored(&mut machine.host.courier, clock::now()).insert(&of_0.key, &void),
         Ok(Inserted::Void)
     );
 }

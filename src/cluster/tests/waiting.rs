@@ -63,12 +63,12 @@ fn what_is_held_for_those_that_wait_is_not_spent_by_others() {
     let mut first = host.begin(update(&[Ask("refuse", "k", 3)]));
     assert_eq!(host.serve(4), 1);
     let mut second = host.begin(update(&[Ask("refuse", "k", 2)]));
-    assert_eq!(second.stage, Stage::Waiting, "3 of 4 are held");
+    assert_eq!(second.stage, Stage::Waiting, "3 of 4 are reserved");
     assert_eq!(host.run(&mut first), Stage::Answered);
     assert_eq!(limited(&first), [Ok(false)]);
     host.service.give_up(&mut second);
     let third = host.begin(update(&[Ask("refuse", "k", 1)]));
-    assert_eq!(limited(&third), [Ok(false)], "nothing is held any more");
+    assert_eq!(limited(&third), [Ok(false)], "nothing is reserved any more");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn while_the_cluster_is_down_a_host_allows_itself_its_share() {
     for _ in 0..5 {
         let mut exchange = host.begin(update(&[Ask("down", "k", 1)]));
         assert_eq!(exchange.stage, Stage::Waiting);
-        // Behind the one that tells what was used before.
+        // Behind the one that reports earlier uses.
         let need = host.needs().pop().expect("a need");
         host.finish(&need, NeedEnd::Unreachable);
         assert_eq!(host.run(&mut exchange), Stage::Answered);

@@ -162,9 +162,8 @@ pub fn revert(map: &str, undone: EditToRevert<'_>, name: &str) -> Result<Edit, E
 
 /// Whether a map has a `<biz>` with exactly this text.
 pub fn holds(map: &str, biz: &str) -> bool {
-    Map::read(map, "map").is_ok_and(|map| {
-        map.root.children_named("biz").any(|element| map.written(element) == biz)
-    })
+    Map::read(map, "map")
+        .is_ok_and(|map| map.root.children_named("biz").any(|element| map.written(element) == biz))
 }
 
 fn same_value(one: &Element, other: &Element, name: &str) -> bool {

@@ -405,21 +405,34 @@ impl MetricsPage {
             }
         }
         let help = "Time from a message about a key to its answer.";
-        self.histogram("frs_cluster_seconds", help, &sums.times);
-        let help = "Answers that told of uses beyond a maximum.";
-        self.count("frs_cluster_over_total", help, sums.count(LeaseCounter::Over));
-        let help = "Answers by which another machine has another configuration of a limit.";
-        self.count("frs_cluster_conflicts_total", help, sums.count(LeaseCounter::Conflicts));
-        let help = "Items that asked for a lease.";
-        self.count("frs_lease_wants_total", help, sums.count(LeaseCounter::Needs));
-        let help = "Answers that granted what was needed.";
-        self.count("frs_lease_grants_total", help, sums.count(LeaseCounter::Grants));
-        let help = "Messages that gave uses back.";
-        self.count("frs_lease_returns_total", help, sums.count(LeaseCounter::Returns));
-        let help = "Recalls of other hosts' uses, published.";
-        self.count("frs_lease_recalls_total", help, sums.count(LeaseCounter::Recalls));
-        let help = "Leases claimed after a failover.";
-        self.count("frs_lease_claims_total", help, sums.count(LeaseCounter::Claims));
+        self.histogram("frs_cluster_seconds", help, sums.times());
+        for (name, help, counter) in [
+            (
+                "frs_cluster_over_total",
+                "Answers that told of uses beyond a maximum.",
+                LeaseCounter::Over,
+            ),
+            (
+                "frs_cluster_conflicts_total",
+                "Answers by which another machine has another configuration of a limit.",
+                LeaseCounter::Conflicts,
+            ),
+            ("frs_lease_wants_total", "Items that asked for a lease.", LeaseCounter::Needs),
+            (
+                "frs_lease_grants_total",
+                "Answers that granted what was needed.",
+                LeaseCounter::Grants,
+            ),
+            ("frs_lease_returns_total", "Messages that gave uses back.", LeaseCounter::Returns),
+            (
+                "frs_lease_recalls_total",
+                "Recalls of other hosts' uses, published.",
+                LeaseCounter::Recalls,
+            ),
+            ("frs_lease_claims_total", "Leases claimed after a failover.", LeaseCounter::Claims),
+        ] {
+            self.count(name, help, sums.count(counter));
+        }
         const WAITED: &str = "frs_items_waited_total";
         self.head(WAITED, "counter", "Items that waited for a lease, by how the wait ended.");
         let ends = WAITS.map(|(word, counter)| (word, stats.sums.count(counter)));

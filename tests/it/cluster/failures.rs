@@ -346,7 +346,7 @@ fn a_write_is_not_acknowledged_to_another_connection_either() {
     let host = holder(&conf, &ledger);
     nodes.stop(MASTERS);
     let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
-    let take = Take { host: 7, seq: 1, claim, need: 3, want: 3 };
+    let take = Take { host: 7, seq: 1, claim, need: 3, request: 3 };
     let expected = Lost::NotAcknowledged { acknowledged: 0, expected: 1 };
     // The second host repeats the message, so it writes nothing. From Redis 7.2 on WAIT waits for
     // the last write of the connection; before, for all writes.

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use frs_base::clock;
 use frs_cluster::connections::{ClusterFault, Event, Lost};
-use frs_cluster::name::Secret;
-use frs_conf::ClusterNode;
+use frs_conf::{ClusterNode, ClusterSecret};
 use redis::cmd;
 
 use super::host::{Host, SECRET, conf};
@@ -17,7 +16,7 @@ use crate::common::wait_until;
 fn another_secret_under_the_same_name_is_a_fault() {
     let Some(nodes) = Nodes::start() else { return };
     let host = Host::start(&conf(nodes.seeds())).settled();
-    let other = Host::try_start(&conf(nodes.seeds()), Secret::new([8; Secret::BYTES]));
+    let other = Host::try_start(&conf(nodes.seeds()), &ClusterSecret::new([8; 32]));
     let Err(ClusterFault::OtherSecret { cluster, .. }) = other.map(|_| ()) else {
         panic!("another secret was taken")
     };
@@ -25,7 +24,7 @@ fn another_secret_under_the_same_name_is_a_fault() {
     // A cluster with another name is another cluster.
     let mut named = conf(nodes.seeds());
     named.name = "other".to_owned();
-    Host::try_start(&named, Secret::new([8; Secret::BYTES])).expect("fit");
+    Host::try_start(&named, &ClusterSecret::new([8; 32])).expect("fit");
     drop(host);
 }
 

@@ -74,7 +74,7 @@ fn each_result_of_a_message_is_counted() {
     // A number that this host has used before.
     let claim = frs_cluster::lease::Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
     let host_number = std::process::id().into();
-    let old = frs_cluster::lease::Take { host: host_number, seq: 1, claim, need: 1, want: 1 };
+    let old = frs_cluster::lease::Take { host: host_number, seq: 1, claim, need: 1, request: 1 };
     let stale = answered(&mut host, |host| host.send(&ledger, old)).expect("an answer");
     assert_eq!(stale.answer, Answer::Taken(Taken::Stale));
     // The links do not count it: only the courier knows whether a later message has overtaken it.

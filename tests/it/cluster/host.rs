@@ -6,11 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use frs_cluster::connections::{ClusterFault, Event, Links, Lost, Message, MessageCounts, Wake};
+use frs_cluster::connections::{ClusterFault, Event, Links, Lost, Message, MessageCounts};
 use frs_cluster::lease::{Claim, Granted, Kind, Settings, Take, Taken};
 use frs_cluster::ledger::{Answer, Reply};
-use frs_cluster::name::Secret;
-use frs_conf::{Cluster, ClusterNode, Login};
+use frs_conf::{Cluster, ClusterNode, ClusterSecret, Login};
 
 use crate::common::{files, wait_until};
 
@@ -52,7 +51,7 @@ pub fn with_login(conf: &mut Cluster, dir: &std::path::Path, user: Option<&str>,
     conf.login = Some(Login { user: user.map(str::to_owned), password_file });
 }
 
-pub const SECRET: Secret = Secret::new([7; Secret::BYTES]);
+pub const SECRET: &ClusterSecret = &ClusterSecret::new([7; 32]);
 
 impl Host {
     #[track_caller]
@@ -60,10 +59,10 @@ impl Host {
         Host::try_start(conf, SECRET).expect("the cluster is fit")
     }
 
-    pub fn try_start(conf: &Cluster, secret: Secret) -> Result<Host, ClusterFault> {
+    pub fn try_start(conf: &Cluster, secret: &ClusterSecret) -> Result<Host, ClusterFault> {
         let woken = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&woken);
-        let wake = Wake::new(move || {
+        let wake = Arc::new(move || {
             count.fetch_add(1, Ordering::Relaxed);
         });
         let password = conf.password().expect("its file is there");
@@ -83,7 +82,7 @@ impl Host {
     pub fn need(&mut self, ledger: &str, need: u64) -> u64 {
         self.seq += 1;
         let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
-        let take = Take { host: self.number, seq: self.seq, claim, need, want: need };
+        let take = Take { host: self.number, seq: self.seq, claim, need, request: need };
         self.send(ledger, take)
     }
 

@@ -129,7 +129,7 @@ fn what_cannot_be_sent_is_answered_at_once() {
         seq: 1,
         claim: frs_cluster::lease::Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 },
         need: 1,
-        want: 1,
+        request: 1,
     };
     host.links.send(Message { id: 1_000_000, ledger: ledger.clone(), settings, take });
     assert!(matches!(host.answer(1_000_000), Err(Lost::Unfit(_))));

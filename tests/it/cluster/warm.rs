@@ -310,7 +310,7 @@ fn a_record_belongs_to_the_host_that_fetched_it_last() {
         let mut command = cmd("FCALL");
         command.arg(message.function()).arg(1).arg(key).arg(message.arguments());
         match command.query::<Value>(&mut connection).expect("an answer") {
-            Value::Int(number) => format!("{:?}", WarmMessage::kept(number).expect("known")),
+            Value::Int(number) => ["Kept", "Moved", "Old"][number as usize].to_owned(),
             Value::Array(found) if found.is_empty() => "Nothing".to_owned(),
             Value::Array(found) => match found.as_slice() {
                 [Value::BulkString(bytes)] => String::from_utf8_lossy(bytes).into_owned(),

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use frs_cluster::courier::core::{Asked, Group, Leased, LedgerId, Nodes, Now, Unserved};
-use frs_cluster::lease::{Appetite, Asking, Holding, Incarnation, Kind, Settings};
-use frs_cluster::name::KeyDigest;
+use frs_cluster::courier::core::{AskedNeed, AtomicRequest, Leased, Nodes, Now};
+use frs_cluster::lease::{Asking, Holding, Incarnation, Kind, RequestSize, Settings};
+use frs_cluster::name::{KeyDigest, LedgerId};
 use frs_engine::{NeedEnd, NeedKind};
 
 pub type Key = u32;
@@ -16,7 +16,7 @@ pub type Key = u32;
 #[derive(Debug)]
 pub struct Table {
     pub settings: Settings,
-    pub appetite: Appetite,
+    pub request_size: RequestSize,
     /// The number of limits of each key.
     pub limits: u32,
     pub keys: Key,
@@ -67,18 +67,18 @@ impl Nodes for HostNodes {
         key: &Key,
         now: Now,
         mut work: impl FnMut(&mut [Leased]) -> T,
-    ) -> Result<T, Unserved> {
+    ) -> Result<T, NeedEnd> {
         if *key >= self.table.keys {
-            return Err(Unserved::Unknown);
+            return Err(NeedEnd::Unserved);
         }
-        let Table { appetite, .. } = *self.table;
+        let Table { request_size, .. } = *self.table;
         let settings = self.table.settings(now.ledger_ms);
         let mut leased: Vec<Leased> = self
             .table
             .ledgers(*key)
             .map(|ledger| {
                 let holding = self.holdings.get(&ledger).copied().unwrap_or_default();
-                Leased { ledger, settings, appetite, holding }
+                Leased { ledger, settings, request_size, holding }
             })
             .collect();
         let result = work(&mut leased);
@@ -86,7 +86,7 @@ impl Nodes for HostNodes {
             leased.holding != Holding::default() && !self.holdings.contains_key(&leased.ledger)
         };
         if self.holdings.len() + leased.iter().filter(is_new).count() > self.room {
-            return Err(Unserved::Full);
+            return Err(NeedEnd::Full);
         }
         for Leased { ledger, holding, .. } in leased {
             if holding != Holding::default() {
@@ -171,8 +171,8 @@ impl HostNodes {
             for (ledger, count) in needs {
                 let mut node = self.node(&ledger);
                 if mode == Mode::Parked {
-                    let held = node.held(boot_ms).saturating_sub(count);
-                    node.hold(held, node.lease.held_until_ms);
+                    let reserved = node.reserved(boot_ms).saturating_sub(count);
+                    node.reserve(reserved, node.lease.reserved_until_ms);
                 }
                 node.spend(count, boot_ms);
                 self.holdings.insert(ledger, node);
@@ -186,7 +186,7 @@ impl HostNodes {
         let mut node = self.node(&ledger);
         let (kind, magnitude) = (self.table.settings.kind, count.unsigned_abs());
         if count < 0 {
-            node.give_back(&kind, magnitude, boot_ms);
+            node.return_uses(&kind, magnitude, boot_ms);
         } else {
             node.overspend(&kind, magnitude, boot_ms);
         }
@@ -200,17 +200,17 @@ impl HostNodes {
 
 impl Client {
     /// Its needs, as a worker writes them.
-    pub fn needs(&self) -> Vec<Asked<HostNodes>> {
+    pub fn needs(&self) -> Vec<AskedNeed<HostNodes>> {
         let needs = self.items.len() as u32;
-        let group = Group { slot: 0, number: self.number, needs };
-        let group = (needs > 1).then_some(group);
-        let asked = |item: &Item| Asked {
+        let atomic = AtomicRequest { slot: 0, number: self.number, needs };
+        let atomic = (needs > 1).then_some(atomic);
+        let asked = |item: &Item| AskedNeed {
             ticket: self.number,
             key: item.key,
             count: item.count,
             kind: NeedKind::Update,
             deadline_ms: self.deadline_ms,
-            group,
+            atomic,
         };
         self.items.iter().map(asked).collect()
     }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use frs_cluster::courier::core::{
-    Action, Asked, Bounds, Core, Group, LedgerId, News, NewsKind, Now, Outcome,
-};
+use frs_cluster::courier::core::{Action, AskedNeed, AtomicRequest, Bounds, Core, Now};
 use frs_cluster::figures::LeaseCounter;
-use frs_cluster::lease::{Appetite, Claim, Granted, Kind, Settings, Take, Taken};
-use frs_cluster::ledger::{Answer, Reply};
+use frs_cluster::lease::{Claim, Granted, Kind, RequestSize, Settings, Take, Taken};
+use frs_cluster::ledger::{Answer, NoAnswer, Reply};
+use frs_cluster::name::LedgerId;
+use frs_cluster::news::{News, NewsKind};
 use frs_engine::{NeedEnd, NeedKind};
 
 use super::host::{HostNodes, Key, Mode, Ran, Table};
@@ -39,12 +39,12 @@ struct Sent {
 }
 
 impl Play {
-    fn new(max: u64, appetite: Appetite) -> Play {
-        Play::of(Settings { kind: Kind::Total, max, hosts: 2 }, appetite, 1)
+    fn new(max: u64, request_size: RequestSize) -> Play {
+        Play::of(Settings { kind: Kind::Total, max, hosts: 2 }, request_size, 1)
     }
 
-    fn of(settings: Settings, appetite: Appetite, limits: u32) -> Play {
-        let table = Rc::new(Table { settings, appetite, limits, keys: 9 });
+    fn of(settings: Settings, request_size: RequestSize, limits: u32) -> Play {
+        let table = Rc::new(Table { settings, request_size, limits, keys: 9 });
         let nodes = HostNodes {
             table,
             holdings: BTreeMap::new(),
@@ -66,7 +66,7 @@ impl Play {
 
     /// A play with this many limits over one log, after a grant of `count` uses.
     fn leased(limits: u32, count: u64) -> Play {
-        let mut play = Play::of(LOG, Appetite::Most, limits);
+        let mut play = Play::of(LOG, RequestSize::Largest, limits);
         play.ask(1, 0, count);
         play.settle();
         play.answer();
@@ -81,9 +81,9 @@ impl Play {
         self.ask_as(ticket, key, count, None);
     }
 
-    fn ask_as(&mut self, ticket: u64, key: Key, count: u64, group: Option<Group>) {
+    fn ask_as(&mut self, ticket: u64, key: Key, count: u64, atomic: Option<AtomicRequest>) {
         let deadline_ms = self.now_ms + 20;
-        let asked = Asked { ticket, key, count, kind: NeedKind::Update, deadline_ms, group };
+        let asked = AskedNeed { ticket, key, count, kind: NeedKind::Update, deadline_ms, atomic };
         let now = self.now();
         self.core.need(&mut self.nodes, now, asked);
     }
@@ -113,7 +113,7 @@ impl Play {
         for Sent { id, ledger, settings, take } in std::mem::take(&mut self.sent) {
             let ledger = self.ledgers.entry(ledger).or_insert_with(|| Ledger::new(0));
             let reply = ledger.reply(5_000_000, &settings, &take);
-            self.hear(id, Outcome::Replied(reply));
+            self.hear(id, Ok(reply));
         }
         self.settle();
     }
@@ -135,19 +135,19 @@ impl Play {
                 back: 0,
             });
             let reply = Reply { learning_ms: 0, answer: Answer::Taken(taken) };
-            self.hear(id, Outcome::Replied(reply));
+            self.hear(id, Ok(reply));
         }
         self.settle();
     }
 
-    fn fail(&mut self, outcome: Outcome) {
+    fn fail(&mut self, outcome: Result<Reply, NoAnswer>) {
         for Sent { id, .. } in std::mem::take(&mut self.sent) {
             self.hear(id, outcome);
         }
         self.settle();
     }
 
-    fn hear(&mut self, id: u64, outcome: Outcome) {
+    fn hear(&mut self, id: u64, outcome: Result<Reply, NoAnswer>) {
         let now = self.now();
         self.core.answered(&mut self.nodes, now, id, outcome);
     }
@@ -188,28 +188,28 @@ impl Play {
         self.nodes.holdings.insert(ledger, node);
     }
 
-    fn held(&self, key: Key) -> u64 {
-        self.nodes.node(&self.ledger(key)).held(self.now_ms)
+    fn reserved(&self, key: Key) -> u64 {
+        self.nodes.node(&self.ledger(key)).reserved(self.now_ms)
     }
 }
 
-fn together(number: u64, needs: u32) -> Option<Group> {
-    Some(Group { slot: 3, number, needs })
+fn together(number: u64, needs: u32) -> Option<AtomicRequest> {
+    Some(AtomicRequest { slot: 3, number, needs })
 }
 
 #[test]
 fn wants_of_one_key_share_a_message_and_are_served_in_order() {
-    let mut play = Play::new(MAX, Appetite::Needed);
+    let mut play = Play::new(MAX, RequestSize::Needed);
     (1..=3).for_each(|ticket| play.ask(ticket, 0, ticket));
     play.settle();
     let [sent] = play.sent[..] else { panic!("{:?}", play.sent) };
-    assert_eq!((sent.take.need, sent.take.want), (1, 6), "the first one's, and all");
+    assert_eq!((sent.take.need, sent.take.request), (1, 6), "the first one's, and all");
     play.ask(4, 0, 1);
     play.settle();
     assert_eq!(play.sent.len(), 1, "one message at a time");
     play.answer();
     assert_eq!(play.finished, [1, 2, 3].map(|ticket| (ticket, NeedEnd::Answered)));
-    assert_eq!(play.held(0), 6, "for those that run now");
+    assert_eq!(play.reserved(0), 6, "for those that run now");
     assert_eq!(play.keys_sent(), [0], "for the fourth");
     play.answer();
     assert_eq!(play.finished.last(), Some(&(4, NeedEnd::Answered)));
@@ -217,7 +217,7 @@ fn wants_of_one_key_share_a_message_and_are_served_in_order() {
 
 #[test]
 fn what_is_held_is_nobody_elses_until_the_deadline() {
-    let mut play = Play::new(1, Appetite::Most);
+    let mut play = Play::new(1, RequestSize::Largest);
     play.ask(1, 0, 1);
     play.settle();
     play.answer();
@@ -231,7 +231,7 @@ fn what_is_held_is_nobody_elses_until_the_deadline() {
 
 #[test]
 fn an_atomic_request_asks_for_all_at_once_and_after_a_shortage_in_order() {
-    let mut play = Play::new(MAX, Appetite::Needed);
+    let mut play = Play::new(MAX, RequestSize::Needed);
     play.ask_as(1, 5, 1, together(1, 2));
     play.settle();
     assert!(play.sent.is_empty(), "half of it is known");
@@ -247,9 +247,9 @@ fn an_atomic_request_asks_for_all_at_once_and_after_a_shortage_in_order() {
     }
     play.settle();
     assert_eq!(play.keys_sent(), [2], "the lowest first");
-    assert_eq!(play.held(2), 0);
+    assert_eq!(play.reserved(2), 0);
     play.answer();
-    assert_eq!(play.held(2), 1, "with all lower ones in hand it is held");
+    assert_eq!(play.reserved(2), 1, "with all lower ones in hand it is reserved");
     assert_eq!(play.keys_sent(), [5]);
     play.answer();
     assert_eq!(play.finished, [(1, NeedEnd::Answered), (2, NeedEnd::Answered)]);
@@ -257,22 +257,22 @@ fn an_atomic_request_asks_for_all_at_once_and_after_a_shortage_in_order() {
 
 #[test]
 fn a_request_that_is_over_holds_nothing() {
-    let mut play = Play::new(1, Appetite::Most);
+    let mut play = Play::new(1, RequestSize::Largest);
     play.ask_as(1, 1, 1, together(1, 2));
     play.ask_as(2, 2, 1, together(1, 2));
     play.settle();
     let second = play.sent.pop().unwrap();
     play.answer();
-    assert_eq!(play.held(1), 1);
+    assert_eq!(play.reserved(1), 1);
     play.sent = vec![second];
     play.answer_short(0);
     assert_eq!(play.finished.len(), 2, "one part is refused for good");
-    assert_eq!(play.held(1), 0);
+    assert_eq!(play.reserved(1), 0);
 }
 
 #[test]
 fn a_key_is_recalled_at_most_each_200_ms_and_asked_for_again() {
-    let mut play = Play::new(MAX, Appetite::Most);
+    let mut play = Play::new(MAX, RequestSize::Largest);
     play.ask(1, 0, 1);
     play.settle();
     play.answer_short(4);
@@ -301,7 +301,7 @@ fn a_key_is_recalled_at_most_each_200_ms_and_asked_for_again() {
 
 #[test]
 fn a_named_host_gives_back_and_says_so_once_the_ledger_knows() {
-    let mut play = Play::new(MAX, Appetite::Most);
+    let mut play = Play::new(MAX, RequestSize::Largest);
     play.ask(1, 0, 1);
     play.settle();
     play.answer();
@@ -334,11 +334,11 @@ fn a_named_host_gives_back_and_says_so_once_the_ledger_knows() {
 
 #[test]
 fn nobody_waits_for_a_master_that_is_not_connected() {
-    let mut play = Play::new(MAX, Appetite::Most);
+    let mut play = Play::new(MAX, RequestSize::Largest);
     play.ask(1, 0, 1);
     play.ask(2, 0, 2);
     play.settle();
-    play.fail(Outcome::Down);
+    play.fail(Err(NoAnswer::Down));
     let unreachable = [1, 2].map(|ticket| (ticket, NeedEnd::Unreachable));
     assert_eq!(play.finished, unreachable);
     play.ask(3, 0, 1);
@@ -354,11 +354,11 @@ fn nobody_waits_for_a_master_that_is_not_connected() {
 
 #[test]
 fn a_lost_message_is_repeated_under_the_same_seq() {
-    let mut play = Play::new(MAX, Appetite::Most);
+    let mut play = Play::new(MAX, RequestSize::Largest);
     play.ask(1, 0, 1);
     play.settle();
     let seq = play.sent[0].take.seq;
-    play.fail(Outcome::Lost);
+    play.fail(Err(NoAnswer::Lost));
     assert!(play.sent.is_empty());
     play.wait(99);
     assert!(play.sent.is_empty(), "{:?}", play.sent);
@@ -370,14 +370,14 @@ fn a_lost_message_is_repeated_under_the_same_seq() {
 // Shows: uses-without-a-lease.
 #[test]
 fn a_want_of_nothing_tells_of_uses_without_a_lease_by_one_message_at_a_time() {
-    let mut play = Play::new(MAX, Appetite::Most);
+    let mut play = Play::new(MAX, RequestSize::Largest);
     play.ask(1, 0, 0);
     play.settle();
     assert!(play.sent.is_empty(), "there is nothing to tell");
     play.force(0, 2);
     play.ask(2, 0, 0);
     play.settle();
-    let of = |sent: &Sent| (sent.take.need, sent.take.want, sent.take.claim.extra);
+    let of = |sent: &Sent| (sent.take.need, sent.take.request, sent.take.claim.extra);
     assert_eq!(play.sent.iter().map(of).collect::<Vec<_>>(), [(0, 0, 2)]);
     assert_eq!(play.finished, [1, 2].map(|ticket| (ticket, NeedEnd::Answered)), "nobody waits");
     play.force(0, 3);
@@ -394,7 +394,7 @@ fn a_want_of_nothing_tells_of_uses_without_a_lease_by_one_message_at_a_time() {
     play.force(1, 1);
     play.ask(4, 1, 0);
     play.settle();
-    play.fail(Outcome::Down);
+    play.fail(Err(NoAnswer::Down));
     assert!(play.sent.is_empty());
     play.core.up();
     play.wait(100);
@@ -406,11 +406,11 @@ fn a_want_of_nothing_tells_of_uses_without_a_lease_by_one_message_at_a_time() {
 
 #[test]
 fn a_copied_directory_becomes_another_host() {
-    let mut play = Play::new(MAX, Appetite::Most);
+    let mut play = Play::new(MAX, RequestSize::Largest);
     play.ask(1, 0, 1);
     play.settle();
     let reply = Reply { learning_ms: 0, answer: Answer::Taken(Taken::Stale) };
-    play.fail(Outcome::Replied(reply));
+    play.fail(Ok(reply));
     assert_eq!(play.core.figures().stale, 1);
     assert_ne!(play.sent[0].take.host, 7);
     play.answer();
@@ -419,7 +419,7 @@ fn a_copied_directory_becomes_another_host() {
 
 #[test]
 fn a_new_master_hears_of_all_leases_under_new_numbers() {
-    let mut play = Play::new(MAX, Appetite::Most);
+    let mut play = Play::new(MAX, RequestSize::Largest);
     play.ask(1, 0, 1);
     play.settle();
     play.answer();
@@ -432,14 +432,14 @@ fn a_new_master_hears_of_all_leases_under_new_numbers() {
     assert_eq!(keys, [0, 1]);
     assert!(play.sent.iter().all(|sent| sent.take.seq > old.take.seq));
     // The old master's answer is void.
-    play.hear(old.id, Outcome::Lost);
+    play.hear(old.id, Err(NoAnswer::Lost));
     assert_eq!(play.core.figures().count(LeaseCounter::Claims), 2);
 }
 
 /// A courier died before it received a grant, and another one has repeated the message. Returns the
 /// id of the repeated message.
-fn unheard() -> (Play, u64) {
-    let mut play = Play::new(MAX, Appetite::Most);
+fn unanswered() -> (Play, u64) {
+    let mut play = Play::new(MAX, RequestSize::Largest);
     play.ask(1, 0, 1);
     play.settle();
     let Sent { ledger, settings, take, .. } = play.sent.pop().unwrap();
@@ -456,14 +456,14 @@ fn unheard() -> (Play, u64) {
 // Shows: exactly-m-on-machines.
 #[test]
 fn what_was_granted_to_a_courier_that_died_before_it_heard_is_not_lost() {
-    let (mut play, _) = unheard();
+    let (mut play, _) = unanswered();
     play.answer();
     assert_eq!(play.nodes.node(&play.ledger(0)).unspent(play.now_ms), MAX / 4);
 }
 
 #[test]
 fn where_a_master_follows_another_one_what_was_not_heard_is_claimed() {
-    let (mut play, seq) = unheard();
+    let (mut play, seq) = unanswered();
     play.meet_master();
     assert!(play.sent.pop().unwrap().take.seq > seq);
     play.answer();
@@ -473,7 +473,7 @@ fn where_a_master_follows_another_one_what_was_not_heard_is_claimed() {
 
 #[test]
 fn what_is_remembered_is_bounded() {
-    let mut play = Play::new(MAX, Appetite::Most);
+    let mut play = Play::new(MAX, RequestSize::Largest);
     (0..7).for_each(|ticket| play.ask(ticket, ticket as Key, 1));
     assert_eq!(play.core.waiting(), 5);
     play.settle();
@@ -489,7 +489,7 @@ fn what_is_remembered_is_bounded() {
 // Shows: full-beside-leases.
 #[test]
 fn what_has_no_room_is_full_at_once_and_the_rest_of_its_request_runs_again() {
-    let mut play = Play::new(MAX, Appetite::Most);
+    let mut play = Play::new(MAX, RequestSize::Largest);
     play.nodes.room = 1;
     play.ask(1, 0, 1);
     play.settle();
@@ -507,7 +507,7 @@ fn what_has_no_room_is_full_at_once_and_the_rest_of_its_request_runs_again() {
 
 #[test]
 fn half_of_an_atomic_request_is_given_up_at_its_deadline() {
-    let mut play = Play::new(MAX, Appetite::Most);
+    let mut play = Play::new(MAX, RequestSize::Largest);
     play.ask_as(1, 5, 1, together(9, 2));
     play.wait(20);
     assert_eq!(play.finished, [(1, NeedEnd::Unserved)]);
@@ -516,14 +516,14 @@ fn half_of_an_atomic_request_is_given_up_at_its_deadline() {
 
 #[test]
 fn idle_uses_go_back_after_ten_seconds() {
-    let mut play = Play::new(MAX, Appetite::Most);
+    let mut play = Play::new(MAX, RequestSize::Largest);
     play.ask(1, 0, 1);
     play.settle();
     play.answer();
     for (ms, sent) in [(9_999, 0), (1, 1)] {
         play.now_ms += ms;
         let now = play.now();
-        assert!(play.core.look(&mut play.nodes, now, &0), "a lease to come back to");
+        play.core.look(&mut play.nodes, now, &0);
         play.settle();
         assert_eq!(play.sent.len(), sent);
     }
@@ -540,11 +540,11 @@ fn whoever_has_uses_in_its_log_that_were_given_back_is_called_at_once() {
     let (id, now) = (play.ledger(0), play.now());
     let ledger = play.ledgers.get_mut(&id).expect("asked");
     let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
-    let other = Take { host: 8, seq: 1, claim, need: 5, want: 5 };
+    let other = Take { host: 8, seq: 1, claim, need: 5, request: 5 };
     ledger.reply(5_000_000, &LOG, &other);
     let claim = Claim { window: 1, floor: 5, spent: 5, ..claim };
-    ledger.reply(5_000_000, &LOG, &Take { seq: 2, claim, need: 0, want: 0, ..other });
-    play.nodes.holdings.get_mut(&id).expect("leased").give_back(&LOG.kind, 3, now.boot_ms);
+    ledger.reply(5_000_000, &LOG, &Take { seq: 2, claim, need: 0, request: 0, ..other });
+    play.nodes.holdings.get_mut(&id).expect("leased").return_uses(&LOG.kind, 3, now.boot_ms);
     play.core.look(&mut play.nodes, now, &0);
     play.settle();
     assert_eq!(play.sent[0].take.claim.extra, -3);
@@ -562,7 +562,7 @@ fn what_leaves_a_log_is_free_in_all_limits_that_have_it() {
     for id in &ids {
         let holding = play.nodes.holdings.get_mut(id).expect("leased");
         (holding.used, holding.lease.allowance) = (4, 4);
-        holding.lease.held = 0;
+        holding.lease.reserved = 0;
     }
     play.ask(2, 0, 1);
     play.settle();
@@ -580,7 +580,7 @@ fn what_leaves_a_log_is_free_in_all_limits_that_have_it() {
         left: 0,
         back: 3,
     });
-    play.hear(id, Outcome::Replied(Reply { learning_ms: 0, answer: Answer::Taken(taken) }));
+    play.hear(id, Ok(Reply { learning_ms: 0, answer: Answer::Taken(taken) }));
     play.settle();
     let used = |id| play.nodes.holdings[id].used;
     assert_eq!([used(&ids[0]), used(&ids[1])], [1, 1]);
@@ -588,10 +588,10 @@ fn what_leaves_a_log_is_free_in_all_limits_that_have_it() {
 
 #[test]
 fn a_query_is_answered_by_the_next_answer_of_its_ledger() {
-    let mut play = Play::new(MAX, Appetite::Needed);
+    let mut play = Play::new(MAX, RequestSize::Needed);
     let deadline_ms = play.now_ms + 20;
     let asked =
-        Asked { ticket: 1, key: 0, count: 1, kind: NeedKind::Query, deadline_ms, group: None };
+        AskedNeed { ticket: 1, key: 0, count: 1, kind: NeedKind::Query, deadline_ms, atomic: None };
     let now = play.now();
     play.core.need(&mut play.nodes, now, asked);
     play.settle();
@@ -603,14 +603,14 @@ fn a_query_is_answered_by_the_next_answer_of_its_ledger() {
 
 #[test]
 fn what_refuses_nothing_is_told_once_a_second_and_nobody_waits_for_it() {
-    let mut play = Play::new(MAX, Appetite::Nothing);
+    let mut play = Play::new(MAX, RequestSize::Zero);
     let look = |play: &mut Play| {
         let now = play.now();
         play.core.look(&mut play.nodes, now, &0);
         play.settle();
         let claims = play.sent.iter().map(|sent| (sent.take.claim.spent, sent.take.claim.extra));
         let told = claims.collect::<Vec<_>>();
-        assert!(play.sent.iter().all(|sent| (sent.take.need, sent.take.want) == (0, 0)));
+        assert!(play.sent.iter().all(|sent| (sent.take.need, sent.take.request) == (0, 0)));
         play.answer();
         told
     };
@@ -646,7 +646,7 @@ fn what_refuses_nothing_is_told_once_a_second_and_nobody_waits_for_it() {
 
 #[test]
 fn a_courier_that_dies_tells_a_use_under_its_old_number() {
-    let mut play = Play::new(MAX, Appetite::Nothing);
+    let mut play = Play::new(MAX, RequestSize::Zero);
     play.force(0, 2);
     play.ask(1, 0, 0);
     play.settle();

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use frs_cluster::lease::{Appetite, Kind, Settings};
+use frs_cluster::lease::{Kind, RequestSize, Settings};
 
 use super::host::{Item, Table};
 use super::world::{Faults, World};
@@ -28,17 +28,17 @@ fn seeds(few: u64) -> std::ops::Range<u64> {
     0..seeds.unwrap_or(few)
 }
 
-fn table(kind: Kind, max: u64, appetite: Appetite) -> Table {
-    Table { settings: Settings { kind, max, hosts: 3 }, appetite, limits: 1, keys: 3 }
+fn table(kind: Kind, max: u64, request_size: RequestSize) -> Table {
+    Table { settings: Settings { kind, max, hosts: 3 }, request_size, limits: 1, keys: 3 }
 }
 
-/// A table whose kind, maximum and appetite depend on the seed.
+/// A table whose kind, maximum and request_size depend on the seed.
 fn any_table(seed: u64, interval_ms: u64) -> Table {
     let calendar = Kind::Calendar { start_ms: 0, end_ms: interval_ms, next_end_ms: 0 };
     let kind = [Kind::Interval { interval_ms }, calendar, Kind::Total][seed as usize % 3];
-    let appetite = [Appetite::Most, Appetite::Needed][seed as usize / 3 % 2];
+    let request_size = [RequestSize::Largest, RequestSize::Needed][seed as usize / 3 % 2];
     let max = [1, 2, 5, 20, 100][seed as usize / 6 % 5];
-    Table { limits: 1 + (seed / 30 % 2) as u32, ..table(kind, max, appetite) }
+    Table { limits: 1 + (seed / 30 % 2) as u32, ..table(kind, max, request_size) }
 }
 
 /// Clients of all hosts ask for one key or several.
@@ -96,10 +96,10 @@ fn no_window_admits_more_after_masters_that_have_lost_writes() {
 #[test]
 fn windows_are_filled_where_all_hosts_keep_asking() {
     for seed in seeds(10) {
-        let appetite = [Appetite::Most, Appetite::Needed][seed as usize % 2];
+        let request_size = [RequestSize::Largest, RequestSize::Needed][seed as usize % 2];
         let max = [1, 2, 7, 30, 100][seed as usize / 2 % 5];
         let kind = Kind::Interval { interval_ms: 1000 };
-        let mut world = World::new(seed, table(kind, max, appetite), 3, LEARN_MS);
+        let mut world = World::new(seed, table(kind, max, request_size), 3, LEARN_MS);
         for _ in 0..4200 {
             for host in 0..3 {
                 let key = world.random.below(3) as u32;
@@ -125,7 +125,8 @@ fn windows_are_filled_where_all_hosts_keep_asking() {
 fn requests_of_several_keys_get_all_or_nothing_and_all_there_is() {
     for seed in seeds(20) {
         let max = [1, 2, 3, 8, 40][seed as usize % 5];
-        let mut world = World::new(seed, table(Kind::Total, max, Appetite::Most), 3, LEARN_MS);
+        let mut world =
+            World::new(seed, table(Kind::Total, max, RequestSize::Largest), 3, LEARN_MS);
         // As in one data centre: a message and its answer take two milliseconds.
         (world.hop_ms, world.wait_ms) = (1, 40);
         let mut steps = 0;
@@ -150,11 +151,11 @@ fn requests_of_several_keys_get_all_or_nothing_and_all_there_is() {
 #[test]
 fn totals_are_admitted_to_the_last_use_once_messages_arrive_again() {
     for seed in seeds(24) {
-        let appetite = [Appetite::Most, Appetite::Needed][seed as usize % 2];
+        let request_size = [RequestSize::Largest, RequestSize::Needed][seed as usize % 2];
         let max = [2, 9, 40, 400, 1500, 3000][seed as usize / 2 % 6];
         // For this long messages are lost, late and duplicated, and couriers die.
         let faulty_steps = max.min(1500);
-        let mut world = World::new(seed, table(Kind::Total, max, appetite), 3, LEARN_MS);
+        let mut world = World::new(seed, table(Kind::Total, max, request_size), 3, LEARN_MS);
         world.faults = ALL_FAULTS;
         let admitted = |world: &World| -> Vec<u64> {
             let ledgers = (0..3).flat_map(|key| world.table.ledgers(key));
@@ -193,7 +194,7 @@ fn kind_of(seed: u64, interval_ms: u64) -> Kind {
 
 /// Hosts use limits that refuse nothing, under faults. In the end all hosts know the sum.
 fn tell(seed: u64, kind: Kind, faults: Faults) {
-    let mut world = World::new(seed, table(kind, 1 << 50, Appetite::Nothing), 3, LEARN_MS);
+    let mut world = World::new(seed, table(kind, 1 << 50, RequestSize::Zero), 3, LEARN_MS);
     world.faults = faults;
     let ledgers: Vec<_> = (0..3).flat_map(|key| world.table.ledgers(key)).collect();
     let mut sums = [0; 3];
@@ -238,7 +239,7 @@ fn sums_of_what_refuses_nothing_outlive_masters_that_have_lost_writes() {
 fn sums_of_what_refuses_nothing_have_no_use_in_two_windows() {
     for seed in seeds(12) {
         let kind = kind_of(1 + seed % 2, 3000);
-        let table = Table { keys: 1, ..table(kind, 1 << 50, Appetite::Nothing) };
+        let table = Table { keys: 1, ..table(kind, 1 << 50, RequestSize::Zero) };
         let mut world = World::new(seed, table, 3, LEARN_MS);
         world.faults.doubled = 5;
         let ledger = world.table.ledgers(0).next().expect("a ledger");

@@ -5,8 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use frs_cluster::courier::core::{Action, Bounds, Core, LedgerId, News, Now, Outcome};
+use frs_cluster::courier::core::{Action, Bounds, Core, Now};
 use frs_cluster::lease::{Claim, Incarnation, Kind, Settings, Take};
+use frs_cluster::ledger::{NoAnswer, Reply};
+use frs_cluster::name::LedgerId;
+use frs_cluster::news::News;
 use frs_engine::NeedEnd;
 
 use super::host::{Client, HostNodes, Item, Key, Mode, Ran, Table};
@@ -52,7 +55,7 @@ pub struct Faults {
 
 enum Wire {
     Take { host: usize, life: u64, id: u64, ledger: LedgerId, settings: Settings, take: Take },
-    Answered { host: usize, life: u64, id: u64, outcome: Outcome },
+    Answered { host: usize, life: u64, id: u64, outcome: Result<Reply, NoAnswer> },
     AskHolders { host: usize, life: u64, id: u64, ledger: LedgerId },
     Holders { host: usize, life: u64, id: u64, hosts: Option<Vec<Incarnation>> },
     News { host: usize, news: News<Key> },
@@ -105,7 +108,7 @@ const EMPTY: Take = Take {
     seq: 1,
     claim: Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 },
     need: 0,
-    want: 0,
+    request: 0,
 };
 
 const START_MS: u64 = 10_000_000;
@@ -312,7 +315,7 @@ impl World {
         let is_down = self.now_ms < self.outage_until_ms;
         match action {
             Action::Send { id, .. } if is_down => {
-                let outcome = Outcome::Down;
+                let outcome = Err(NoAnswer::Down);
                 self.send(self.now_ms + 1, Wire::Answered { host, life, id, outcome });
             }
             Action::Send { id, ledger, settings, take } => {
@@ -341,7 +344,7 @@ impl World {
     fn post(&mut self, wire: Wire, host: usize, life: u64, id: u64) {
         let at_ms = self.delay_ms();
         let Faults { lost, late, doubled, .. } = self.faults;
-        let gives_up = Wire::Answered { host, life, id, outcome: Outcome::Lost };
+        let gives_up = Wire::Answered { host, life, id, outcome: Err(NoAnswer::Lost) };
         if self.random.one_in(lost) {
             let at_ms = self.now_ms + TIMEOUT_MS;
             return self.send(at_ms, gives_up);
@@ -368,12 +371,12 @@ impl World {
                 let now_ms = self.now_ms;
                 let reply = self.ledger(ledger).reply(now_ms, &settings, &take);
                 let outcome = if self.random.one_in(self.faults.lost) {
-                    Outcome::Lost
+                    Err(NoAnswer::Lost)
                 } else {
-                    Outcome::Replied(reply)
+                    Ok(reply)
                 };
                 let at_ms = match outcome {
-                    Outcome::Lost => self.now_ms + TIMEOUT_MS,
+                    Err(NoAnswer::Lost) => self.now_ms + TIMEOUT_MS,
                     _ => self.delay_ms(),
                 };
                 self.send(at_ms, Wire::Answered { host, life, id, outcome });
@@ -461,9 +464,9 @@ impl World {
             for (nth, host) in self.hosts.iter().enumerate() {
                 let node = host.nodes.node(ledger);
                 let boot_ms = self.boot_ms(nth);
-                let (unspent, held) = (node.unspent(boot_ms), node.held(boot_ms));
+                let (unspent, reserved) = (node.unspent(boot_ms), node.reserved(boot_ms));
                 let again_ms = node.lease.again_ms as i64 - boot_ms as i64;
-                text += &format!("\n host {nth}: unspent {unspent}, held {held}, {again_ms}");
+                text += &format!("\n host {nth}: unspent {unspent}, held {reserved}, {again_ms}");
                 text += &format!(" {:?}", node.lease);
             }
         }
@@ -480,7 +483,7 @@ impl World {
     pub fn known(&self, ledger: LedgerId) -> (i64, Vec<i64>) {
         let state = self.ledgers.get(&ledger).and_then(|ledger| ledger.state.as_ref());
         let max = self.table.settings.max as i64;
-        let of_host = |host: &Host| max - host.nodes.node(&ledger).lease.elsewhere as i64;
+        let of_host = |host: &Host| max - host.nodes.node(&ledger).lease.obtainable as i64;
         let granted = state.map_or(0, |state| state.granted);
         (granted, self.hosts.iter().map(of_host).collect())
     }

@@ -145,7 +145,7 @@ impl Ledger {
     pub fn take(&mut self, now_ms: u64, settings: &Settings, take: &Take) -> Taken {
         match self.reply(now_ms, settings, take).answer {
             Answer::Taken(taken) | Answer::Conflict { taken, .. } => taken,
-            Answer::Elsewhere { .. } => Taken::Nothing,
+            Answer::OtherWindow { .. } => Taken::Nothing,
         }
     }
 
@@ -154,7 +154,7 @@ impl Ledger {
         let learning_ms = self.learning_ms(now);
         let mut take = *take;
         if learning_ms > 0 {
-            (take.need, take.want) = (0, 0);
+            (take.need, take.request) = (0, 0);
         }
         let reply = |answer| Reply { learning_ms, answer };
         if self.state.as_ref().is_some_and(|state| state.end.is_some_and(|end| now >= end)) {
@@ -168,7 +168,7 @@ impl Ledger {
             }
             None => match open(now, settings, &take) {
                 Opened::No => return reply(Answer::Taken(Taken::Nothing)),
-                Opened::Elsewhere => return reply(Answer::Elsewhere { now_ms: now }),
+                Opened::Elsewhere => return reply(Answer::OtherWindow { now_ms: now }),
                 Opened::At { start, end } => State::new(now, start, end),
             },
         };
@@ -206,7 +206,7 @@ impl Ledger {
 
 fn open(now: u64, settings: &Settings, take: &Take) -> Opened {
     let win = take.claim.window;
-    let asks = take.need + take.want > 0 || take.claim.extra != 0;
+    let asks = take.need + take.request > 0 || take.claim.extra != 0;
     let (is_claim, start, end) = match settings.kind {
         Kind::Interval { interval_ms } => {
             let is_claim = win > 0 && now < win + interval_ms;
@@ -392,13 +392,13 @@ impl State {
             }
             row.window = start;
             let is_before = claim.window > 0 && claim.window + interval_ms == start;
-            let told = match claim.window {
+            let reports = match claim.window {
                 window if window == start => claim.noted,
                 _ if is_before && without != Some(Rule::WindowBefore) => claim.floor,
                 _ => 0,
             };
-            self.before += told.saturating_sub(row.of_before);
-            row.of_before = row.of_before.max(told);
+            self.before += reports.saturating_sub(row.of_before);
+            row.of_before = row.of_before.max(reports);
         }
         if matches!(kind, Kind::Sliding { .. }) {
             let knows = claim.window > 0;
@@ -492,13 +492,13 @@ impl State {
 
     fn grant(&self, limit: i64, hosts: u64, take: Take) -> i64 {
         let free = (limit - self.granted).max(0);
-        let (need, want) = (take.need as i64, take.want as i64);
+        let (need, request) = (take.need as i64, take.request as i64);
         let slice = if limit < 64 {
             free / (2 * self.holders())
         } else {
             (limit / (2 * hosts.max(1) as i64)).min(free / 2)
         };
-        if need <= free { free.min(need.max(want.min(slice))) } else { 0 }
+        if need <= free { free.min(need.max(request.min(slice))) } else { 0 }
     }
 
     fn granted_to(&self, now: u64, settings: &Settings, take: &Take) -> Granted {

@@ -130,7 +130,7 @@ impl Play {
         let [need, more] = if asks { [1, self.random.below(max)] } else { [0, 0] };
         let claim = Claim { window: host.window, floor, spent, extra: 0, noted: 0 };
         let host = nth as u64 + 1;
-        let take = Take { host, seq: self.seqs[nth], claim, need, want: need + more };
+        let take = Take { host, seq: self.seqs[nth], claim, need, request: need + more };
         let host = &mut self.hosts[nth];
         // Uses in the log are claimed, but cannot be spent.
         host.allowance = host.allowance.min(floor);
@@ -150,7 +150,7 @@ impl Play {
         }
     }
 
-    fn hear(&mut self, at: usize) {
+    fn apply(&mut self, at: usize) {
         let (nth, seq, taken) = self.answers[at];
         if !self.random.one_in(6) {
             self.answers.swap_remove(at);
@@ -202,7 +202,7 @@ impl Play {
         }
         self.seqs[nth] += 1;
         let claim = Claim { window, floor: used, spent: used, extra: 0, noted: 0 };
-        let take = Take { host: nth as u64 + 1, seq: self.seqs[nth], claim, need: 0, want: 0 };
+        let take = Take { host: nth as u64 + 1, seq: self.seqs[nth], claim, need: 0, request: 0 };
         self.messages.push((nth, take));
         self.deliver(self.messages.len() - 1);
     }
@@ -224,7 +224,7 @@ impl Play {
             }
             15..20 if !self.answers.is_empty() => {
                 let at = self.random.below(self.answers.len() as u64) as usize;
-                self.hear(at);
+                self.apply(at);
             }
             20 => self.hosts[nth].is_busy = !self.hosts[nth].is_busy,
             21 => self.earlier.push(self.ledger.clone()),
@@ -390,7 +390,7 @@ fn a_share_that_was_granted_again_is_not_renewed() {
         let settings = Settings { kind, max: 1, hosts: 2 };
         let mut ledger = Ledger::without(0, rule);
         let mut take = |now_ms, host, seq, claim: Claim, need| {
-            let take = Take { host, seq, claim, need, want: need };
+            let take = Take { host, seq, claim, need, request: need };
             granted(ledger.take(now_ms, &settings, &take))
         };
         let share = take(5000, 1, 1, UNKNOWN, 1);
@@ -413,7 +413,7 @@ fn what_is_given_back_too_late_is_not_granted_twice() {
         let settings = Settings { kind, max: 2, hosts: 2 };
         let mut ledger = Ledger::without(0, rule);
         let mut take = |now_ms, host, seq, claim: Claim, need| {
-            let take = Take { host, seq, claim, need, want: need };
+            let take = Take { host, seq, claim, need, request: need };
             granted(ledger.take(now_ms, &settings, &take))
         };
         let lease = take(5000, 1, 1, UNKNOWN, 2);
@@ -428,7 +428,7 @@ fn what_is_given_back_too_late_is_not_granted_twice() {
 
 /// A message of a host that needs `need` uses and knows nothing of the ledger.
 fn asks(host: u64, need: u64) -> Take {
-    Take { host, seq: 1, claim: UNKNOWN, need, want: need }
+    Take { host, seq: 1, claim: UNKNOWN, need, request: need }
 }
 
 /// The uses that another host would get at this time if it needed `need`.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use frs_cluster::lease::{Claim, Granted, Kind, Settings, Take, Taken};
 use frs_cluster::ledger::{self, Answer, Heartbeat, Reply};
-use frs_cluster::name::{KeyDigest, LedgerName, SlotKeys, slot};
+use frs_cluster::name::{KeyDigest, LedgerId, SlotKeys, slot};
 use frs_cluster::newest_copy::Starts;
 use redis::cmd;
 
@@ -40,7 +40,7 @@ fn kinds(now_ms: u64) -> [Settings; 6] {
 /// A message of a host that needs `need` uses and knows nothing of the ledger.
 fn ask(host: u64, seq: u64, need: u64) -> Take {
     let claim = Claim { window: 0, floor: 0, spent: 0, extra: 0, noted: 0 };
-    Take { host, seq, claim, need, want: need }
+    Take { host, seq, claim, need, request: need }
 }
 
 fn claim(host: u64, seq: u64, window: u64, floor: u64) -> Take {
@@ -108,8 +108,8 @@ fn what_no_answer_has_told_comes_back() {
     on_each(|server| {
         for settings in kinds(server.now_ms()) {
             let key = format!("{:?}", settings.kind);
-            let unheard = granted(server.take(&key, &settings, &ask(1, 5, 4), LEARN_MS));
-            assert_eq!((unheard.base, unheard.allowance), (Some(0), 4));
+            let unanswered = granted(server.take(&key, &settings, &ask(1, 5, 4), LEARN_MS));
+            assert_eq!((unanswered.base, unanswered.allowance), (Some(0), 4));
             // Under another seq, as after a change of master.
             let since = |seq, since| {
                 let claim = Claim { window: 0, floor: since, spent: 0, extra: 0, noted: 0 };
@@ -120,7 +120,7 @@ fn what_no_answer_has_told_comes_back() {
             granted(server.take(
                 &key,
                 &settings,
-                &Take { need: 3, want: 3, ..since(7, 5) },
+                &Take { need: 3, request: 3, ..since(7, 5) },
                 LEARN_MS,
             ));
             // A lost and recreated node does not know the uses of the node before.
@@ -418,8 +418,8 @@ fn epochs_grow_and_the_first_secret_stays() {
 fn a_start_is_kept_and_no_older_one_is_believed() {
     const KEY: &str = "start";
     on_each(|server| {
-        let first = Starts { host: 1, next: 7, known: 0, told: 0, before: 0 };
-        let again = |starts: Starts, told: u64| Starts { known: starts.next, told, ..starts };
+        let first = Starts { host: 1, next: 7, known: 0, reports: 0, before: 0 };
+        let again = |starts: Starts, reports: u64| Starts { known: starts.next, reports, ..starts };
         let next = |starts: Starts, next: u64| Starts { next, before: starts.before, ..starts };
         let server = RefCell::new(server);
         let is_newest = |starts: Starts| -> bool {
@@ -437,14 +437,14 @@ fn a_start_is_kept_and_no_older_one_is_believed() {
         assert!(is_newest(again(first, 1)) && is_newest(stopped));
         assert!(!is_newest(again(first, 4)), "a copy of a second ago");
         let second = next(stopped, 8);
-        assert!(!is_newest(Starts { told: 4, ..second }), "one of then that starts");
+        assert!(!is_newest(Starts { reports: 4, ..second }), "one of then that starts");
         assert!(is_newest(second) && is_newest(second));
         // The copy from the time of the stop draws another number.
         assert!(!is_newest(next(stopped, 9)) && !is_newest(again(first, 6)));
         let known = Starts { before: 7, ..again(second, 1) };
         assert!(is_newest(known));
         // A late message, or one of a copy from before the answer, changes nothing.
-        assert!(!is_newest(second) && !is_newest(Starts { told: 0, ..next(known, 10) }));
+        assert!(!is_newest(second) && !is_newest(Starts { reports: 0, ..next(known, 10) }));
         // A failover has restored the start before.
         let _: String =
             server.borrow_mut().ask(cmd("SET").arg(KEY).arg("0000000000000007 9").arg("KEEPTTL"));
@@ -486,7 +486,8 @@ fn calls_that_are_wrong_are_answered_in_words() {
 fn a_cluster_knows_names_and_runs_the_functions() {
     for program in &needs::redis_servers() {
         let [port, bus] = [Reserved::new(), Reserved::new()];
-        let [port_number, bus_number] = [&port, &bus].map(|held| held.address.port().to_string());
+        let [port_number, bus_number] =
+            [&port, &bus].map(|reserved| reserved.address.port().to_string());
         let arguments = ["--cluster-enabled", "yes", "--bind", "127.0.0.1", "--port", &port_number];
         let arguments = [&arguments[..], &["--cluster-port", &bus_number]].concat();
         let mut server = Server::with_library(program, &arguments);
@@ -505,8 +506,8 @@ fn a_cluster_knows_names_and_runs_the_functions() {
         }
         learn(&mut server);
         let key = KeyDigest::Key([1, 2]);
-        let name = LedgerName { cluster: "prod", biz: 1, key, limit: 1, shape: 7, epoch: 0 };
-        let of_slot = SlotKeys::new("prod").of(slot(name.to_string().as_bytes()));
+        let ledger = LedgerId { biz: 1, key, limit: 1, shape: 7, epoch: 0 };
+        let (name, of_slot) = (ledger.name("prod"), SlotKeys::new("prod").of(ledger.slot("prod")));
         for settings in kinds(server.now_ms()) {
             let key = format!("{name}:{:?}", settings.kind);
             let mut take = |slot: &str| {

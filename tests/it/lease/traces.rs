@@ -129,10 +129,10 @@ impl Trace<'_> {
             _ => (floor, host.spent),
         };
         let need = self.random.of(&[0, 1, 1, 2, self.max / 3, self.max]);
-        let want = self.random.of(&[0, need, need + 2, self.max]);
+        let request = self.random.of(&[0, need, need + 2, self.max]);
         let noted = self.random.of(&[0, 0, host.spent, self.max, 2 * self.max]);
         let claim = Claim { window, floor, spent, extra, noted };
-        let take = Take { host: INCARNATIONS[nth], seq: self.seq, claim, need, want };
+        let take = Take { host: INCARNATIONS[nth], seq: self.seq, claim, need, request };
         self.on_way.push((nth, settings, take));
     }
 
@@ -152,11 +152,11 @@ impl Trace<'_> {
         self.assert_state();
         // Some answers are lost.
         if !self.random.one_in(6) {
-            self.hear(nth, &found);
+            self.apply(nth, &found);
         }
     }
 
-    fn hear(&mut self, nth: usize, reply: &Reply) {
+    fn apply(&mut self, nth: usize, reply: &Reply) {
         let (Answer::Taken(taken) | Answer::Conflict { taken, .. }) = reply.answer else { return };
         let Taken::Granted(granted) = taken else { return };
         let host = &mut self.hosts[nth];
@@ -426,7 +426,7 @@ fn what_is_given_back_of_another_window_frees_nothing_in_this_one() {
     with_both(Rule::GiveBackHere, |take| {
         let kind = Kind::SlidingCounter { interval_ms: 1000 };
         let settings = Settings { kind, max: 3, hosts: 3 };
-        let ask = |host, seq, claim, need| Take { host, seq, claim, need, want: need };
+        let ask = |host, seq, claim, need| Take { host, seq, claim, need, request: need };
         // A window's name is its start plus 1.
         let spent = Claim { window: 3001, floor: 3, spent: 3, extra: 0, noted: 0 };
         take(3000, &settings, ask(1, 1, UNKNOWN, 3));
@@ -448,7 +448,7 @@ fn a_clock_that_is_set_back_closes_no_window_for_longer_than_it_lasts() {
     for (kind, again_ms) in kinds.into_iter().zip([43_000, 43_500]) {
         with_both(Rule::SetBack, |take| {
             let settings = Settings { kind, max: 2, hosts: 2 };
-            let ask = |host, seq, need| Take { host, seq, claim: UNKNOWN, need, want: need };
+            let ask = |host, seq, need| Take { host, seq, claim: UNKNOWN, need, request: need };
             let mut granted =
                 |at_ms, ask: Take| take(at_ms, &settings, ask).map(|granted| granted.allowance);
             assert_eq!(granted(99_000, ask(1, 1, 2)), [2; 2], "{kind:?}");
@@ -468,7 +468,7 @@ fn a_window_from_before_the_clock_was_set_back_is_not_opened_again() {
         with_both(Rule::SetBack, |take| {
             let settings = Settings { kind, max: 10, hosts: 2 };
             let spent = Claim { window: 99_001, floor: 2, spent: 2, extra: 0, noted: 0 };
-            let ask = |host, seq, claim, need| Take { host, seq, claim, need, want: need };
+            let ask = |host, seq, claim, need| Take { host, seq, claim, need, request: need };
             take(99_000, &settings, ask(1, 1, UNKNOWN, 2));
             take(40_000, &settings, ask(2, 1, UNKNOWN, 1));
             // Its uses count once more, for one window, and it keeps no use for longer.
@@ -486,7 +486,7 @@ fn tokens_flow_back_from_the_end_of_their_lease() {
     with_both(Rule::TokenWaits, |take| {
         let kind = Kind::Token { rate: 1, period_ms: 1000 };
         let settings = Settings { kind, max: 2, hosts: 2 };
-        let ask = |host, need| Take { host, seq: 1, claim: UNKNOWN, need, want: need };
+        let ask = |host, need| Take { host, seq: 1, claim: UNKNOWN, need, request: need };
         let leases = take(0, &settings, ask(1, 2));
         assert_eq!(leases.map(|lease| (lease.allowance, lease.turn_ms)), [(2, Some(2000)); 2]);
         let later = take(3000, &settings, ask(2, 2)).map(|lease| (lease.allowance, lease.pool));

@@ -56,19 +56,6 @@ fn a_view_names_masters_slots_and_replicas() {
 }
 
 #[test]
-fn a_map_of_the_third_protocol_is_read_as_well() {
-    let as_map = |value: Value| match value {
-        Value::Array(words) => Value::Map(
-            words.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect(),
-        ),
-        value => value,
-    };
-    let nodes = vec![as_map(member(word("a"), 1, "master", "online"))];
-    let view = read(vec![as_map(shard(&[5, 6], nodes))], false).unwrap();
-    assert_eq!(view.shards, [Shard { master: node("a", 1), slots: vec![5..7] }]);
-}
-
-#[test]
 fn the_master_that_is_online_serves() {
     let nodes = vec![
         member(word("old"), 1, "master", "failed"),

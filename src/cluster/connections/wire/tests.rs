@@ -17,11 +17,11 @@ fn wire_to(timeout: Duration, plays: impl FnOnce(&mut TcpStream) + Send + 'stati
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut heard = [0; 4096];
-        let _ = stream.read(&mut heard);
+        let mut received = [0; 4096];
+        let _ = stream.read(&mut received);
         plays(&mut stream);
         // Until the other side has closed.
-        while stream.read(&mut heard).is_ok_and(|read| read > 0) {}
+        while stream.read(&mut received).is_ok_and(|read| read > 0) {}
     });
     let counts = Arc::new(MessageCounts::default());
     let access = Access { timeout, tls: false, user: None, password: None, counts };
@@ -122,13 +122,13 @@ fn what_is_published_is_heard_and_silence_is_no_fault() {
     });
     assert_eq!(wire.subscribe(&["a".to_owned()], LONG), Ok(None));
     let short = Duration::from_millis(20);
-    assert_eq!(wire.hear(short, LONG), Ok(None), "nothing is said");
+    assert_eq!(wire.receive(short, LONG), Ok(None), "nothing is said");
     wire.ping(LONG).unwrap();
     for first in ["message", "pong"] {
-        let Ok(Some(Value::Array(parts))) = wire.hear(LONG, LONG) else { panic!("{first}") };
+        let Ok(Some(Value::Array(parts))) = wire.receive(LONG, LONG) else { panic!("{first}") };
         assert_eq!(parts[0], Value::BulkString(first.as_bytes().to_vec()));
     }
-    let broken = wire.hear(LONG, short).unwrap_err();
+    let broken = wire.receive(LONG, short).unwrap_err();
     assert_eq!(broken, Broken::Lost("no whole answer within 20 ms".to_owned()));
 }
 

@@ -1,13 +1,13 @@
-//! The actions that the core asks of its loop, and the outcomes of messages that the loop reports.
+//! The actions that the core asks of its loop.
 //!
 //! Invariant: each sent message is answered once, by its id.
 
 use frs_engine::NeedEnd;
 
-use super::news::News;
-use super::nodes::{LedgerId, Nodes, Unserved};
+use super::nodes::Nodes;
 use crate::lease::{Settings, Take};
-use crate::ledger::Reply;
+use crate::name::LedgerId;
+use crate::news::News;
 
 /// An action for the loop.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,26 +39,4 @@ pub enum Action<N: Nodes> {
         /// How it ends. Never [`NeedEnd::Lost`].
         end: NeedEnd,
     },
-}
-
-impl From<Unserved> for NeedEnd {
-    fn from(unserved: Unserved) -> NeedEnd {
-        match unserved {
-            Unserved::Full => NeedEnd::Full,
-            Unserved::Unknown => NeedEnd::Unserved,
-        }
-    }
-}
-
-/// The outcome of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// The ledger has answered.
-    Replied(Reply),
-    /// No answer is known. The ledger may have received the message.
-    Lost,
-    /// The slot's master is not connected; nothing was sent.
-    Down,
-    /// No ledger can keep the settings.
-    Unfit,
 }

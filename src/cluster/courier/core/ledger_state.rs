@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use super::returns::Unplaced;
 use crate::lease::{Settings, Take};
 
 /// A message that is under way.
@@ -18,7 +19,7 @@ pub struct Flight {
     /// Its effect for other hosts.
     pub purpose: Purpose,
     /// It names the calendar windows of the time that a master has answered.
-    pub is_elsewhere: bool,
+    pub names_later_windows: bool,
 }
 
 /// The effect of a message for other hosts.
@@ -30,7 +31,7 @@ pub enum Purpose {
     /// again.
     Settles,
     /// Reports uses of a limit that refuses nothing.
-    Tells,
+    Reports,
     /// Returns idle uses.
     Returns {
         /// The number of uses.
@@ -38,13 +39,6 @@ pub enum Purpose {
     },
     /// Answers a recall.
     AnswersRecall,
-}
-
-/// Uses that are reserved for a request.
-#[derive(Debug, Clone, Copy)]
-struct Hold {
-    until_ms: u64,
-    count: u64,
 }
 
 /// Reasons to look at a ledger.
@@ -57,52 +51,12 @@ pub struct Reasons {
     /// The lease is to be claimed from a new master.
     pub is_claimed: bool,
     /// The time of a master that is in another calendar window.
-    pub elsewhere_ms: Option<u64>,
-}
-
-/// How often returned uses are reported again, and the pause before the first repetition.
-const UNPLACED_TRIES: u32 = 6;
-const UNPLACED_PAUSE_MS: u64 = 30;
-
-/// Returned uses that no host has reported as used. The hosts are recalled, and the ledger gets
-/// another report after they have answered. This ends after two seconds, as later uses are others.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Unplaced {
-    count: u64,
-    tries: u32,
-    due_ms: u64,
-}
-
-impl Unplaced {
-    /// Adds returned uses that the ledger could not assign to any host. Returns when they are
-    /// reported again; `None` if they are given up.
-    pub fn add(&mut self, count: u64, now_ms: u64) -> Option<u64> {
-        if self.tries == UNPLACED_TRIES {
-            *self = Unplaced::default();
-            return None;
-        }
-        self.count = self.count.saturating_add(count);
-        self.due_ms = now_ms + (UNPLACED_PAUSE_MS << self.tries);
-        self.tries += 1;
-        Some(self.due_ms)
-    }
-
-    /// Starts to count the tries anew, as the ledger has assigned all returned uses to hosts.
-    pub fn forget_tries(&mut self) {
-        if self.count == 0 {
-            self.tries = 0;
-        }
-    }
-
-    /// Takes the uses that are to be reported again now.
-    pub fn take_due(&mut self, now_ms: u64) -> u64 {
-        if now_ms < self.due_ms { 0 } else { std::mem::take(&mut self.count) }
-    }
+    pub master_ms: Option<u64>,
 }
 
 /// A ledger where something is going on.
 #[derive(Debug)]
-pub struct Line<K> {
+pub struct LedgerState<K> {
     /// An item with this ledger.
     pub key: K,
     /// Its slot in the cluster.
@@ -111,7 +65,7 @@ pub struct Line<K> {
     pub waiting: VecDeque<u64>,
     /// The message under way.
     pub flight: Option<Flight>,
-    /// The last message of this line was lost: it is repeated when its pause is over.
+    /// The last message of this ledger was lost: it is repeated when its pause is over.
     pub is_lost: bool,
     /// Already queued for a look.
     pub is_queued: bool,
@@ -123,13 +77,14 @@ pub struct Line<K> {
     pub unplaced: Unplaced,
     /// A window whose holders are recalled after the pause between two recalls.
     pub recalls: Option<u64>,
-    holds: Vec<Hold>,
+    /// Uses that are reserved for requests.
+    pub reservations: Reservations,
 }
 
-impl<K> Line<K> {
+impl<K> LedgerState<K> {
     /// A ledger where nothing is going on yet.
-    pub fn new(key: K, slot: u16) -> Line<K> {
-        Line {
+    pub fn new(key: K, slot: u16) -> LedgerState<K> {
+        LedgerState {
             key,
             slot,
             waiting: VecDeque::new(),
@@ -140,29 +95,8 @@ impl<K> Line<K> {
             due_ms: None,
             unplaced: Unplaced::default(),
             recalls: None,
-            holds: Vec::new(),
+            reservations: Reservations::default(),
         }
-    }
-
-    /// Reserves uses for a request.
-    pub fn hold(&mut self, count: u64, until_ms: u64) {
-        self.holds.push(Hold { until_ms, count });
-    }
-
-    /// Releases the reserved uses of a request.
-    pub fn release(&mut self, count: u64, until_ms: u64) {
-        let is_it = |hold: &Hold| hold.count == count && hold.until_ms == until_ms;
-        if let Some(nth) = self.holds.iter().position(is_it) {
-            self.holds.swap_remove(nth);
-        }
-    }
-
-    /// The most uses that can be reserved now, and until when.
-    pub fn held(&mut self, now_ms: u64) -> Held {
-        self.holds.retain(|hold| now_ms < hold.until_ms);
-        let count = self.holds.iter().map(|hold| hold.count).sum();
-        let until_ms = self.holds.iter().map(|hold| hold.until_ms).max().unwrap_or(0);
-        Held { count, until_ms }
     }
 
     /// Whether nothing is going on there any more.
@@ -173,17 +107,38 @@ impl<K> Line<K> {
             && !self.is_lost
             && !self.reasons.is_recalled
             && !self.reasons.is_claimed
-            && self.unplaced.count == 0
+            && self.unplaced.is_none()
             && self.recalls.is_none()
-            && self.held(now_ms).count == 0
+            && self.reservations.at(now_ms).count == 0
     }
 }
 
-/// Uses that are reserved for requests.
+/// Uses that are reserved for a request, or for all requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub struct Reserved {
     /// The most uses.
     pub count: u64,
     /// The end of the last reservation, CLOCK_BOOTTIME.
     pub until_ms: u64,
+}
+
+/// The reservations at a ledger, one for each request.
+#[derive(Debug, Default)]
+pub struct Reservations(pub Vec<Reserved>);
+
+impl Reservations {
+    /// Releases the reserved uses of a request.
+    pub fn release(&mut self, reserved: Reserved) {
+        if let Some(nth) = self.0.iter().position(|one| *one == reserved) {
+            self.0.swap_remove(nth);
+        }
+    }
+
+    /// The most uses that can be reserved now, and until when.
+    pub fn at(&mut self, now_ms: u64) -> Reserved {
+        self.0.retain(|one| now_ms < one.until_ms);
+        let count = self.0.iter().map(|one| one.count).sum();
+        let until_ms = self.0.iter().map(|one| one.until_ms).max().unwrap_or(0);
+        Reserved { count, until_ms }
+    }
 }

@@ -4,20 +4,17 @@
 //! Invariant: the message is a result of the transaction. It is sent only after the transaction is
 //! stored.
 
-use super::ledger_state::{Held, Purpose, Reasons};
+use super::ledger_state::{Flight, Purpose, Reasons, Reserved};
 use super::nodes::Leased;
 use super::returns::{self, Asks};
 use crate::lease::{
-    Appetite, Asking, Binding, Heard, Holding, Incarnation, Keep, Kind, Next, Settings, Take,
+    Asking, Binding, Holding, Incarnation, Keep, Kind, Next, Received, Settings, Take,
 };
 
 /// The pause while nothing can be sent for the moment.
 const FULL_PAUSE_MS: u64 = 10;
 /// The pause before the next check whether a master can be reached.
 const CLOSED_PAUSE_MS: u64 = 100;
-
-/// The pause while requests with reserved uses have yet to run.
-const HELD_PAUSE_MS: u64 = 2;
 
 /// A request that needs uses of the ledger.
 #[derive(Debug, Clone, Copy)]
@@ -34,18 +31,9 @@ pub struct Waiter {
     pub may_ask: bool,
 }
 
-/// An answer, and the settings of its question.
-#[derive(Debug, Clone, Copy)]
-pub struct Answered {
-    /// The settings.
-    pub settings: Settings,
-    /// The answer.
-    pub heard: Heard,
-}
-
 /// Can a message go out?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Gate {
     /// A message can go out.
     Open,
     /// Too many messages are under way.
@@ -61,18 +49,19 @@ pub struct LedgerTurn<'a> {
     pub now_ms: u64,
     /// The incarnation of the host.
     pub incarnation: Incarnation,
-    /// The seq for a new binding.
+    /// The id of the next message, and the seq for a new binding.
+    pub id: u64,
     pub seq: u64,
     /// The requests that need uses, in the order of arrival.
     pub waiters: &'a [Waiter],
     /// A request asks for the ledger's present state.
     pub is_asked: bool,
     /// The most uses that are already reserved for requests.
-    pub held: Held,
+    pub reserved: Reserved,
     /// The reasons for the turn.
     pub reasons: Reasons,
     /// An answer that has come.
-    pub answer: Option<Answered>,
+    pub answer: Option<Received>,
     /// A message of this courier is under way.
     pub has_flight: bool,
     /// Returned uses that are to be reported again.
@@ -82,45 +71,33 @@ pub struct LedgerTurn<'a> {
     /// The slot has changed its master while this courier ran.
     pub has_followed: bool,
     /// Can a message go out?
-    pub way: Way,
-}
-
-/// A message that binds the host.
-#[derive(Debug, Clone, Copy)]
-pub struct Bound {
-    /// The content.
-    pub take: Take,
-    /// The settings of the limit.
-    pub settings: Settings,
-    /// Its effect for other hosts.
-    pub purpose: Purpose,
-    /// It claims a lease from a new master.
-    pub is_claim: bool,
+    pub gate: Gate,
 }
 
 /// The results of a turn.
 #[derive(Debug, Default)]
 pub struct TurnOutcome {
     /// Requests whose uses are reserved now.
-    pub held: Vec<u64>,
+    pub reserved: Vec<u64>,
     /// Requests that are refused for good.
     pub refused: Vec<u64>,
     /// Requests that end because the ledger cannot be reached.
     pub unreachable: Vec<u64>,
-    /// The first request that still needs uses.
-    pub asker: Option<u64>,
+    /// A request still needs uses.
+    pub needs_uses: bool,
     /// The ledger had too few uses when it last answered. It is asked again after a pause.
     pub is_paused: bool,
     /// The message to send.
-    pub bound: Option<Bound>,
+    pub flight: Option<Flight>,
+    /// The message claims a lease from a new master.
+    pub is_claim: bool,
     /// When to look at the ledger again.
     pub until_ms: Option<u64>,
     /// What follows from the answer.
     pub next: Option<Next>,
-    /// The recall is answered later, as a message is under way.
-    pub is_recall_left: bool,
-    /// The lease is claimed later, after the answer to the message under way.
-    pub is_claim_left: bool,
+    /// The recall that is answered later, and the claim that is sent later, as a message is under
+    /// way.
+    pub left: Reasons,
     /// The start of the window, for a recall.
     pub window: u64,
     /// Uses taken out of the log because other hosts have returned them.
@@ -129,22 +106,17 @@ pub struct TurnOutcome {
 
 /// The first waiting request, as its message asks for it.
 #[derive(Debug, Clone, Copy, Default)]
-struct FirstRequest {
-    /// The uses that it lacks.
-    uses: u64,
+pub(super) struct FirstRequest {
+    /// The uses that it needs.
+    pub(super) uses: u64,
     /// The uses that the message requests.
-    request: u64,
+    pub(super) request: u64,
     /// None: no request waits.
-    asking: Option<Asking>,
+    pub(super) asking: Option<Asking>,
 }
 
 impl TurnOutcome {
-    /// Whether the ledger granted less than was needed.
-    pub fn is_short(&self) -> bool {
-        matches!(self.next, Some(Next::Recall | Next::Wait | Next::Refuse)) || self.is_paused
-    }
-
-    fn look_at(&mut self, at_ms: u64) {
+    pub(super) fn look_at(&mut self, at_ms: u64) {
         self.until_ms = Some(self.until_ms.map_or(at_ms, |until_ms| until_ms.min(at_ms)));
     }
 }
@@ -153,14 +125,13 @@ impl LedgerTurn<'_> {
     /// Runs the turn.
     pub fn run(&self, leased: &mut Leased) -> TurnOutcome {
         let mut outcome = TurnOutcome::default();
+        let is_tally = leased.is_tally();
         let node = &mut leased.holding;
         *node = node.of_host(self.incarnation);
         let used = node.used;
-        if let Some(Answered { settings, heard }) = &self.answer {
-            outcome.next = Some(match leased.appetite {
-                Appetite::Nothing => node.take_sum(settings, heard),
-                Appetite::Most | Appetite::Needed => node.hear(settings, heard),
-            });
+        if let Some(received) = &self.answer {
+            outcome.next =
+                Some(if is_tally { node.apply_sum(received) } else { node.apply(received) });
             outcome.window = node.lease.window;
             if matches!(leased.settings.kind, Kind::Sliding { .. }) {
                 outcome.taken_out = used.saturating_sub(node.used);
@@ -181,58 +152,9 @@ impl LedgerTurn<'_> {
         outcome
     }
 
-    /// Makes uses spendable again that were reserved for requests that no longer wait.
-    fn release(&self, node: &mut Holding) {
-        let held = node.held(self.now_ms);
-        if held > self.held.count {
-            node.hold(self.held.count, self.held.until_ms);
-        }
-    }
-
-    fn serve(&self, leased: &mut Leased, outcome: &mut TurnOutcome) -> FirstRequest {
-        let Leased { settings, appetite, holding: node, .. } = leased;
-        let now_ms = self.now_ms;
-        for (nth, waiter) in self.waiters.iter().enumerate() {
-            let spendable = node.spendable(now_ms);
-            if spendable >= waiter.count {
-                if waiter.is_next {
-                    let until_ms = match node.held(now_ms) {
-                        0 => waiter.until_ms,
-                        _ => waiter.until_ms.max(node.lease.held_until_ms),
-                    };
-                    node.hold(node.held(now_ms) + waiter.count, until_ms);
-                    outcome.held.push(waiter.request);
-                }
-                continue;
-            }
-            if !waiter.may_ask {
-                continue;
-            }
-            let uses = waiter.count - spendable;
-            match node.asking(uses, now_ms) {
-                // The reserved uses belong to other requests. They are not known to be spent until
-                // those have run.
-                Asking::Refuse { .. } if node.held(now_ms) > 0 => {
-                    outcome.look_at(now_ms + HELD_PAUSE_MS);
-                }
-                Asking::Refuse { .. } => outcome.refused.push(waiter.request),
-                _ if self.way == Way::Closed => outcome.unreachable.push(waiter.request),
-                asking => {
-                    let others = self.waiters[nth..].iter().filter(|other| other.may_ask);
-                    let all: u64 = others.map(|other| other.count).sum();
-                    let request = appetite.want(settings, all.saturating_sub(spendable).max(uses));
-                    outcome.asker = Some(waiter.request);
-                    outcome.is_paused =
-                        matches!(asking, Asking::Wait { .. }) && !node.lease.in_flight;
-                    return FirstRequest { uses, request, asking: Some(asking) };
-                }
-            }
-        }
-        FirstRequest::default()
-    }
-
     fn decide(&self, leased: &mut Leased, first: &FirstRequest, outcome: &mut TurnOutcome) {
-        let settings = leased.settings;
+        let (settings, is_tally) = (leased.settings, leased.is_tally());
+        let purpose = own_purpose(leased);
         let node = &mut leased.holding;
         let (now_ms, reasons) = (self.now_ms, self.reasons);
         // An earlier courier sent the first request, and its answer was never received. A claim
@@ -240,31 +162,29 @@ impl LedgerTurn<'_> {
         let is_unheard = node.lease.in_flight && node.lease.window == 0 && !self.has_followed;
         // Uses are reported under one seq only, or they might count twice. Nothing is granted for
         // them, so an answer of any master does no harm.
-        let is_tally = leased.appetite == Appetite::Nothing;
         let reports_first = is_tally && node.lease.sent_extra > 0;
-        outcome.is_claim_left = reasons.is_claimed && reports_first && node.lease.in_flight;
-        let purpose = own_purpose(leased.appetite, node);
+        outcome.left.is_claimed = reasons.is_claimed && reports_first && node.lease.in_flight;
         let claim = if is_tally { Holding::claim_reported } else { Holding::claim };
         if reasons.is_claimed
             && !is_unheard
-            && !outcome.is_claim_left
+            && !outcome.left.is_claimed
             && let Some(take) = claim(node, &settings, self.seq, now_ms)
         {
-            outcome.is_recall_left = reasons.is_recalled;
-            outcome.bound = Some(Bound { take, settings, purpose, is_claim: true });
+            outcome.left.is_recalled = reasons.is_recalled;
+            (outcome.flight, outcome.is_claim) = (self.flight(settings, take, purpose), true);
             return;
         }
         if node.lease.in_flight {
-            outcome.is_recall_left = reasons.is_recalled;
+            outcome.left.is_recalled = reasons.is_recalled;
             self.repeat(leased, first, outcome);
             return;
         }
         let keep = self.keep(leased, first);
-        match (keep, self.way) {
-            (Some(_), Way::Full) => outcome.look_at(now_ms + FULL_PAUSE_MS),
-            (Some(keep), Way::Open) => self.bind(leased, keep, first, outcome),
+        match (keep, self.gate) {
+            (Some(_), Gate::Full) => outcome.look_at(now_ms + FULL_PAUSE_MS),
+            (Some(keep), Gate::Open) => self.bind(leased, keep, first, outcome),
             // A later round finds the ledger again.
-            (Some(_), Way::Closed) => {}
+            (Some(_), Gate::Closed) => {}
             (None, _) => {
                 if let Some(Asking::Wait { until_ms }) = first.asking {
                     outcome.look_at(until_ms);
@@ -294,57 +214,60 @@ impl LedgerTurn<'_> {
         first: &FirstRequest,
         outcome: &mut TurnOutcome,
     ) {
+        let is_tally = leased.is_tally();
         let Leased { settings, holding: node, .. } = leased;
         let (now_ms, seq) = (self.now_ms, self.seq);
         let before = node.unspent(now_ms);
-        let FirstRequest { uses: need, request: want, .. } = *first;
-        let is_tally = leased.appetite == Appetite::Nothing;
+        let FirstRequest { uses: need, request, .. } = *first;
         let take = match is_tally {
             true => node.report(settings, seq, now_ms),
-            false => node.bind(settings, &Binding { seq, now_ms, keep, need, want }),
+            false => node.bind(settings, &Binding { seq, now_ms, keep, need, request }),
         };
         let count = before - node.unspent(now_ms);
         let purpose = match keep {
-            _ if is_tally => Purpose::Tells,
+            _ if is_tally => Purpose::Reports,
             Keep::Quarter => Purpose::AnswersRecall,
-            Keep::Held => Purpose::Returns { count },
+            Keep::Reserved => Purpose::Returns { count },
             Keep::All if take.claim.extra < 0 => {
                 Purpose::Returns { count: take.claim.extra.unsigned_abs() }
             }
             Keep::All => Purpose::Own,
         };
-        let settings = leased.settings;
-        outcome.bound = Some(Bound { take, settings, purpose, is_claim: false });
+        outcome.flight = self.flight(leased.settings, take, purpose);
     }
 
     /// Repeats the message in flight if its answer is overdue; else its answer decides.
     fn repeat(&self, leased: &mut Leased, first: &FirstRequest, outcome: &mut TurnOutcome) {
-        let Leased { settings, holding: node, .. } = leased;
+        let (is_tally, purpose) = (leased.is_tally(), own_purpose(leased));
+        let node = &mut leased.holding;
         let (now_ms, again_ms) = (self.now_ms, node.lease.again_ms);
-        let is_waited_for = first.asking.is_some() || self.is_asked || outcome.is_claim_left;
+        let is_waited_for = first.asking.is_some() || self.is_asked || outcome.left.is_claimed;
         // A message of an earlier courier is repeated at once if a request waits.
         let is_due = again_ms <= now_ms || is_waited_for && !self.is_lost;
-        let is_elsewhere = self.reasons.elsewhere_ms.is_some();
-        if is_elsewhere || !self.has_flight && is_due && self.way == Way::Open {
-            let take = match leased.appetite {
-                Appetite::Nothing => node.repeat_report(now_ms),
-                Appetite::Most | Appetite::Needed => node.repeat(now_ms, first.uses, first.request),
+        if self.reasons.master_ms.is_some() || !self.has_flight && is_due && self.gate == Gate::Open
+        {
+            let take = match is_tally {
+                true => node.repeat_report(now_ms),
+                false => node.repeat(now_ms, first.uses, first.request),
             };
-            let purpose = own_purpose(leased.appetite, node);
-            let settings = *settings;
-            outcome.bound = Some(Bound { take, settings, purpose, is_claim: false });
+            outcome.flight = self.flight(leased.settings, take, purpose);
         } else if !self.has_flight && (is_waited_for || self.is_lost) {
-            let pause_ms = if self.way == Way::Closed { CLOSED_PAUSE_MS } else { FULL_PAUSE_MS };
+            let pause_ms = if self.gate == Gate::Closed { CLOSED_PAUSE_MS } else { FULL_PAUSE_MS };
             outcome.look_at(again_ms.max(now_ms + pause_ms));
         }
+    }
+
+    fn flight(&self, settings: Settings, take: Take, purpose: Purpose) -> Option<Flight> {
+        let names_later_windows = self.reasons.master_ms.is_some();
+        Some(Flight { id: self.id, settings, take, purpose, names_later_windows })
     }
 }
 
 /// The purpose of a message that returns nothing.
-fn own_purpose(appetite: Appetite, node: &Holding) -> Purpose {
-    match appetite {
-        Appetite::Nothing => Purpose::Tells,
-        Appetite::Most | Appetite::Needed if node.lease.in_flight => Purpose::Settles,
-        Appetite::Most | Appetite::Needed => Purpose::Own,
+fn own_purpose(leased: &Leased) -> Purpose {
+    match leased.holding.lease.in_flight {
+        _ if leased.is_tally() => Purpose::Reports,
+        true => Purpose::Settles,
+        false => Purpose::Own,
     }
 }

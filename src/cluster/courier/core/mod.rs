@@ -10,22 +10,19 @@
 
 mod actions;
 mod answers;
-mod figures;
+mod claims;
 mod ledger_state;
 mod ledger_turn;
-mod news;
 mod nodes;
 mod recalls;
 mod request;
+mod reservations;
 mod returns;
 mod slot_reach;
 mod state;
 mod timers;
-mod upkeep;
 
-pub use actions::{Action, Outcome};
-pub use figures::Figures;
-pub use news::{News, NewsKind};
-pub use nodes::{Leased, LedgerId, Nodes, Now, Unserved};
-pub use request::{Asked, Group};
+pub use actions::Action;
+pub use nodes::{Leased, Nodes, Now};
+pub use request::{AskedNeed, AtomicRequest};
 pub use state::{Bounds, Core};

@@ -6,36 +6,10 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use crate::lease::{Appetite, Holding, Incarnation, Settings};
-use crate::name::{self, KeyDigest, LedgerName};
+use frs_engine::NeedEnd;
 
-/// The ledger of one limit for one key. All hosts order ledgers alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LedgerId {
-    /// The id of the biz.
-    pub biz: u32,
-    /// The key.
-    pub key: KeyDigest,
-    /// The number of the limit in its biz, from 1.
-    pub limit: u32,
-    /// The shape of the limit.
-    pub shape: u16,
-    /// The reset epoch of the biz.
-    pub epoch: u64,
-}
-
-impl LedgerId {
-    /// Its name in a cluster.
-    pub fn name(&self, cluster: &str) -> String {
-        let LedgerId { biz, key, limit, shape, epoch } = *self;
-        LedgerName { cluster, biz: biz.into(), key, limit, shape, epoch }.to_string()
-    }
-
-    /// Its slot in a cluster of this name.
-    pub fn slot(&self, cluster: &str) -> u16 {
-        name::slot(self.name(cluster).as_bytes())
-    }
-}
+use crate::lease::{Holding, Incarnation, RequestSize, Settings};
+use crate::name::LedgerId;
 
 /// The time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,18 +28,16 @@ pub struct Leased {
     /// Its settings, a calendar limit's by the time of the ledgers' servers.
     pub settings: Settings,
     /// How much to ask for.
-    pub appetite: Appetite,
+    pub request_size: RequestSize,
     /// The state of its node.
     pub holding: Holding,
 }
 
-/// Why an item has no node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unserved {
-    /// There is no room for the node.
-    Full,
-    /// The configuration no longer has such a key, or the store cannot be used now.
-    Unknown,
+impl Leased {
+    /// Whether the limit refuses nothing.
+    pub fn is_tally(&self) -> bool {
+        self.request_size == RequestSize::Zero
+    }
 }
 
 /// The nodes of a host.
@@ -79,13 +51,14 @@ pub trait Nodes {
     /// the holdings. `work` may run again if the transaction has to start again.
     ///
     /// # Errors
-    /// There is no such item, or no room for its node.
+    /// How the needs of the item end: there is no room for its node, or the configuration no longer
+    /// has such a key, or the store cannot be used now.
     fn with_leases<T>(
         &mut self,
         key: &Self::Key,
         now: Now,
         work: impl FnMut(&mut [Leased]) -> T,
-    ) -> Result<T, Unserved>;
+    ) -> Result<T, NeedEnd>;
 
     /// Takes the next seq of the host.
     fn next_seq(&mut self) -> u64;

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::nodes::LedgerId;
+use crate::name::LedgerId;
 
 /// The pause between two recalls of a key.
 pub const PAUSE_MS: u64 = 200;
@@ -33,4 +33,12 @@ impl Recalls {
         self.order.push_back((now_ms, ledger));
         true
     }
+}
+
+/// A question for the holders of a ledger, to recall their leases.
+#[derive(Debug)]
+pub(super) struct Question<K> {
+    pub ledger: LedgerId,
+    pub key: K,
+    pub window: u64,
 }

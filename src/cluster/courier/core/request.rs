@@ -3,16 +3,15 @@
 //! Invariant: a part of a request is reserved in the node of its ledger only while all lower parts
 //! are reserved (rule 9).
 
-use std::collections::HashMap;
-
 use frs_engine::NeedKind;
 
-use super::nodes::{LedgerId, Nodes};
-use crate::lease::{Parked, Part};
+use super::nodes::Nodes;
+use crate::lease::{Parked, RequestPart};
+use crate::name::LedgerId;
 
 /// A need, as the loop has taken it from a ring.
 #[derive(Debug, Clone)]
-pub struct Asked<N: Nodes> {
+pub struct AskedNeed<N: Nodes> {
     /// Names the need when it is finished.
     pub ticket: N::Ticket,
     /// The item.
@@ -24,12 +23,12 @@ pub struct Asked<N: Nodes> {
     /// When nobody waits any more, CLOCK_BOOTTIME.
     pub deadline_ms: u64,
     /// The atomic request that the item belongs to.
-    pub group: Option<Group>,
+    pub atomic: Option<AtomicRequest>,
 }
 
 /// An atomic request, which its needs name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Group {
+pub struct AtomicRequest {
     /// The slot that asks.
     pub slot: u32,
     /// The number of the request in this slot.
@@ -45,79 +44,75 @@ pub struct Request<N: Nodes> {
     pub tickets: Vec<N::Ticket>,
     /// The item of each need.
     pub keys: Vec<N::Key>,
-    parts: Parked<LedgerId>,
-    held: Vec<bool>,
+    /// What it needs, and until when.
+    pub parts: Parked<LedgerId>,
+    reserved: Vec<bool>,
     /// Ledgers that have yet to answer a question about their state.
-    pub unheard: Vec<LedgerId>,
+    pub unanswered: Vec<LedgerId>,
 }
 
 impl<N: Nodes> Request<N> {
     /// A request with the parts and questions of its needs.
     pub fn new(
         (tickets, keys): (Vec<N::Ticket>, Vec<N::Key>),
-        parts: Vec<Part<LedgerId>>,
-        unheard: Vec<LedgerId>,
+        parts: Vec<RequestPart<LedgerId>>,
+        unanswered: Vec<LedgerId>,
         deadline_ms: u64,
     ) -> Request<N> {
         let parts = Parked::new(parts, deadline_ms);
-        let held = vec![false; parts.parts().len()];
-        Request { tickets, keys, parts, held, unheard }
-    }
-
-    /// When on-miss answers it.
-    pub fn deadline_ms(&self) -> u64 {
-        self.parts.deadline_ms()
+        let reserved = vec![false; parts.parts().len()];
+        Request { tickets, keys, parts, reserved, unanswered }
     }
 
     /// Its ledgers, lowest first.
     pub fn ledgers(&self) -> impl Iterator<Item = LedgerId> + '_ {
-        let asked = self.unheard.iter().copied();
+        let asked = self.unanswered.iter().copied();
         self.parts.parts().iter().map(|part| part.key).chain(asked)
     }
 
     /// The uses that it still needs of a ledger. `None` if they are reserved, or if the ledger is
     /// not one of its parts.
-    pub fn lacks(&self, ledger: &LedgerId) -> Option<u64> {
+    pub fn missing(&self, ledger: &LedgerId) -> Option<u64> {
         let nth = self.nth(ledger)?;
-        (!self.held[nth]).then(|| self.parts.parts()[nth].count)
+        (!self.reserved[nth]).then(|| self.parts.parts()[nth].count)
     }
 
     /// Whether all lower parts are reserved.
     pub fn is_next(&self, ledger: &LedgerId) -> bool {
-        self.nth(ledger).is_some_and(|nth| self.held[..nth].iter().all(|held| *held))
+        self.nth(ledger).is_some_and(|nth| self.reserved[..nth].iter().all(|reserved| *reserved))
     }
 
     /// Whether it may ask this ledger now.
     pub fn may_ask(&self, ledger: &LedgerId) -> bool {
         let in_hand = |key: &LedgerId| match self.nth(key) {
-            Some(nth) if self.held[nth] => u64::MAX,
+            Some(nth) if self.reserved[nth] => u64::MAX,
             _ => 0,
         };
         self.parts.asks(in_hand).any(|part| part.key == *ledger)
     }
 
     /// Marks a part as reserved.
-    pub fn hold(&mut self, ledger: &LedgerId) {
+    pub fn reserve(&mut self, ledger: &LedgerId) {
         if let Some(nth) = self.nth(ledger) {
-            self.held[nth] = true;
+            self.reserved[nth] = true;
         }
     }
 
     /// The reserved parts.
-    pub fn held(&self) -> impl Iterator<Item = Part<LedgerId>> + '_ {
-        let parts = self.parts.parts().iter().zip(&self.held);
-        parts.filter_map(|(part, held)| held.then_some(*part))
+    pub fn reserved(&self) -> impl Iterator<Item = RequestPart<LedgerId>> + '_ {
+        let parts = self.parts.parts().iter().zip(&self.reserved);
+        parts.filter_map(|(part, reserved)| reserved.then_some(*part))
     }
 
     /// The lowest part that is not reserved.
     pub fn next(&self) -> Option<LedgerId> {
-        let nth = self.held.iter().position(|held| !held)?;
+        let nth = self.reserved.iter().position(|reserved| !reserved)?;
         Some(self.parts.parts()[nth].key)
     }
 
     /// Whether it has all that it waits for.
     pub fn is_complete(&self) -> bool {
-        self.unheard.is_empty() && self.held.iter().all(|held| *held)
+        self.unanswered.is_empty() && self.reserved.iter().all(|reserved| *reserved)
     }
 
     /// Notes that a ledger had too few uses for it.
@@ -127,44 +122,5 @@ impl<N: Nodes> Request<N> {
 
     fn nth(&self, ledger: &LedgerId) -> Option<usize> {
         self.parts.parts().binary_search_by_key(ledger, |part| part.key).ok()
-    }
-}
-
-/// Needs of atomic requests that are not complete yet.
-#[derive(Debug)]
-pub struct Groups<N: Nodes>(HashMap<(u32, u64), Vec<Asked<N>>>);
-
-impl<N: Nodes> Default for Groups<N> {
-    fn default() -> Groups<N> {
-        Groups(HashMap::new())
-    }
-}
-
-impl<N: Nodes> Groups<N> {
-    /// Adds a need. Returns all needs of its request if it was the last one.
-    pub fn add(&mut self, group: Group, asked: Asked<N>) -> Option<Vec<Asked<N>>> {
-        if group.needs <= 1 {
-            return Some(vec![asked]);
-        }
-        let name = (group.slot, group.number);
-        let needs = self.0.entry(name).or_default();
-        needs.push(asked);
-        if needs.len() < group.needs as usize { None } else { self.0.remove(&name) }
-    }
-
-    /// Whether no need of this request has come yet.
-    pub fn is_new(&self, group: Group) -> bool {
-        !self.0.contains_key(&(group.slot, group.number))
-    }
-
-    /// Takes the needs of a request that never became complete, once nobody waits for it.
-    pub fn give_up(&mut self, slot: u32, number: u64, now_ms: u64) -> Vec<Asked<N>> {
-        let name = (slot, number);
-        let is_over = |needs: &Vec<Asked<N>>| needs.iter().all(|need| now_ms >= need.deadline_ms);
-        if self.0.get(&name).is_some_and(is_over) {
-            self.0.remove(&name).unwrap_or_default()
-        } else {
-            Vec::new()
-        }
     }
 }

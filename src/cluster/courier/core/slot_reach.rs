@@ -4,46 +4,9 @@
 //! is given up for good.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 /// The pause before a slot that could not be reached is tried again.
 const PAUSE_MS: u64 = 100;
-
-/// A set of slots.
-#[derive(Debug)]
-pub struct Slots(Box<[u64]>);
-
-impl Default for Slots {
-    fn default() -> Slots {
-        Slots(vec![0; (1 << 14) / 64].into())
-    }
-}
-
-impl Slots {
-    /// Adds these slots. Ignores slots beyond the last one.
-    pub fn add(&mut self, range: &Range<u16>) {
-        for slot in range.clone() {
-            if let Some(word) = self.0.get_mut(usize::from(slot) / 64) {
-                *word |= 1 << (slot % 64);
-            }
-        }
-    }
-
-    /// Whether the set has this slot.
-    pub fn has(&self, slot: u16) -> bool {
-        self.0[usize::from(slot) / 64] & 1 << (slot % 64) != 0
-    }
-
-    /// Whether the set has no slots.
-    pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| *word == 0)
-    }
-
-    /// Removes all slots.
-    pub fn clear(&mut self) {
-        self.0.fill(0);
-    }
-}
 
 /// Slots that cannot be reached, and when each is tried again.
 #[derive(Debug, Default)]

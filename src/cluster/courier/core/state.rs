@@ -3,21 +3,21 @@
 //! Invariant: every accepted request is finished once: when it has all that it waits for, when it
 //! is refused, when its ledger cannot be reached, or at its deadline.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use frs_engine::{NeedEnd, NeedKind};
 
 use super::actions::Action;
-use super::figures::Figures;
-use super::ledger_state::{Flight, Line, Purpose};
-use super::ledger_turn::{Answered, Bound, LedgerTurn, TurnOutcome, Waiter, Way};
-use super::nodes::{Leased, LedgerId, Nodes, Now, Unserved};
-use super::recalls::Recalls;
-use super::request::{Asked, Groups, Request};
-use super::slot_reach::{Reach, Slots};
+use super::ledger_state::{Flight, LedgerState, Purpose, Reserved};
+use super::ledger_turn::{Gate, LedgerTurn, TurnOutcome, Waiter};
+use super::nodes::{Leased, Nodes, Now};
+use super::recalls::{Question, Recalls};
+use super::request::{AskedNeed, AtomicRequest, Request};
+use super::slot_reach::Reach;
 use super::timers::{Due, Timers};
-use crate::figures::LeaseCounter;
-use crate::lease::{Appetite, Kind, Next, Part};
+use crate::figures::{CourierFigures, LeaseCounter};
+use crate::lease::{Kind, Next, Received, RequestPart};
+use crate::name::LedgerId;
 
 /// Bounds of the courier's memory.
 #[derive(Debug, Clone, Copy)]
@@ -40,9 +40,10 @@ impl Default for Bounds {
 pub struct Core<N: Nodes> {
     pub(super) cluster: String,
     pub(super) bounds: Bounds,
-    pub(super) lines: HashMap<LedgerId, Line<N::Key>>,
+    pub(super) ledgers: HashMap<LedgerId, LedgerState<N::Key>>,
     pub(super) requests: HashMap<u64, Request<N>>,
-    pub(super) groups: Groups<N>,
+    /// Needs of atomic requests that are not complete yet, by slot and number.
+    atomic: HashMap<(u32, u64), Vec<AskedNeed<N>>>,
     pub(super) needs: usize,
     /// The messages under way, and the ledgers of the questions for holders.
     pub(super) flights: HashMap<u64, LedgerId>,
@@ -52,14 +53,14 @@ pub struct Core<N: Nodes> {
     pub(super) recalls: Recalls,
     pub(super) reach: Reach,
     /// Slots of new masters, and the host's seq at the time they were found.
-    pub(super) claimed: Slots,
+    pub(super) claimed: HashSet<u16>,
     pub(super) claimed_seq: u64,
     /// Slots whose master this courier has met, and those of them that another master has taken
     /// over.
-    pub(super) met: Slots,
-    pub(super) followed: Slots,
+    pub(super) met: HashSet<u16>,
+    pub(super) followed: HashSet<u16>,
     pub(super) actions: Vec<Action<N>>,
-    pub(super) figures: Figures,
+    pub(super) figures: CourierFigures,
     next_id: u64,
 }
 
@@ -69,9 +70,9 @@ impl<N: Nodes> Core<N> {
         Core {
             cluster: cluster.to_owned(),
             bounds,
-            lines: HashMap::new(),
+            ledgers: HashMap::new(),
             requests: HashMap::new(),
-            groups: Groups::default(),
+            atomic: HashMap::new(),
             needs: 0,
             flights: HashMap::new(),
             questions: HashMap::new(),
@@ -79,18 +80,18 @@ impl<N: Nodes> Core<N> {
             timers: Timers::default(),
             recalls: Recalls::default(),
             reach: Reach::default(),
-            claimed: Slots::default(),
+            claimed: HashSet::new(),
             claimed_seq: 0,
-            met: Slots::default(),
-            followed: Slots::default(),
+            met: HashSet::new(),
+            followed: HashSet::new(),
             actions: Vec::new(),
-            figures: Figures::default(),
+            figures: CourierFigures::default(),
             next_id: 0,
         }
     }
 
     /// The figures so far.
-    pub fn figures(&self) -> &Figures {
+    pub fn figures(&self) -> &CourierFigures {
         &self.figures
     }
 
@@ -116,7 +117,7 @@ impl<N: Nodes> Core<N> {
     }
 
     /// Takes in a need.
-    pub fn need(&mut self, nodes: &mut N, now: Now, asked: Asked<N>) {
+    pub fn need(&mut self, nodes: &mut N, now: Now, asked: AskedNeed<N>) {
         self.figures.add(LeaseCounter::Needs, 1);
         if self.needs >= self.bounds.needs {
             self.finish(asked.ticket, NeedEnd::Unserved);
@@ -124,12 +125,18 @@ impl<N: Nodes> Core<N> {
         }
         self.needs += 1;
         let deadline_ms = asked.deadline_ms;
-        let Some(group) = asked.group else { return self.begin(nodes, now, vec![asked]) };
-        if self.groups.is_new(group) {
-            let due = Due::Group { slot: group.slot, number: group.number };
-            self.timers.add(deadline_ms, due);
+        let Some(AtomicRequest { slot, number, needs }) = asked.atomic.filter(|of| of.needs > 1)
+        else {
+            return self.begin(nodes, now, vec![asked]);
+        };
+        let come = self.atomic.entry((slot, number)).or_default();
+        if come.is_empty() {
+            self.timers.add(deadline_ms, Due::Atomic { slot, number });
         }
-        if let Some(needs) = self.groups.add(group, asked) {
+        come.push(asked);
+        if come.len() >= needs as usize
+            && let Some(needs) = self.atomic.remove(&(slot, number))
+        {
             self.begin(nodes, now, needs);
         }
     }
@@ -141,44 +148,40 @@ impl<N: Nodes> Core<N> {
     }
 
     /// Begins a request, all of whose needs have come.
-    fn begin(&mut self, nodes: &mut N, now: Now, needs: Vec<Asked<N>>) {
+    fn begin(&mut self, nodes: &mut N, now: Now, needs: Vec<AskedNeed<N>>) {
         let deadline_ms = needs.iter().map(|need| need.deadline_ms).min().unwrap_or(0);
         let id = self.new_id();
-        let (mut parts, mut unheard, mut keys) = (Vec::new(), Vec::new(), Vec::new());
-        let mut told = Vec::new();
+        let (mut parts, mut unanswered, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        let mut reported = Vec::new();
         let tickets: Vec<N::Ticket> = needs.iter().map(|need| need.ticket).collect();
         let asked = needs.iter().map(|need| need.key.clone()).collect();
         for need in needs {
-            let ledgers = |leased: &mut [Leased]| -> Vec<(LedgerId, Appetite, bool)> {
-                let is_live = |leased: &Leased| leased.holding.is_live(now.boot_ms);
-                let tell = |leased: &Leased| (leased.ledger, leased.appetite, is_live(leased));
-                leased.iter().map(tell).collect()
+            let leased = match nodes.with_leases(&need.key, now, |leased| leased.to_vec()) {
+                Ok(leased) => leased,
+                Err(end) => return self.end(tickets, end),
             };
-            let ledgers = match nodes.with_leases(&need.key, now, ledgers) {
-                Ok(ledgers) => ledgers,
-                Err(unserved) => return self.end(tickets, unserved.into()),
-            };
-            for (ledger, appetite, is_live) in ledgers {
-                if appetite == Appetite::Nothing {
+            for leased in leased {
+                let ledger = leased.ledger;
+                if leased.is_tally() {
                     // Nobody waits for a limit that refuses nothing. Its uses go out with the other
                     // messages.
-                    told.push((ledger, need.key.clone()));
+                    reported.push((ledger, need.key.clone()));
                     continue;
                 }
                 match need.kind {
                     // The window is already known.
-                    NeedKind::Window if is_live => continue,
-                    NeedKind::Query | NeedKind::Window | NeedKind::Fetch => unheard.push(ledger),
-                    NeedKind::Update => parts.push(Part { key: ledger, count: need.count }),
+                    NeedKind::Window if leased.holding.is_live(now.boot_ms) => continue,
+                    NeedKind::Query | NeedKind::Window | NeedKind::Fetch => unanswered.push(ledger),
+                    NeedKind::Update => parts.push(RequestPart { key: ledger, count: need.count }),
                 }
                 keys.push((ledger, need.key.clone()));
             }
         }
-        for (ledger, key) in told {
-            self.line(ledger, &key);
+        for (ledger, key) in reported {
+            self.state_of(ledger, &key);
             self.look_soon(ledger);
         }
-        let request = Request::new((tickets, asked), parts, unheard, deadline_ms);
+        let request = Request::new((tickets, asked), parts, unanswered, deadline_ms);
         if request.is_complete() || now.boot_ms >= deadline_ms {
             self.end(request.tickets, NeedEnd::Answered);
             return;
@@ -188,26 +191,28 @@ impl<N: Nodes> Core<N> {
         // The lowest ledger first: if it is short of uses, the others are not asked.
         keys.sort_unstable_by_key(|(ledger, _)| *ledger);
         for (ledger, key) in keys {
-            let line = self.line(ledger, &key);
-            if line.waiting.back() != Some(&id) {
-                line.waiting.push_back(id);
+            let state = self.state_of(ledger, &key);
+            if state.waiting.back() != Some(&id) {
+                state.waiting.push_back(id);
             }
             self.look_soon(ledger);
         }
     }
 
     /// The state of a ledger, which is made if there is none.
-    pub(super) fn line(&mut self, ledger: LedgerId, key: &N::Key) -> &mut Line<N::Key> {
+    pub(super) fn state_of(&mut self, ledger: LedgerId, key: &N::Key) -> &mut LedgerState<N::Key> {
         let cluster = &self.cluster;
-        self.lines.entry(ledger).or_insert_with(|| Line::new(key.clone(), ledger.slot(cluster)))
+        self.ledgers
+            .entry(ledger)
+            .or_insert_with(|| LedgerState::new(key.clone(), ledger.slot(cluster)))
     }
 
     /// Queues the ledger for a look.
     pub(super) fn look_soon(&mut self, ledger: LedgerId) {
-        if let Some(line) = self.lines.get_mut(&ledger)
-            && !line.is_queued
+        if let Some(state) = self.ledgers.get_mut(&ledger)
+            && !state.is_queued
         {
-            line.is_queued = true;
+            state.is_queued = true;
             self.todo.push_back(ledger);
         }
     }
@@ -217,17 +222,22 @@ impl<N: Nodes> Core<N> {
         while let Some(due) = self.timers.take(now.boot_ms) {
             match due {
                 Due::Request(id) => self.end_request(id, NeedEnd::Answered),
-                Due::Group { slot, number } => {
-                    let needs = self.groups.give_up(slot, number, now.boot_ms);
-                    self.end(needs.iter().map(|need| need.ticket).collect(), NeedEnd::Unserved);
+                Due::Atomic { slot, number } => {
+                    let Some(needs) = self.atomic.get(&(slot, number)) else { continue };
+                    // A later request of this number may wait longer.
+                    if needs.iter().all(|need| now.boot_ms >= need.deadline_ms) {
+                        let tickets = needs.iter().map(|need| need.ticket).collect();
+                        self.atomic.remove(&(slot, number));
+                        self.end(tickets, NeedEnd::Unserved);
+                    }
                 }
                 Due::Ledger(ledger) => {
-                    let Some(line) = self.lines.get_mut(&ledger) else { continue };
-                    line.due_ms = None;
+                    let Some(state) = self.ledgers.get_mut(&ledger) else { continue };
+                    state.due_ms = None;
                     // A ledger without reserved uses needs no look: the reservation has ended in
                     // the node as well.
-                    if line.is_over(now.boot_ms) {
-                        self.lines.remove(&ledger);
+                    if state.is_over(now.boot_ms) {
+                        self.ledgers.remove(&ledger);
                     } else {
                         self.look_soon(ledger);
                     }
@@ -236,7 +246,7 @@ impl<N: Nodes> Core<N> {
         }
         while let Some(ledger) = self.todo.pop_front() {
             // An answer may have caused a look meanwhile.
-            if self.lines.get(&ledger).is_some_and(|line| line.is_queued) {
+            if self.ledgers.get(&ledger).is_some_and(|state| state.is_queued) {
                 self.turn(nodes, now, ledger, None);
             }
         }
@@ -248,40 +258,53 @@ impl<N: Nodes> Core<N> {
         nodes: &mut N,
         now: Now,
         ledger: LedgerId,
-        answer: Option<Answered>,
+        answer: Option<Received>,
     ) {
-        let Some(line) = self.lines.get_mut(&ledger) else { return };
-        line.is_queued = false;
+        let id = self.new_id();
+        let Some(state) = self.ledgers.get_mut(&ledger) else { return };
+        state.is_queued = false;
         let requests = &self.requests;
-        line.waiting.retain(|id| requests.contains_key(id));
-        let Waiting { lacking, is_asked } = waiting(requests, line, &ledger);
-        let way = if !self.reach.is_open(line.slot, now.boot_ms) {
-            Way::Closed
+        state.waiting.retain(|id| requests.contains_key(id));
+        let waiting = || state.waiting.iter().map(|id| (*id, &requests[id]));
+        let is_asked = waiting().any(|(_, request)| request.unanswered.contains(&ledger));
+        let waiters = waiting().filter_map(|(id, request)| {
+            Some(Waiter {
+                request: id,
+                count: request.missing(&ledger)?,
+                until_ms: request.parts.deadline_ms,
+                is_next: request.is_next(&ledger),
+                may_ask: request.may_ask(&ledger),
+            })
+        });
+        let waiters: Vec<Waiter> = waiters.collect();
+        let gate = if !self.reach.is_open(state.slot, now.boot_ms) {
+            Gate::Closed
         } else if self.flights.len() >= self.bounds.messages {
-            Way::Full
+            Gate::Full
         } else {
-            Way::Open
+            Gate::Open
         };
-        let reasons = std::mem::take(&mut line.reasons);
-        let has_flight = line.flight.is_some();
-        let unplaced = if has_flight { 0 } else { line.unplaced.take_due(now.boot_ms) };
+        let reasons = std::mem::take(&mut state.reasons);
+        let has_flight = state.flight.is_some();
+        let unplaced = if has_flight { 0 } else { state.unplaced.take_due(now.boot_ms) };
         let turn = LedgerTurn {
             now_ms: now.boot_ms,
             incarnation: nodes.incarnation(),
+            id,
             seq: nodes.next_seq(),
-            waiters: &lacking,
-            is_asked: is_asked && line.flight.is_none(),
-            held: line.held(now.boot_ms),
+            waiters: &waiters,
+            is_asked: is_asked && state.flight.is_none(),
+            reserved: state.reservations.at(now.boot_ms),
             reasons,
             answer,
             has_flight,
             unplaced,
-            is_lost: line.is_lost,
-            has_followed: self.followed.has(line.slot),
-            way,
+            is_lost: state.is_lost,
+            has_followed: self.followed.contains(&state.slot),
+            gate,
         };
-        let at = Now { ledger_ms: reasons.elsewhere_ms.unwrap_or(now.ledger_ms), ..now };
-        let key = line.key.clone();
+        let at = Now { ledger_ms: reasons.master_ms.unwrap_or(now.ledger_ms), ..now };
+        let key = state.key.clone();
         let mut beside = Vec::new();
         let outcome = nodes.with_leases(&key, at, |leased| {
             let nth = leased.iter().position(|leased| leased.ledger == ledger)?;
@@ -290,37 +313,33 @@ impl<N: Nodes> Core<N> {
             Some(outcome)
         });
         for other in beside {
-            self.line(other, &key);
+            self.state_of(other, &key);
             self.look_soon(other);
         }
         match outcome {
             Ok(Some(outcome)) => self.follow(nodes, now, ledger, &turn, outcome),
             // The configuration no longer has this ledger.
-            Ok(None) => self.give_up(ledger, Unserved::Unknown),
-            Err(unserved) => self.give_up(ledger, unserved),
+            Ok(None) => self.give_up(ledger, NeedEnd::Unserved),
+            Err(end) => self.give_up(ledger, end),
         }
-        self.recall_later(ledger, now.boot_ms);
+        let recall = self.ledgers.get_mut(&ledger).and_then(|state| state.recalls.take());
+        if let Some(window) = recall {
+            self.recall(ledger, window, now.boot_ms);
+        }
         self.forget(ledger, now.boot_ms);
     }
 
-    fn recall_later(&mut self, ledger: LedgerId, now_ms: u64) {
-        let window = self.lines.get_mut(&ledger).and_then(|line| line.recalls.take());
-        if let Some(window) = window {
-            self.recall(ledger, window, now_ms);
-        }
-    }
-
     /// Ends all requests that wait for a ledger without a node here.
-    fn give_up(&mut self, ledger: LedgerId, unserved: Unserved) {
-        let Some(line) = self.lines.get_mut(&ledger) else { return };
-        line.flight.take().map(|flight| self.flights.remove(&flight.id));
-        let full = line.key.clone();
-        for id in std::mem::take(&mut line.waiting) {
-            self.end_request_by(id, |key| match unserved {
+    fn give_up(&mut self, ledger: LedgerId, end: NeedEnd) {
+        let Some(state) = self.ledgers.get_mut(&ledger) else { return };
+        state.flight.take().map(|flight| self.flights.remove(&flight.id));
+        let full = state.key.clone();
+        for id in std::mem::take(&mut state.waiting) {
+            self.end_request_by(id, |key| match end {
                 // The other items of the request have room, and their reserved uses are spendable
                 // again.
-                Unserved::Full if *key != full => NeedEnd::Answered,
-                _ => unserved.into(),
+                NeedEnd::Full if *key != full => NeedEnd::Answered,
+                _ => end,
             });
         }
     }
@@ -340,8 +359,8 @@ impl<N: Nodes> Core<N> {
             self.look_soon(ledger);
             return;
         }
-        for id in &outcome.held {
-            self.note_held(*id, ledger);
+        for id in &outcome.reserved {
+            self.note_reserved(*id, ledger);
         }
         for id in &outcome.refused {
             self.refuse_request(*id);
@@ -349,59 +368,56 @@ impl<N: Nodes> Core<N> {
         for id in &outcome.unreachable {
             self.end_request(*id, NeedEnd::Unreachable);
         }
-        if turn.way == Way::Closed {
+        if turn.gate == Gate::Closed {
             self.end_asking(ledger, u64::MAX, NeedEnd::Unreachable);
         }
         if let (Some(Next::Run), Some(answer)) = (outcome.next, turn.answer)
-            && answer.heard.take.need > 0
+            && answer.take.need > 0
         {
             self.figures.add(LeaseCounter::Grants, 1);
         }
-        if outcome.is_short() {
-            let waits = turn.waiters.iter().filter(|waiter| waiter.may_ask);
-            for waiter in waits {
+        let is_short = matches!(outcome.next, Some(Next::Recall | Next::Wait | Next::Refuse));
+        if is_short || outcome.is_paused {
+            for waiter in turn.waiters.iter().filter(|waiter| waiter.may_ask) {
                 self.requests.get_mut(&waiter.request).into_iter().for_each(Request::was_short);
             }
         }
-        if outcome.next == Some(Next::Recall) && outcome.asker.is_some() {
+        if outcome.next == Some(Next::Recall) && outcome.needs_uses {
             self.ask_holders(ledger, outcome.window, now.boot_ms);
         }
-        let id = self.new_id();
-        let Some(line) = self.lines.get_mut(&ledger) else { return };
-        line.reasons.is_recalled |= outcome.is_recall_left;
-        line.reasons.is_claimed |= outcome.is_claim_left;
+        let Some(state) = self.ledgers.get_mut(&ledger) else { return };
+        state.reasons.is_recalled |= outcome.left.is_recalled;
+        state.reasons.is_claimed |= outcome.left.is_claimed;
         if let Some(until_ms) = outcome.until_ms
-            && line.due_ms.is_none_or(|due_ms| until_ms < due_ms)
+            && state.due_ms.is_none_or(|due_ms| until_ms < due_ms)
         {
-            line.due_ms = Some(until_ms);
+            state.due_ms = Some(until_ms);
             self.timers.add(until_ms, Due::Ledger(ledger));
         }
-        let Some(bound) = outcome.bound else { return };
-        line.is_lost = false;
-        self.met.add(&(line.slot..line.slot + 1));
-        let Bound { take, settings, purpose, is_claim } = bound;
-        let is_elsewhere = turn.reasons.elsewhere_ms.is_some();
-        let flight = Flight { id, settings, take, purpose, is_elsewhere };
-        if let Some(before) = line.flight.replace(flight) {
+        let Some(flight) = outcome.flight else { return };
+        state.is_lost = false;
+        self.met.insert(state.slot);
+        let Flight { id, settings, take, purpose, .. } = flight;
+        if let Some(before) = state.flight.replace(flight) {
             self.flights.remove(&before.id);
         }
         self.flights.insert(id, ledger);
-        self.figures.add(LeaseCounter::Claims, u64::from(is_claim));
-        let is_return = !matches!(purpose, Purpose::Own | Purpose::Settles | Purpose::Tells);
+        self.figures.add(LeaseCounter::Claims, u64::from(outcome.is_claim));
+        let is_return = !matches!(purpose, Purpose::Own | Purpose::Settles | Purpose::Reports);
         self.figures.add(LeaseCounter::Returns, u64::from(is_return));
         self.actions.push(Action::Send { id, ledger, settings, take });
     }
 
     /// Notes that a part of a request is reserved. The request is complete now, or its next part
     /// may be reserved.
-    fn note_held(&mut self, id: u64, ledger: LedgerId) {
+    fn note_reserved(&mut self, id: u64, ledger: LedgerId) {
         let Some(request) = self.requests.get_mut(&id) else { return };
-        let count = request.lacks(&ledger).unwrap_or(0);
-        request.hold(&ledger);
-        let (until_ms, next) = (request.deadline_ms(), request.next());
+        let count = request.missing(&ledger).unwrap_or(0);
+        request.reserve(&ledger);
+        let (until_ms, next) = (request.parts.deadline_ms, request.next());
         let is_complete = request.is_complete();
-        if let Some(line) = self.lines.get_mut(&ledger) {
-            line.hold(count, until_ms);
+        if let Some(state) = self.ledgers.get_mut(&ledger) {
+            state.reservations.0.push(Reserved { count, until_ms });
         }
         if is_complete {
             // The reserved uses are for its next run.
@@ -422,9 +438,9 @@ impl<N: Nodes> Core<N> {
     /// question stay without an answer.
     fn refuse_request(&mut self, id: u64) {
         let Some(request) = self.requests.get(&id) else { return };
-        let lines = request.unheard.iter().filter_map(|ledger| self.lines.get(ledger));
-        let unheard: Vec<N::Key> = lines.map(|line| line.key.clone()).collect();
-        self.end_request_by(id, |key| match unheard.contains(key) {
+        let states = request.unanswered.iter().filter_map(|ledger| self.ledgers.get(ledger));
+        let unanswered: Vec<N::Key> = states.map(|state| state.key.clone()).collect();
+        self.end_request_by(id, |key| match unanswered.contains(key) {
             true => NeedEnd::Unserved,
             false => NeedEnd::Answered,
         });
@@ -433,10 +449,10 @@ impl<N: Nodes> Core<N> {
     /// Ends a request with a end for each key, and releases its reserved uses.
     fn end_request_by(&mut self, id: u64, end: impl Fn(&N::Key) -> NeedEnd) {
         let Some(request) = self.requests.remove(&id) else { return };
-        let until_ms = request.deadline_ms();
-        for part in request.held() {
-            if let Some(line) = self.lines.get_mut(&part.key) {
-                line.release(part.count, until_ms);
+        let until_ms = request.parts.deadline_ms;
+        for part in request.reserved() {
+            if let Some(state) = self.ledgers.get_mut(&part.key) {
+                state.reservations.release(Reserved { count: part.count, until_ms });
             }
             self.look_soon(part.key);
         }
@@ -445,7 +461,7 @@ impl<N: Nodes> Core<N> {
             self.needs -= 1;
             self.finish(ticket, end(key));
         }
-        // Another request may be the first in line now.
+        // Another request may be the first to wait now.
         ledgers.into_iter().for_each(|ledger| self.look_soon(ledger));
     }
 
@@ -460,31 +476,17 @@ impl<N: Nodes> Core<N> {
 
     /// Forgets a ledger where nothing is going on.
     fn forget(&mut self, ledger: LedgerId, now_ms: u64) {
-        let Some(line) = self.lines.get_mut(&ledger) else { return };
-        if line.is_over(now_ms) {
-            self.lines.remove(&ledger);
-        } else if line.due_ms.is_none() && line.held(now_ms).count > 0 {
-            let until_ms = line.held(now_ms).until_ms;
-            line.due_ms = Some(until_ms);
+        let Some(state) = self.ledgers.get_mut(&ledger) else { return };
+        if state.is_over(now_ms) {
+            self.ledgers.remove(&ledger);
+            return;
+        }
+        let Reserved { count, until_ms } = state.reservations.at(now_ms);
+        if state.due_ms.is_none() && count > 0 {
+            state.due_ms = Some(until_ms);
             self.timers.add(until_ms, Due::Ledger(ledger));
         }
     }
-}
-
-/// The requests that wait for a ledger.
-struct Waiting {
-    /// The requests that need uses, in the order of arrival.
-    lacking: Vec<Waiter>,
-    /// Whether a request asks for the ledger's present state.
-    is_asked: bool,
-}
-
-/// A question for the holders of a ledger, to recall their leases.
-#[derive(Debug)]
-pub(super) struct Question<K> {
-    pub ledger: LedgerId,
-    pub key: K,
-    pub window: u64,
 }
 
 /// Other limits share the log of this one, but only one of them reports returned uses. So uses that
@@ -499,28 +501,8 @@ fn take_out_beside(leased: &mut [Leased], nth: usize, count: u64) -> Vec<LedgerI
     let beside = leased.iter_mut().filter(|_| count > 0).filter(is_beside);
     let take_out = |other: &mut Leased| {
         other.holding.used = other.holding.used.saturating_sub(count);
-        other.holding.lease.has_given_back = true;
+        other.holding.lease.has_returned = true;
         other.ledger
     };
     beside.map(take_out).collect()
-}
-
-fn waiting<N: Nodes>(
-    requests: &HashMap<u64, Request<N>>,
-    line: &Line<N::Key>,
-    ledger: &LedgerId,
-) -> Waiting {
-    let mut waiting = Waiting { lacking: Vec::new(), is_asked: false };
-    for id in &line.waiting {
-        let Some(request) = requests.get(id) else { continue };
-        waiting.is_asked |= request.unheard.contains(ledger);
-        waiting.lacking.extend(request.lacks(ledger).map(|count| Waiter {
-            request: *id,
-            count,
-            until_ms: request.deadline_ms(),
-            is_next: request.is_next(ledger),
-            may_ask: request.may_ask(ledger),
-        }));
-    }
-    waiting
 }

@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::nodes::LedgerId;
+use crate::name::LedgerId;
 
 /// The subject of a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,7 +15,7 @@ pub enum Due {
     /// The deadline of a request.
     Request(u64),
     /// The deadline of an incomplete atomic request.
-    Group {
+    Atomic {
         /// The slot.
         slot: u32,
         /// The number of the request.

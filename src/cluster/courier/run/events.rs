@@ -9,59 +9,62 @@ use frs_conf::Biz;
 
 use super::Courier;
 use super::host_nodes::HostNodes;
-use crate::connections::{Event, Links, Lost, Message, function_of_kind};
-use crate::courier::core::{Action, Now, Outcome};
-use crate::courier::telemetry::Telemetry;
-use crate::figures::{ClusterFunction, LeaseCounter};
-use crate::ledger::Reply;
+use crate::connections::{Event, Links, Message, function_of_kind};
+use crate::courier::core::{Action, Now};
+use crate::figures::{ClusterFunction, ClusterResult, LeaseCounter};
+use crate::ledger::NoAnswer;
 use crate::news;
+
+/// The interval between two questions for the epochs.
+const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 
 impl Courier {
     /// Takes in the events of the cluster.
-    pub(super) fn hear(&mut self, now: Now) {
-        let Some(links) = &mut self.links else { return };
-        let events: Vec<Event> = links.events().collect();
-        for event in events {
-            self.hear_one(now, event);
-        }
+    pub(super) fn take_events(&mut self, now: Now) {
+        let events: Vec<Event> = self.links.iter_mut().flat_map(Links::events).collect();
+        events.into_iter().for_each(|event| self.take_event(now, event));
     }
 
-    fn hear_one(&mut self, now: Now, event: Event) {
+    fn take_event(&mut self, now: Now, event: Event) {
         let Courier { core, nodes, .. } = self;
         let is_stale = event.is_stale();
         match event {
             Event::Answered { id, function, result } => {
                 let before = core.figures().stale;
-                core.answered(nodes, now, id, outcome(result));
+                core.answered(nodes, now, id, result.map_err(NoAnswer::from));
+                // If the core ignored a stale answer, a later message of this host had overtaken
+                // it.
+                let is_accepted = core.figures().stale > before;
+                let counted = if is_accepted { ClusterResult::Stale } else { ClusterResult::Ok };
                 if is_stale {
-                    self.telemetry.note_stale(function, core.figures().stale > before);
+                    self.telemetry.counts.count(function, counted);
                 }
             }
-            Event::Warm { id, result } => self.hear_record(now, id, result),
+            Event::Warm { id, result } => self.take_record_answer(now, id, result),
             Event::Holders { id, result } => core.holders(nodes, id, result.ok()),
             Event::NewMaster { slots } => {
                 core.new_master(nodes, &slots);
                 self.rounds.claim(core.figures().count(LeaseCounter::Claims), &mut nodes.pass);
                 // The new master may have lost records.
-                self.warm.forget_sent();
+                self.warm.sent.forget_all();
             }
             // Nothing is returned before the leases are proven to be this host's.
-            Event::Published { .. } if nodes.are_leases_unproven() => {}
             Event::Published { payload, .. } => {
-                if let Some(news) = news::decode(nodes.cluster(), &payload) {
+                let news = news::decode(&nodes.cluster, &payload);
+                if let Some(news) = news.filter(|_| !nodes.are_leases_unproven()) {
                     core.news(nodes, news);
                 }
             }
             // What was missed is asked for again after a pause.
             Event::Listening => {}
-            Event::Epoch { biz, epoch } => self.hear_epoch(biz, epoch),
-            Event::BadEpoch { biz, found } => self.hear_bad_epoch(biz, &found),
-            Event::Start { starts, result } => self.hear_start(starts, result),
+            Event::Epoch { biz, epoch } => self.take_epoch(biz, epoch),
+            Event::BadEpoch { biz, found } => self.take_bad_epoch(biz, &found),
+            Event::Start { starts, result } => self.take_start_answer(starts, result),
             Event::Up { node } => {
                 self.telemetry.note_node(&node, true);
                 core.up();
                 self.rounds.hurry();
-                self.rounds.tell_soon();
+                self.rounds.next_publish = clock::instant();
                 tracing::info!(node, "a master of the cluster is connected");
             }
             Event::Down { node, why } => {
@@ -99,44 +102,49 @@ impl Courier {
     }
 
     fn act_one(&mut self, action: Action<HostNodes>) {
-        let cluster = self.nodes.cluster().to_owned();
-        let links = self.links.as_mut();
-        match (action, links) {
+        let cluster = &self.nodes.cluster;
+        match (action, &mut self.links) {
             (Action::Finish { ticket, end }, _) => {
                 self.rings.finish(self.nodes.service.handle().runtime(), ticket, end);
             }
             (Action::Send { id, ledger, settings, take }, Some(links)) => {
-                links.send(Message { id, ledger: ledger.name(&cluster), settings, take });
+                links.send(Message { id, ledger: ledger.name(cluster), settings, take });
             }
             (Action::Send { id, settings, .. }, None) => {
                 self.telemetry.note_unsent(function_of_kind(&settings.kind));
                 let now = self.now();
-                self.core.answered(&mut self.nodes, now, id, Outcome::Down);
+                self.core.answered(&mut self.nodes, now, id, Err(NoAnswer::Down));
             }
             (Action::AskHolders { id, ledger }, Some(links)) => {
-                links.ask_holders(id, &ledger.name(&cluster));
+                links.ask_holders(id, &ledger.name(cluster));
             }
             (Action::AskHolders { id, .. }, None) => {
                 self.telemetry.note_unsent(ClusterFunction::Holders);
                 self.core.holders(&self.nodes, id, None);
             }
             (Action::Publish(news), Some(links)) => {
-                let ledger = news.ledger.name(&cluster);
+                let ledger = news.ledger.name(cluster);
                 links.publish(&ledger, news::encode(&ledger, &news));
             }
             (Action::Publish(_), None) => self.telemetry.note_unsent(ClusterFunction::Publish),
         }
     }
 
-    /// Publishes the figures, and asks for the reset epochs: each second.
-    pub(super) fn tell(&mut self) {
+    /// Publishes the figures, and asks for the reset epochs, if a second has passed.
+    pub(super) fn publish_if_due(&mut self) {
+        let now = clock::instant();
+        if now < self.rounds.next_publish {
+            return;
+        }
+        self.rounds.next_publish = now + PUBLISH_EVERY;
         let figures = *self.core.figures();
         if let Some(masters) = self.links.as_ref().and_then(Links::masters) {
-            self.telemetry.set_masters(&masters);
+            self.telemetry.masters = Some(masters.iter().map(ToString::to_string).collect());
         }
         if let Some(counters) = self.nodes.service.handle().counters() {
-            self.telemetry.tell(counters, &figures, self.warm.kept_ms());
-            Telemetry::tell_spills(counters, self.warm.take_spills());
+            let (spills, kept_ms) =
+                (std::mem::take(&mut self.warm.warm.counts), self.warm.rounds.kept_ms());
+            self.telemetry.publish(counters, &figures, spills, kept_ms);
         }
         let since = |counter| figures.count(counter) - self.warned.count(counter);
         let (conflicts, over) = (since(LeaseCounter::Conflicts), since(LeaseCounter::Over));
@@ -162,17 +170,5 @@ impl Courier {
         for biz in conf.map.bizs.iter().filter(is_known) {
             links.ask_epoch(biz.id.into(), biz.epoch);
         }
-    }
-}
-
-/// The interval between two questions for the epochs.
-pub(super) const TELL_EVERY: Duration = Duration::from_secs(1);
-
-fn outcome(result: Result<Reply, Lost>) -> Outcome {
-    match result {
-        Ok(reply) => Outcome::Replied(reply),
-        Err(lost) if lost.is_down() => Outcome::Down,
-        Err(Lost::Unfit(_)) => Outcome::Unfit,
-        Err(_) => Outcome::Lost,
     }
 }

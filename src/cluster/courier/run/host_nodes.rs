@@ -3,59 +3,50 @@
 //! Invariant: a seq is taken only while the courier's lock is held.
 
 use frs_base::clock::Millis;
-use frs_conf::{Scope, Share};
-use frs_engine::{ItemError, ItemMoment, Service, StoredKey};
+use frs_conf::{ClusterSecret, Scope, Share};
+use frs_engine::{ItemError, ItemMoment, NeedEnd, Service, StoredKey};
 use frs_store::{Error, MailboxLock};
 
-use super::ring_ticket::RingTicket;
-use crate::courier::core::{Leased, LedgerId, Nodes, Now, Unserved};
+use super::rings::RingTicket;
+use crate::courier::core::{Leased, Nodes, Now};
 use crate::incarnation::{ClusterId, salt_of};
-use crate::lease::{Appetite, Incarnation};
-use crate::name::{self, KeyDigest, Secret};
+use crate::lease::{Incarnation, RequestSize};
+use crate::name::{self, KeyDigest, LedgerId};
 use crate::newest_copy::{self, HostWords, Starts};
-use crate::nodes::{self, LeasePass};
-use crate::plug::Host;
+use crate::nodes::{self, LeasePass, StoredRecords};
+use crate::plug::HostCluster;
 use crate::shared::LeasedLimit;
 
 /// The nodes, and the names of their ledgers.
 #[derive(Debug)]
 pub struct HostNodes {
     pub service: Service,
-    lock: MailboxLock,
-    cluster: String,
-    secret: Secret,
+    pub lock: MailboxLock,
+    /// The name of the cluster.
+    pub cluster: String,
+    pub secret: ClusterSecret,
     /// The wall clock of this turn.
     pub wall_ms: Millis,
-    incarnation: Incarnation,
+    /// The incarnation of the host in this turn.
+    pub incarnation: Incarnation,
     /// Which key-nodes may hold leases.
     pub pass: LeasePass,
 }
 
 impl HostNodes {
-    pub fn new(
-        mut service: Service,
-        lock: MailboxLock,
-        cluster: String,
-        secret: Secret,
-    ) -> HostNodes {
-        let incarnation = Host::incarnation_of(&mut service);
-        let pass = LeasePass::default();
-        HostNodes { service, lock, cluster, secret, wall_ms: 0, incarnation, pass }
-    }
-
     /// Begins a turn at this time.
     pub fn begin(&mut self, wall_ms: Millis) {
         self.wall_ms = wall_ms;
-        self.incarnation = Host::incarnation_of(&mut self.service);
+        self.incarnation = HostCluster::incarnation_of(&mut self.service);
     }
 
     fn words(&self) -> HostWords<'_> {
         HostWords::of(self.service.handle().runtime(), &self.lock)
     }
 
-    /// The name of the cluster.
-    pub fn cluster(&self) -> &str {
-        &self.cluster
+    /// The records at this time.
+    pub fn records(&mut self) -> StoredRecords<'_> {
+        StoredRecords { service: &mut self.service, now: self.wall_ms }
     }
 
     /// The time of a transaction.
@@ -65,7 +56,7 @@ impl HostNodes {
 
     /// The key of a record in the cluster.
     pub fn record_key(&self, key: &StoredKey) -> Option<String> {
-        let digest = self.secret.digest(&key.key()?);
+        let digest = KeyDigest::of(&key.key()?, &self.secret);
         Some(name::record_key(&self.cluster, key.biz_id(), digest))
     }
 
@@ -76,7 +67,7 @@ impl HostNodes {
 
     /// The next question to the cluster, or report, about the last start of the server.
     pub fn next_start(&self) -> Result<Starts, Error> {
-        let secret_check = self.secret.check_word();
+        let secret_check = self.secret.keys().check;
         let cluster = ClusterId { name: self.cluster.clone(), secret_check };
         self.words().next_start(cluster)
     }
@@ -84,7 +75,7 @@ impl HostNodes {
     /// Proves the leases, as the cluster knows this start.
     pub fn prove_leases(&mut self, starts: Starts) {
         self.words().prove_leases(starts);
-        self.incarnation = Host::incarnation_of(&mut self.service);
+        self.incarnation = HostCluster::incarnation_of(&mut self.service);
     }
 
     /// Gives the host another incarnation: its directory is an older copy.
@@ -94,7 +85,7 @@ impl HostNodes {
 
     fn renew(&mut self, stale_salt: u64) -> Result<(), Error> {
         self.words().renew_incarnation(stale_salt)?;
-        self.incarnation = Host::incarnation_of(&mut self.service);
+        self.incarnation = HostCluster::incarnation_of(&mut self.service);
         Ok(())
     }
 
@@ -106,12 +97,12 @@ impl HostNodes {
             shape: limit.shape,
             epoch: limit.epoch,
         };
-        let appetite = match limit.sharing.share {
-            _ if limit.refuses_nothing => Appetite::Nothing,
-            Share::Cluster => Appetite::Most,
-            Share::Exact => Appetite::Needed,
+        let request_size = match limit.sharing.share {
+            _ if limit.refuses_nothing => RequestSize::Zero,
+            Share::Cluster => RequestSize::Largest,
+            Share::Exact => RequestSize::Needed,
         };
-        Leased { ledger, settings: limit.settings, appetite, holding: limit.holding }
+        Leased { ledger, settings: limit.settings, request_size, holding: limit.holding }
     }
 }
 
@@ -124,8 +115,9 @@ impl Nodes for HostNodes {
         key: &StoredKey,
         now: Now,
         mut work: impl FnMut(&mut [Leased]) -> T,
-    ) -> Result<T, Unserved> {
-        let digest = key.key().map(|key| self.secret.digest(&key)).ok_or(Unserved::Unknown)?;
+    ) -> Result<T, NeedEnd> {
+        let digest =
+            key.key().map(|key| KeyDigest::of(&key, &self.secret)).ok_or(NeedEnd::Unserved)?;
         let mut is_changed = false;
         let moment = self.moment(now);
         let result = nodes::with_leases(&mut self.service, key, moment, now.ledger_ms, |limits| {
@@ -142,8 +134,8 @@ impl Nodes for HostNodes {
             nodes::mark_lease(&self.service, &mut self.pass, key);
         }
         result.map_err(|error| match error {
-            ItemError::Full => Unserved::Full,
-            _ => Unserved::Unknown,
+            ItemError::Full => NeedEnd::Full,
+            _ => NeedEnd::Unserved,
         })
     }
 
@@ -156,7 +148,7 @@ impl Nodes for HostNodes {
     }
 
     fn renew_incarnation(&mut self) {
-        let salt = Host::salt_of(&mut self.service);
+        let salt = HostCluster::salt_of(&mut self.service);
         if let Err(error) = self.renew(salt) {
             tracing::error!(%error, "this host keeps a stale incarnation");
         }

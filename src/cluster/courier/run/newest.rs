@@ -19,27 +19,17 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, Default)]
 pub struct Newest {
     /// The question that is under way.
-    asked: Option<Starts>,
+    pub asked: Option<Starts>,
     /// When it is asked again.
-    next_ask: Option<Instant>,
+    pub next_ask: Option<Instant>,
     /// The cluster could not be reached: no item waits for an answer.
     is_cut_off: bool,
 }
 
 impl Newest {
-    /// Forgets the question under way, as the links are new.
-    pub fn forget_asked(&mut self) {
-        self.asked = None;
-        self.next_ask = None;
-    }
-
     /// When the next question is due, while leases are unproven.
     pub fn due(&self) -> Option<Instant> {
         self.next_ask.filter(|_| self.asked.is_none())
-    }
-
-    fn pause(&mut self) {
-        self.next_ask = Some(clock::instant() + PAUSE);
     }
 }
 
@@ -68,7 +58,7 @@ impl Courier {
 
     /// Asks about the last start, or reports it once more.
     pub(super) fn ask_start(&mut self) {
-        self.newest.pause();
+        self.newest.next_ask = Some(clock::instant() + PAUSE);
         let Some(links) = &mut self.links else { return };
         match self.nodes.next_start() {
             Ok(starts) => {
@@ -80,7 +70,7 @@ impl Courier {
     }
 
     /// Takes in the cluster's answer, or its loss.
-    pub(super) fn hear_start(&mut self, starts: Starts, result: Result<bool, Lost>) {
+    pub(super) fn take_start_answer(&mut self, starts: Starts, result: Result<bool, Lost>) {
         if self.newest.asked != Some(starts) {
             return;
         }

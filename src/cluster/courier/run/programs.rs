@@ -3,15 +3,15 @@
 //! Invariant: a call wakes the loop once. Then the thread waits until the loop has looked at the
 //! rings.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use frs_store::{Error, Runtime};
+use frs_store::Runtime;
 
+use super::CourierError;
 use super::wake::Caller;
 
 /// The longest sleep: it bounds the time until needs that a dead program left are found.
@@ -27,7 +27,7 @@ pub struct Programs {
 
 impl Programs {
     /// Starts it.
-    pub fn start(data_dir: &Path, caller: Caller) -> Result<Programs, StartError> {
+    pub fn start(data_dir: &Path, caller: Arc<Caller>) -> Result<Programs, CourierError> {
         let runtime = Runtime::open(data_dir)?;
         let is_ending = Arc::new(AtomicBool::new(false));
         let ends = is_ending.clone();
@@ -68,26 +68,6 @@ impl Drop for Programs {
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
             let _ = thread.join();
-        }
-    }
-}
-
-/// Why the thread does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// No runtime.mmap.
-    #[error(transparent)]
-    Store(#[from] Error),
-    /// No thread.
-    #[error("cannot start the thread that hears programs: {0}")]
-    Thread(#[from] io::Error),
-}
-
-impl From<StartError> for super::CourierError {
-    fn from(error: StartError) -> super::CourierError {
-        match error {
-            StartError::Store(error) => error.into(),
-            StartError::Thread(error) => error.into(),
         }
     }
 }

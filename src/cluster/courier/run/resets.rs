@@ -32,7 +32,7 @@ pub struct Resets {
     /// Businesses with an invalid epoch in the cluster, which the log has named.
     bad: BTreeSet<u32>,
     /// When void records are cleared next. None if none have to be cleared.
-    next_clear: Option<Instant>,
+    pub next_clear: Option<Instant>,
 }
 
 /// A business with a larger epoch in the cluster.
@@ -42,12 +42,12 @@ struct Behind {
     void_records: VoidRecords,
     /// The epoch under which void records were cleared.
     cleared: Option<u64>,
-    asked: Option<Asked>,
+    asked: Option<AskedStep>,
 }
 
 /// The step that the master was asked for last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Asked {
+struct AskedStep {
     from: u64,
     at: Instant,
     /// The pause before the master is asked again.
@@ -56,11 +56,11 @@ struct Asked {
 
 impl Behind {
     /// The next question to the master about a step from this epoch. `None` if it is not due yet.
-    fn next_ask(&self, from: u64, now: Instant) -> Option<Asked> {
+    fn next_ask(&self, from: u64, now: Instant) -> Option<AskedStep> {
         match self.asked.filter(|asked| asked.from == from) {
-            None => Some(Asked { from, at: now, pause: ASK_AGAIN }),
-            Some(Asked { at, pause, .. }) if now >= at + pause => {
-                Some(Asked { from, at: now, pause: (2 * pause).min(ASK_AGAIN_MAX) })
+            None => Some(AskedStep { from, at: now, pause: ASK_AGAIN }),
+            Some(AskedStep { at, pause, .. }) if now >= at + pause => {
+                Some(AskedStep { from, at: now, pause: (2 * pause).min(ASK_AGAIN_MAX) })
             }
             Some(_) => None,
         }
@@ -80,16 +80,9 @@ impl Behind {
     }
 }
 
-impl Resets {
-    /// When void records are to be cleared.
-    pub fn due(&self) -> Option<Instant> {
-        self.next_clear
-    }
-}
-
 impl Courier {
     /// Takes in the epoch of a biz from the cluster.
-    pub(super) fn hear_epoch(&mut self, biz: u64, epoch: u64) {
+    pub(super) fn take_epoch(&mut self, biz: u64, epoch: u64) {
         let Ok(biz) = u32::try_from(biz) else { return };
         self.resets.bad.remove(&biz);
         if self.nodes.service.epoch(biz).is_some_and(|own| own < epoch) {
@@ -98,10 +91,10 @@ impl Courier {
     }
 
     /// Takes in an invalid epoch of a biz from the cluster. The log names it once.
-    pub(super) fn hear_bad_epoch(&mut self, biz: u64, found: &str) {
+    pub(super) fn take_bad_epoch(&mut self, biz: u64, found: &str) {
         let Ok(id) = u32::try_from(biz) else { return };
         if self.resets.bad.insert(id) {
-            let key = name::epoch_key(self.nodes.cluster(), biz);
+            let key = name::epoch_key(&self.nodes.cluster, biz);
             tracing::error!(
                 biz,
                 key,

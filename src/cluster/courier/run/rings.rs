@@ -6,12 +6,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use frs_engine::{Need, NeedEnd, NeedKind, NeededTogether, StoredKey};
-use frs_store::{LetterQueue, Reply, Runtime, TakenLetter};
+use frs_store::{LetterQueue, Reply, Runtime, TakenLetter, Ticket};
 
 use super::Courier;
-use super::ring_ticket::RingTicket;
-use crate::courier::core::{Asked, Group, Now};
+use crate::courier::core::{AskedNeed, AtomicRequest, Now};
 use crate::courier::process::Process;
+
+/// Names a need by its slot and its entry there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingTicket {
+    slot: u32,
+    ticket: Ticket,
+}
 
 /// All rings.
 #[derive(Debug, Default)]
@@ -51,11 +57,11 @@ impl Rings {
     /// Finishes a need. False if nobody waits for it any more.
     pub fn finish(&mut self, runtime: &Runtime, ticket: RingTicket, end: NeedEnd) -> bool {
         let RingTicket { slot, ticket } = ticket;
-        let is_heard = LetterQueue::reply(runtime.slot(slot), ticket, end.reply());
-        if is_heard {
+        let is_accepted = LetterQueue::reply(runtime.slot(slot), ticket, end.reply());
+        if is_accepted {
             self.answered.insert(slot);
         }
-        is_heard
+        is_accepted
     }
 
     /// Wakes the owners of finished needs.
@@ -79,40 +85,20 @@ impl Courier {
         for (ticket, need) in self.rings.drain(self.nodes.service.handle().runtime()) {
             let (key, deadline_ms) = (StoredKey::of_need(&need), need.deadline_ms);
             if need.kind == NeedKind::Fetch {
-                self.warm.need(&mut self.nodes, key, ticket, deadline_ms);
+                self.warm.warm.need(&mut self.nodes.records(), key, ticket, deadline_ms);
                 continue;
             }
-            let group = need.request.map(|NeededTogether { number, needs }| Group {
+            let atomic = need.request.map(|NeededTogether { number, needs }| AtomicRequest {
                 slot: ticket.slot,
                 number,
                 needs: needs.into(),
             });
             let (count, kind) = (need.uses, need.kind);
-            let asked = Asked { ticket, key, count, kind, deadline_ms, group };
+            let asked = AskedNeed { ticket, key, count, kind, deadline_ms, atomic };
             self.core.need(&mut self.nodes, now, asked);
         }
     }
 }
 
 #[cfg(all(test, not(miri)))]
-mod tests {
-    use frs_store::Letter;
-
-    use super::*;
-    use crate::testing::host::Host;
-
-    #[test]
-    fn a_letter_that_is_no_need_ends_unserved_and_its_owner_is_rung() {
-        let host = Host::of(
-            "<map><group name='g' files='1' key-nodes='1' chain='1' node-size='256'/>
-             <biz id='1' name='b' key='string'><limit policy='count'/></biz></map>",
-        );
-        let (runtime, owner) = (host.world.runtime(), host.service.handle());
-        let mailbox = owner.mailbox().expect("open");
-        let mut rings = Rings::default();
-        let ticket = mailbox.push(&Letter { kind: 9, head: [0; 5], tail: [0; 32] }).expect("room");
-        assert_eq!(rings.drain(&runtime), []);
-        assert_eq!(rings.answered, BTreeSet::from([owner.slot_number()]));
-        assert_eq!(mailbox.poll(ticket).map(NeedEnd::of_reply), Some(NeedEnd::Unserved));
-    }
-}
+mod tests;

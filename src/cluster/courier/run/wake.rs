@@ -19,30 +19,25 @@ const CALLED: u8 = 2;
 /// The loop's end.
 #[derive(Debug)]
 pub struct Waker {
-    heard: UnixStream,
-    calls: UnixStream,
-    state: Arc<AtomicU8>,
+    receiver: UnixStream,
+    /// The end for threads.
+    pub caller: Arc<Caller>,
 }
 
 /// A thread's end.
 #[derive(Debug)]
 pub struct Caller {
     calls: UnixStream,
-    state: Arc<AtomicU8>,
+    state: AtomicU8,
 }
 
 impl Waker {
     /// A new pair of sockets, with the loop awake.
     pub fn new() -> io::Result<Waker> {
-        let (heard, calls) = UnixStream::pair()?;
-        heard.set_nonblocking(true)?;
+        let (receiver, calls) = UnixStream::pair()?;
+        receiver.set_nonblocking(true)?;
         calls.set_nonblocking(true)?;
-        Ok(Waker { heard, calls, state: Arc::new(AtomicU8::new(AWAKE)) })
-    }
-
-    /// An end for a thread.
-    pub fn caller(&self) -> io::Result<Caller> {
-        Ok(Caller { calls: self.calls.try_clone()?, state: Arc::clone(&self.state) })
+        Ok(Waker { receiver, caller: Arc::new(Caller { calls, state: AtomicU8::new(AWAKE) }) })
     }
 
     /// Notes that the loop is about to sleep. False if a thread has called since the loop last got
@@ -51,26 +46,26 @@ impl Waker {
         // AcqRel: partner of the swap in `call`. The next turn sees all stores before a call that
         // this sees.
         let (all, found) = (Ordering::AcqRel, Ordering::Acquire);
-        self.state.compare_exchange(AWAKE, ASLEEP, all, found).is_ok()
+        self.caller.state.compare_exchange(AWAKE, ASLEEP, all, found).is_ok()
     }
 
     /// Notes that the loop is awake. It looks at everything in this turn.
     pub fn get_up(&self) {
         // AcqRel: partner of the swap in `call`, whose caller may have rung while the loop slept.
-        self.state.swap(AWAKE, Ordering::AcqRel);
+        self.caller.state.swap(AWAKE, Ordering::AcqRel);
     }
 
     /// Forgets the calls so far.
     pub fn drain(&self) {
         let mut calls = [0; 256];
-        while matches!((&self.heard).read(&mut calls), Ok(count) if count == calls.len()) {}
+        while matches!((&self.receiver).read(&mut calls), Ok(count) if count == calls.len()) {}
     }
 }
 
 /// The socket to poll for reading.
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.heard.as_fd()
+        self.receiver.as_fd()
     }
 }
 
@@ -103,21 +98,21 @@ mod tests {
     #[test]
     fn a_call_ends_a_sleep_and_is_rung_once() {
         let waker = Waker::new().unwrap();
-        let caller = waker.caller().unwrap();
+        let caller = &waker.caller;
         assert!(waker.lie_down() && !is_rung(&waker));
         // More than a socket holds.
         (0..100_000).for_each(|_| caller.call());
         assert!(is_rung(&waker));
         let mut calls = [0; 256];
         waker.get_up();
-        assert_eq!((&waker.heard).read(&mut calls).unwrap(), 1);
-        assert!(!is_rung(&waker) && waker.lie_down(), "it was heard");
+        assert_eq!((&waker.receiver).read(&mut calls).unwrap(), 1);
+        assert!(!is_rung(&waker) && waker.lie_down(), "the call was received");
     }
 
     #[test]
     fn a_call_while_the_loop_is_awake_lets_it_not_lie_down() {
         let waker = Waker::new().unwrap();
-        let caller = waker.caller().unwrap();
+        let caller = &waker.caller;
         caller.call();
         assert!(!is_rung(&waker) && !waker.lie_down());
         waker.get_up();
@@ -128,12 +123,12 @@ mod tests {
     fn no_call_is_lost_however_it_meets_the_sleep() {
         const CALLS: usize = 20_000;
         let waker = Waker::new().unwrap();
-        let (caller, sent) = (waker.caller().unwrap(), Arc::new(AtomicUsize::new(0)));
-        let heard = Arc::new(AtomicUsize::new(0));
-        let (told, echo) = (Arc::clone(&sent), Arc::clone(&heard));
+        let (caller, sent) = (Arc::clone(&waker.caller), Arc::new(AtomicUsize::new(0)));
+        let received = Arc::new(AtomicUsize::new(0));
+        let (sender, echo) = (Arc::clone(&sent), Arc::clone(&received));
         let thread = std::thread::spawn(move || {
             for nth in 1..=CALLS {
-                told.store(nth, Ordering::Relaxed);
+                sender.store(nth, Ordering::Relaxed);
                 caller.call();
                 // The next call follows when the loop has seen this one, at any moment of the loop.
                 while echo.load(Ordering::Relaxed) < nth {
@@ -141,16 +136,16 @@ mod tests {
                 }
             }
         });
-        while heard.load(Ordering::Relaxed) < CALLS {
+        while received.load(Ordering::Relaxed) < CALLS {
             let is_quiet = waker.lie_down();
             if is_quiet {
                 let mut fds = [PollFd::new(waker.as_fd(), PollFlags::POLLIN)];
                 let woken = poll(&mut fds, Some(Duration::from_secs(20))).unwrap();
-                assert_eq!(woken, 1, "a call that nobody has heard");
+                assert_eq!(woken, 1, "the loop received no call");
             }
             waker.get_up();
             waker.drain();
-            heard.store(sent.load(Ordering::Relaxed), Ordering::Relaxed);
+            received.store(sent.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         thread.join().unwrap();
     }

@@ -107,7 +107,7 @@ enum Step {
     Write(usize, u64),
 }
 
-/// Some of the limits, each once. Their shapes tell all such lists apart.
+/// Some of the limits, each once. The shapes of all such lists differ.
 fn limits() -> impl Strategy<Value = Vec<usize>> {
     let all: Vec<usize> = (0..LIMITS.len()).collect();
     prop::sample::subsequence(all, 1..4).prop_shuffle()

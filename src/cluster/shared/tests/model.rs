@@ -24,7 +24,7 @@ enum Step {
     /// The ledger answers that it has nothing left.
     Exhausted,
     /// This many uses are reserved for parked requests, for this long.
-    Hold(u64, u64),
+    Reservation(u64, u64),
     Wait(u64),
     /// Another incarnation.
     Reborn,
@@ -44,7 +44,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (0..8u64).prop_map(Step::Window),
         2 => (1..4u64).prop_map(Step::More),
         1 => Just(Step::Exhausted),
-        2 => (0..6u64, 1..400u64).prop_map(|(count, for_ms)| Step::Hold(count, for_ms)),
+        2 => (0..6u64, 1..400u64).prop_map(|(count, for_ms)| Step::Reservation(count, for_ms)),
         4 => (1..600u64).prop_map(Step::Wait),
         1 => Just(Step::Reborn),
     ];
@@ -70,8 +70,8 @@ struct Model {
     /// The uses of the window. A sliding limit has `log` instead.
     used: u64,
     log: Vec<u64>,
-    held: u64,
-    held_until_ms: u64,
+    reserved: u64,
+    reserved_until_ms: u64,
     is_exhausted: bool,
     /// Uses that the host admitted without a lease, and the end of their window.
     alone: u64,
@@ -102,7 +102,7 @@ impl World {
     }
 
     fn set_now(&mut self) {
-        self.clock.boot().set_now(self.now_ms);
+        self.clock.boot.set_now(self.now_ms);
         self.clock.set_incarnation(self.incarnation, false);
         self.limit.roll(&mut self.state, 1, &Terms::NEW);
         if let Some(ring) = self.limit.ring {
@@ -144,10 +144,11 @@ impl World {
     fn admits(&self, count: u64, spending: Spending) -> Option<bool> {
         let unspent = self.unspent();
         let model = &self.model;
-        let held = if self.now_ms < model.held_until_ms { model.held.min(unspent) } else { 0 };
+        let reserved =
+            if self.now_ms < model.reserved_until_ms { model.reserved.min(unspent) } else { 0 };
         let is_refused = count > MAX || self.is_live() && model.is_exhausted && count > unspent;
         Some(match spending {
-            Spending::New => count <= unspent - held,
+            Spending::New => count <= unspent - reserved,
             Spending::Parked => count <= unspent,
             Spending::CutOff => count <= unspent || count <= self.cut_off_left(),
             // As many as the largest lease, which is half of so small a max.
@@ -180,7 +181,7 @@ impl World {
             return;
         }
         if is_spent && spending == Spending::Parked {
-            model.held = model.held.saturating_sub(magnitude);
+            model.reserved = model.reserved.saturating_sub(magnitude);
         }
         let is_alone = has_own_window && spending == Spending::CutOff;
         if !is_spent && (is_alone || spending == Spending::Admit) {
@@ -244,7 +245,7 @@ impl World {
                         allowance,
                         end_ms: now_ms + INTERVAL_MS,
                         gone_ms: now_ms + INTERVAL_MS,
-                        heard_ms: now_ms,
+                        answered_ms: now_ms,
                         alone_end_ms,
                         alone_used,
                         ..Lease::default()
@@ -255,7 +256,7 @@ impl World {
                 });
                 let model = &mut self.model;
                 (model.allowance, model.end_ms) = (allowance, now_ms + INTERVAL_MS);
-                (model.used, model.held, model.is_exhausted) = (0, 0, false);
+                (model.used, model.reserved, model.is_exhausted) = (0, 0, false);
                 model.unreported = 0;
             }
             Step::More(more) if self.is_live() => {
@@ -274,10 +275,10 @@ impl World {
                 self.model.is_exhausted = true;
             }
             Step::More(_) | Step::Exhausted => {}
-            Step::Hold(count, for_ms) => {
+            Step::Reservation(count, for_ms) => {
                 let until_ms = self.now_ms + for_ms;
-                self.change(|holding| holding.hold(count, until_ms));
-                (self.model.held, self.model.held_until_ms) = (count, until_ms);
+                self.change(|holding| holding.reserve(count, until_ms));
+                (self.model.reserved, self.model.reserved_until_ms) = (count, until_ms);
             }
             Step::Wait(ms) => self.now_ms += ms,
             Step::Reborn => {
@@ -366,13 +367,13 @@ proptest! {
             incarnation: ids.0 * world.incarnation,
             window: ids.1,
             allowance: counts.0,
-            elsewhere: counts.3,
-            held: counts.2,
-            held_until_ms: now_ms - 1_000 + times.0,
+            obtainable: counts.3,
+            reserved: counts.2,
+            reserved_until_ms: now_ms - 1_000 + times.0,
             end_ms: now_ms - 1_000 + times.1,
             extra: extras.0,
             sent_extra: extras.1,
-            heard_ms: now_ms / 2,
+            answered_ms: now_ms / 2,
             ..Lease::default()
         };
         let stored = Holding { lease, used: counts.1 }.encode();
@@ -403,7 +404,7 @@ fn what_no_ledger_has_heard_of_for_a_life_is_over() {
     world.charge(3, Spending::Admit);
     let life_ms = world.limit.life_ms().unwrap();
     for (passed_ms, is_over) in [(life_ms - 1, false), (life_ms, true)] {
-        world.clock.boot().set_now(world.now_ms + passed_ms);
+        world.clock.boot.set_now(world.now_ms + passed_ms);
         assert!(world.limit.is_kept(&world.state));
         assert_eq!(world.limit.is_over(&world.state), is_over);
     }

@@ -6,7 +6,7 @@ const COUNTS: [&str; 2] = ["<limit policy='count'/>", "<limit policy='count' uni
 
 impl Key {
     /// Reports the uses, as the courier does. The ledger knows this many uses of other hosts.
-    fn tell(&mut self, others: u64) {
+    fn answer(&mut self, others: u64) {
         let now_ms = self.clock.boot_ms();
         self.edit(|holding| {
             if holding.lease.window == 0 {
@@ -15,16 +15,16 @@ impl Key {
                 holding.lease.extra = 0;
             }
             let allowance = holding.used;
-            let elsewhere = (1 << 50) - (others + allowance);
+            let obtainable = (1 << 50) - (others + allowance);
             holding.lease = Lease {
                 incarnation: OWN,
                 seq: 1 + holding.lease.seq,
                 window: 1,
                 allowance,
-                elsewhere,
+                obtainable,
                 end_ms: u64::MAX,
                 gone_ms: u64::MAX,
-                heard_ms: now_ms,
+                answered_ms: now_ms,
                 ..holding.lease
             };
         });
@@ -40,12 +40,12 @@ fn a_count_shows_the_uses_of_all_machines_as_last_heard_and_its_own_since() {
             assert!(key.clock.take_news(), "no round knows of it");
             let figures = key.figures();
             assert_eq!((figures.used, figures.max, figures.remaining), (7, 0, 0));
-            key.tell(100);
+            key.answer(100);
             assert_eq!(key.figures().used, 107);
             assert_eq!(key.admitted(3, spending), 3);
             assert_eq!(key.figures().used, 110);
-            assert!(!key.clock.has_news(), "the rounds tell it");
-            key.tell(200);
+            assert!(!key.clock.has_news(), "the rounds report it");
+            key.answer(200);
             assert_eq!(key.figures().used, 210);
             key.force(-4);
             assert_eq!(key.figures().used, 206);
@@ -70,7 +70,7 @@ fn advice_begins_where_all_machines_together_have_used_the_maximum() {
         let mut key = Key::new(CLUSTER, &limit);
         key.admitted(3, Spending::New);
         assert!(!advises(&mut key));
-        key.tell(6);
+        key.answer(6);
         assert!(!advises(&mut key), "{limit}");
         assert_eq!(key.admitted(1, Spending::New), 1);
         assert!(advises(&mut key), "{limit}");
@@ -84,12 +84,12 @@ fn advice_begins_where_all_machines_together_have_used_the_maximum() {
 fn tokens_flow_back_between_two_answers() {
     let mut key = Key::new(CLUSTER, &TOKEN.replace("policy=", "on-exceed='captcha' policy="));
     key.force(4);
-    key.tell(5);
+    key.answer(5);
     let shown = |key: &mut Key| (key.figures().used, key.figures().remaining);
     assert_eq!(shown(&mut key), (9, 1));
     key.force(11);
     assert_eq!(shown(&mut key), (10, 0), "nine more than there are");
-    key.tell(5);
+    key.answer(5);
     // Ten in a minute.
     for (ms, used) in [(59_999, 10), (1, 10), (6_000, 9), (54_000, 0)] {
         key.pass_ms(ms);
@@ -101,7 +101,7 @@ fn tokens_flow_back_between_two_answers() {
 fn the_window_before_weighs_less_and_less_until_the_ledger_is_heard() {
     let mut key = Key::new(CLUSTER, &COUNTER.replace("policy=", "on-exceed='captcha' policy="));
     key.force(4);
-    key.tell(4);
+    key.answer(4);
     let now_ms = key.clock.boot_ms();
     key.edit(|holding| {
         (holding.lease.end_ms, holding.lease.gone_ms) = (now_ms + 5_000, now_ms + 65_000);
@@ -147,7 +147,7 @@ fn what_the_ledger_knows_of_a_count_makes_room_for_other_nodes() {
         let mut key = Key::new(CLUSTER, limit);
         key.admitted(1, Spending::New);
         assert_eq!(key.worth(), Worth::Limiting, "nobody else knows of it");
-        key.tell(0);
+        key.answer(0);
         assert_eq!(key.worth(), Worth::Idle);
         key.admitted(1, Spending::New);
         assert_eq!(key.worth(), Worth::Limiting);

@@ -3,7 +3,7 @@
 //! Invariant: a use is kept only for a request that has it, and all that it needs of lower keys, in
 //! hand. Earlier requests are served first.
 
-use frs_cluster::lease::{Parked, Part};
+use frs_cluster::lease::{Parked, RequestPart};
 
 /// Returns how many uses of a key are kept. `in_hand` returns the unspent uses here of each key.
 pub fn kept<'a, K: Ord + Copy + 'a>(
@@ -14,11 +14,11 @@ pub fn kept<'a, K: Ord + Copy + 'a>(
 ) -> u64 {
     let mut kept = 0;
     // Each use in hand is given to one request only, in the order of arrival.
-    let mut given: Vec<Part<K>> = Vec::new();
-    for request in parked.into_iter().filter(|request| now_ms < request.deadline_ms()) {
-        for &Part { key: at, count } in request.parts() {
+    let mut given: Vec<RequestPart<K>> = Vec::new();
+    for request in parked.into_iter().filter(|request| now_ms < request.deadline_ms) {
+        for &RequestPart { key: at, count } in request.parts() {
             let nth = given.iter().position(|part| part.key == at).unwrap_or_else(|| {
-                given.push(Part { key: at, count: 0 });
+                given.push(RequestPart { key: at, count: 0 });
                 given.len() - 1
             });
             let before = given[nth].count;
@@ -35,7 +35,7 @@ pub fn kept<'a, K: Ord + Copy + 'a>(
 }
 
 fn request<const N: usize>(parts: [(char, u64); N]) -> Parked<char> {
-    Parked::new(parts.map(|(key, count)| Part { key, count }), 100)
+    Parked::new(parts.map(|(key, count)| RequestPart { key, count }), 100)
 }
 
 fn hands<const N: usize>(hands: [(char, u64); N]) -> impl Fn(&char) -> u64 {

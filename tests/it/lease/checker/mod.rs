@@ -64,7 +64,7 @@ mod progress;
 mod search;
 mod world;
 
-use frs_cluster::lease::{Appetite, Kind};
+use frs_cluster::lease::{Kind, RequestSize};
 
 use super::ledger::Rule as LedgerRule;
 use progress::{Graph, Keeping, NewRequests, Scene};
@@ -141,7 +141,7 @@ const WORLDS: [(&str, Bounds); 31] = [
     ("a failover", Bounds { ticks: 2, ..FAILING }),
     ("two failovers", Bounds { failovers: 2, ..FAILING }),
     ("a failover at the turn", Bounds { ticks: 4, replications: 0, ..FAILING }),
-    ("leases of one", Bounds { max: 2, appetite: Appetite::Needed, ticks: 3, ..SMALL }),
+    ("leases of one", Bounds { max: 2, request_size: RequestSize::Needed, ticks: 3, ..SMALL }),
     ("a total", Bounds { kind: Kind::Total, losses: 1, recalls: 1, ..SMALL }),
     ("a total after a failover", Bounds { kind: Kind::Total, ..FAILING }),
     ("a total after two", Bounds { kind: Kind::Total, failovers: 2, binds: 3, ..FAILING }),

@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 
 use frs_cluster::lease::{
-    Appetite, Binding, Heard, Holding, Keep, Kind, Next, Parked, Part, Settings,
+    Binding, Holding, Keep, Kind, Next, Parked, Received, RequestPart, RequestSize, Settings,
 };
 
 use super::super::ledger::Ledger;
@@ -134,7 +134,7 @@ impl<'a> Scene<'a> {
         let (hosts, keys) = (self.needs.len(), self.max.len());
         let request = |needs: &&[u64]| {
             let parts = needs.iter().enumerate().filter(|(_, count)| **count > 0);
-            let parts = parts.map(|(key, &count)| Part { key, count });
+            let parts = parts.map(|(key, &count)| RequestPart { key, count });
             (!needs.is_empty()).then(|| Parked::new(parts, DEADLINE_MS))
         };
         let mut state = State {
@@ -229,7 +229,7 @@ impl<'a> Scene<'a> {
                 state.recalled[host][key] = false;
                 let in_hand = |key: &usize| hand(state, host, *key);
                 let request = state.requests[host].as_ref();
-                let held = match self.keeping {
+                let reserved = match self.keeping {
                     Keeping::NoUseOfRequests => 0,
                     Keeping::WhatAnyRequestHas => {
                         let parts = request.map_or(&[][..], Parked::parts).iter();
@@ -237,7 +237,7 @@ impl<'a> Scene<'a> {
                     }
                     _ => kept(request, &key, in_hand, NOW_MS),
                 };
-                state.nodes[host][key].hold(held, DEADLINE_MS);
+                state.nodes[host][key].reserve(reserved, DEADLINE_MS);
                 let all = self.keeping == Keeping::All;
                 let keep = if all { Keep::All } else { Keep::Quarter };
                 self.bind(state, [host, key], keep, 0);
@@ -251,18 +251,19 @@ impl<'a> Scene<'a> {
         let [host, key] = at;
         let kind = Kind::Interval { interval_ms: 60_000 };
         let settings = Settings { kind, max: self.max[key], hosts: self.needs.len() as u64 };
-        let want = if need > 0 { Appetite::Most.want(&settings, need) } else { 0 };
+        let request = if need > 0 { RequestSize::Largest.uses(&settings, need) } else { 0 };
         let node = &mut state.nodes[host][key];
-        let binding = Binding { seq: 2, now_ms: NOW_MS, keep, need, want };
+        let binding = Binding { seq: 2, now_ms: NOW_MS, keep, need, request };
         let take = node.bind(&settings, &binding);
         let ledger = &mut state.ledgers[key];
         let taken = ledger.take(NOW_MS, &settings, &take);
-        let next = node.hear(&settings, &Heard { take, taken, learning_ms: 0, now_ms: NOW_MS });
+        let received = Received { settings, take, taken, learning_ms: 0, now_ms: NOW_MS };
+        let next = node.apply(&received);
         // Counters and pauses that only grow must not make new states.
         ledger.forget_seqs();
         let lease = &mut node.lease;
         (lease.seq, lease.tries, lease.again_ms, lease.is_exhausted) = (1, 0, 0, false);
-        (lease.elsewhere, lease.held) = (0, 0);
+        (lease.obtainable, lease.reserved) = (0, 0);
         next
     }
 }

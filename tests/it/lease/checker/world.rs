@@ -14,7 +14,7 @@ mod invariants;
 
 use std::rc::Rc;
 
-use frs_cluster::lease::{Binding, Heard, Holding, Keep, Kind, Settings, Take, Taken};
+use frs_cluster::lease::{Binding, Holding, Keep, Kind, Received, Settings, Take, Taken};
 
 use super::super::ledger::Ledger;
 use super::search;
@@ -116,7 +116,7 @@ pub struct World {
     /// Uses of lost nodes.
     lost: u8,
     /// Forced uses that the ledger may never learn of, because their node is lost.
-    unheard: u8,
+    unanswered: u8,
     fault: Option<&'static str>,
 }
 
@@ -170,7 +170,7 @@ impl World {
             forced: [0; TICKS],
             windows: 0,
             lost: 0,
-            unheard: 0,
+            unanswered: 0,
             fault: None,
         }
     }
@@ -264,8 +264,8 @@ impl World {
             false => self.hosts[host].seq + 1,
         };
         self.hosts[host].seq = seq;
-        let want = if need > 0 { self.bounds.appetite.want(&settings, need) } else { 0 };
-        Binding { seq, now_ms, keep, need, want }
+        let request = if need > 0 { self.bounds.request_size.uses(&settings, need) } else { 0 };
+        Binding { seq, now_ms, keep, need, request }
     }
 
     fn send(&mut self, host: usize, mut take: Take) {
@@ -305,8 +305,8 @@ impl World {
     fn repeat(&mut self, host: usize, need: u64) {
         let mut node = self.node(host);
         let now_ms = self.boot_ms(host);
-        let want = self.bounds.appetite.want(&self.settings(host), need);
-        let take = node.repeat(now_ms, need, if need > 0 { want } else { 0 });
+        let request = self.bounds.request_size.uses(&self.settings(host), need);
+        let take = node.repeat(now_ms, need, if need > 0 { request } else { 0 });
         if self.is_without(Rule::EndFromTheFirstSending) {
             node.lease.sent_ms = now_ms;
         }
@@ -389,11 +389,11 @@ impl World {
         let floor = base.unwrap_or(take.claim.floor + take.claim.extra.max(0) as u64);
         let [granted, unspent] = self.ledger.granted();
         let is_other = |take: &Take| (take.host - 1) as usize % HOSTS + 1 == self.bounds.hosts;
-        let heard = self.answers.iter().any(|answered| {
+        let received = self.answers.iter().any(|answered| {
             is_other(&answered.take) && matches!(answered.taken, Taken::Granted(_))
         });
         let least = match self.bounds.other_max {
-            Some(other_max) if heard || is_other(take) => other_max.min(self.bounds.max),
+            Some(other_max) if received || is_other(take) => other_max.min(self.bounds.max),
             _ => self.bounds.max,
         };
         if allowance > floor && granted > least as i64 {
@@ -404,7 +404,7 @@ impl World {
         }
     }
 
-    fn hear(&mut self, nth: usize) {
+    fn apply(&mut self, nth: usize) {
         let Answered { take, taken, learning_ms, .. } = self.answers[nth];
         let Some(host) = self.hosts.iter().position(|host| host.incarnation == take.host) else {
             return;
@@ -418,7 +418,8 @@ impl World {
         }
         let now_ms = self.boot_ms(host);
         let before = node;
-        node.hear(&self.settings(host), &Heard { take, taken, learning_ms, now_ms });
+        let settings = self.settings(host);
+        node.apply(&Received { settings, take, taken, learning_ms, now_ms });
         if node != before {
             self.hosts[host].timed_out = false;
             if self.is_sliding() {
@@ -465,7 +466,7 @@ impl World {
         let Some(_) = self.hosts[host].node.take() else { return };
         self.hosts[host].log = [0; TICKS];
         self.lost += used as u8;
-        self.unheard = self.bounds.forced - self.left.forced;
+        self.unanswered = self.bounds.forced - self.left.forced;
         self.hosts[host].claiming = Claiming::Done;
     }
 

@@ -1,6 +1,6 @@
 //! The parts of a world, how often each event may happen in it, and the rule that it leaves out.
 
-use frs_cluster::lease::{Appetite, Kind};
+use frs_cluster::lease::{Kind, RequestSize};
 
 use super::super::super::ledger::Rule as LedgerRule;
 
@@ -44,7 +44,7 @@ pub struct Bounds {
     pub other_max: Option<u64>,
     pub hosts: usize,
     pub need: u64,
-    pub appetite: Appetite,
+    pub request_size: RequestSize,
     pub tick_ms: u64,
     pub learn_ms: u64,
     pub ticks: u8,
@@ -79,7 +79,7 @@ impl Bounds {
         other_max: None,
         hosts: 2,
         need: 1,
-        appetite: Appetite::Most,
+        request_size: RequestSize::Largest,
         tick_ms: 100,
         learn_ms: 100,
         ticks: 0,

@@ -113,7 +113,7 @@ impl search::World for World {
                     world.given_back += 1;
                 }
                 let kind = world.bounds.kind;
-                world.admit(host, |node, now_ms| node.give_back(&kind, 1, now_ms));
+                world.admit(host, |node, now_ms| node.return_uses(&kind, 1, now_ms));
             }
             Event::Ask(host) => {
                 left.binds -= 1;
@@ -136,10 +136,10 @@ impl search::World for World {
             }
             Event::ReturnIdle(host) => {
                 left.recalls -= 1;
-                world.bind(host, Keep::Held, 0);
+                world.bind(host, Keep::Reserved, 0);
             }
             Event::Deliver(nth) => world.deliver(nth),
-            Event::Hear(nth) => world.hear(nth),
+            Event::Hear(nth) => world.apply(nth),
             Event::Evict(host) => {
                 left.evictions -= 1;
                 world.hosts[host].node = None;

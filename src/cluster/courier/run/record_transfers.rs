@@ -5,20 +5,17 @@
 use std::time::Duration;
 
 use frs_base::clock;
-use frs_engine::{ItemError, StoredKey};
 use frs_store::layout::CHAIN_MAX;
 
 use super::Courier;
-use super::host_nodes::HostNodes;
-use super::ring_ticket::RingTicket;
+use super::rings::RingTicket;
 use crate::connections::{Lost, function_of_call};
 use crate::courier::core::{Nodes, Now};
-use crate::nodes::{
-    self, Chain, ChangedRecord, Inserted, Record, SentRecords, StepBounds, Whereabouts,
-};
+use crate::ledger::NoAnswer;
+use crate::nodes::{self, Records, SentRecords, StepBounds};
 use crate::warm::{
-    Done, FilterTurns, Finished, NoAnswer, Records, RoundGroup, RoundTime, Rounds, Sending, Sent,
-    SpillCounts, Warm, WarmAnswer, WarmMessage,
+    Done, FilterTurns, Finished, RecordRounds, RoundTime, STEP, Sending, Sent, Warm, WarmAnswer,
+    WarmMessage,
 };
 
 /// The longest sleep where nothing is due.
@@ -29,80 +26,20 @@ const FULL_CHAIN_PAUSE: Duration = Duration::from_millis(2);
 /// The state of the warm tier.
 #[derive(Debug, Default)]
 pub struct WarmTier {
-    warm: Warm<RingTicket>,
-    rounds: Rounds,
-    sent: SentRecords,
+    pub warm: Warm<RingTicket>,
+    pub rounds: RecordRounds,
+    /// The records that the cluster has, unless a master has lost some.
+    pub sent: SentRecords,
     filters: FilterTurns,
 }
 
 impl WarmTier {
-    /// Takes in the need of an item that waits for the record of its key.
-    pub fn need(
-        &mut self,
-        nodes: &mut HostNodes,
-        key: StoredKey,
-        ticket: RingTicket,
-        deadline_ms: u64,
-    ) {
-        self.warm.need(nodes, key, ticket, deadline_ms);
-    }
-
-    /// Forgets which records were sent, as a master may have lost some.
-    pub fn forget_sent(&mut self) {
-        self.sent.forget_all();
-    }
-
     /// The time until something is due.
     pub fn pause(&self) -> Duration {
         let now = clock::instant();
         let due = self.rounds.due().into_iter().chain(self.filters.due()).min();
         let pause = due.map_or(LONGEST_PAUSE, |due| due.saturating_duration_since(now));
         if self.warm.has_full_chains() { pause.min(FULL_CHAIN_PAUSE) } else { pause }
-    }
-
-    /// Takes the figures of spilled records since the last call.
-    pub fn take_spills(&mut self) -> SpillCounts {
-        self.warm.take_counts()
-    }
-
-    /// The time up to which the cluster has all changes. None if it is not known yet, or if the
-    /// cluster keeps nothing.
-    pub fn kept_ms(&self) -> Option<u64> {
-        self.rounds.kept_ms()
-    }
-}
-
-impl Records for HostNodes {
-    fn whereabouts(&mut self, key: &StoredKey) -> Result<Whereabouts, ItemError> {
-        nodes::whereabouts(&mut self.service, key, self.wall_ms)
-    }
-
-    fn insert(&mut self, key: &StoredKey, record: &Record) -> Result<Inserted, ItemError> {
-        nodes::insert_record(&mut self.service, key, record, self.wall_ms)
-    }
-
-    fn insert_fresh(&mut self, key: &StoredKey) -> Result<Inserted, ItemError> {
-        nodes::insert_fresh_record(&mut self.service, key, self.wall_ms)
-    }
-
-    fn forget(&mut self, key: &StoredKey) -> Result<(), ItemError> {
-        nodes::forget_record(&mut self.service, key, self.wall_ms)
-    }
-
-    fn spills(&self, key: &StoredKey) -> bool {
-        nodes::spills(&self.service, key.biz_id())
-    }
-
-    fn backs_up(&self, key: &StoredKey) -> bool {
-        nodes::backs_up(&self.service, key.biz_id())
-    }
-
-    fn chain(&mut self, key: &StoredKey) -> Result<Chain, ItemError> {
-        nodes::chain_of(&mut self.service, key, self.wall_ms)
-    }
-
-    fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError> {
-        nodes::erase_spilled(&mut self.service, spilled, self.wall_ms)
     }
 }
 
@@ -120,9 +57,9 @@ impl Courier {
         };
         let groups = conf.map.groups.iter().filter(is_kept).filter_map(|group| {
             let period = Duration::from_millis(group.backup_ms?);
-            Some(RoundGroup { name: group.name.clone(), period })
+            Some((group.name.clone(), period))
         });
-        self.warm.rounds.set_groups(groups.collect(), time());
+        self.warm.rounds.set_groups(groups, time());
         self.warm.filters.set_groups(nodes::spilling_groups(&self.nodes.service), clock::instant());
     }
 
@@ -130,23 +67,22 @@ impl Courier {
     pub(super) fn carry_records(&mut self, boot_ms: u64) {
         let WarmTier { warm, rounds, sent, filters } = &mut self.warm;
         let now = time();
-        warm.make_room(&mut self.nodes, boot_ms);
+        warm.make_room(&mut self.nodes.records(), boot_ms);
         filters.turn(&self.nodes.service, now.at);
         let Some(part) = rounds.next(now) else { return };
         if self.links.is_none() || warm.room() < CHAIN_MAX {
             return rounds.pause(&part, now);
         }
         let service = &mut self.nodes.service;
-        let bounds = StepBounds { from: part.from, most: part.most, room: warm.room() };
+        let bounds = StepBounds { from: part.from, most: STEP, room: warm.room() };
         let step = nodes::changed_records(service, &part.name, sent, bounds, now.wall_ms);
         let after = time();
-        let took = after.at - now.at;
         let Some(step) = step else {
             // The group's files failed: its items report it.
-            let nothing = Sent { group: 0, count: 0, are_all: false, took };
+            let nothing = Sent { group: 0, count: 0, are_all: false };
             return rounds.looked(&part, nothing, None, after);
         };
-        let mut sum = Sent { group: step.group, count: 0, are_all: step.torn == 0, took };
+        let mut sum = Sent { group: step.group, count: 0, are_all: step.torn == 0 };
         for changed in step.changed {
             match warm.put(changed) {
                 Ok(()) => sum.count += 1,
@@ -160,34 +96,35 @@ impl Courier {
     }
 
     /// Takes in the outcome of a message to a record.
-    pub(super) fn hear_record(&mut self, now: Now, id: u64, result: Result<WarmAnswer, Lost>) {
+    pub(super) fn take_record_answer(
+        &mut self,
+        now: Now,
+        id: u64,
+        result: Result<WarmAnswer, Lost>,
+    ) {
         let WarmTier { warm, rounds, sent, .. } = &mut self.warm;
-        let answer = result.map_err(|lost| match lost {
-            lost if lost.is_down() => NoAnswer::Down,
-            _ => NoAnswer::Lost,
-        });
-        let Some(done) = warm.answered(&mut self.nodes, now.boot_ms, id, answer) else { return };
-        let (place, is_kept) = match done {
-            Done::Kept(place) | Done::Moved(place) => (place, true),
-            Done::Again(place) => {
-                sent.forget(place);
-                (place, false)
-            }
-        };
+        let answer = result.map_err(NoAnswer::from);
+        let done = warm.answered(&mut self.nodes.records(), now.boot_ms, id, answer);
+        let Some(Done { place, is_kept }) = done else { return };
+        if !is_kept {
+            sent.forget(place);
+        }
         rounds.settled(place.group, is_kept, time());
     }
 
     /// Sends messages, and finishes needs. True if that has consequences at once.
     pub(super) fn act_on_records(&mut self) -> bool {
-        for Finished { ticket, key, end, is_nowhere } in self.warm.warm.take_finished() {
+        for Finished { ticket, key, end, is_nowhere } in
+            std::mem::take(&mut self.warm.warm.finished)
+        {
             let runtime = self.nodes.service.handle().runtime();
             if !self.rings.finish(runtime, ticket, end) && is_nowhere {
                 // The owner of the need no longer waits, but finds the answer the next time.
-                let _ = self.nodes.insert_fresh(&key);
+                let _ = self.nodes.records().insert_fresh(&key);
             }
         }
         let mut is_again = false;
-        for Sending { id, key, call } in self.warm.warm.take_sendings() {
+        for Sending { id, key, call } in std::mem::take(&mut self.warm.warm.sendings) {
             let function = function_of_call(&call);
             let message = self.nodes.record_key(&key).map(|name| WarmMessage {
                 id,
@@ -201,7 +138,7 @@ impl Courier {
                 _ => {
                     self.telemetry.note_unsent(function);
                     let now = self.now();
-                    self.hear_record(now, id, Err(Lost::Down { slot: 0 }));
+                    self.take_record_answer(now, id, Err(Lost::Down { slot: 0 }));
                     is_again = true;
                 }
             }

@@ -9,9 +9,8 @@ use frs_base::clock;
 use frs_engine::StoredKey;
 
 use super::Courier;
-use super::events::TELL_EVERY;
 use crate::courier::core::Now;
-use crate::courier::telemetry::LeaseUses;
+use crate::figures::LeaseUses;
 use crate::lease::Holding;
 use crate::nodes::{self, LeasePass};
 use crate::shared::LeasedLimit;
@@ -31,16 +30,15 @@ const REST: Duration = Duration::from_millis(200);
 
 /// The progress of a round.
 #[derive(Debug)]
-pub struct Rounds {
-    due: Instant,
-    next_tell: Instant,
-    /// The round makes no pauses.
-    is_hurried: bool,
-    /// The round claims leases, so it has to see all nodes.
-    is_claim: bool,
-    /// The round under way began before the last reason to hurry, or to claim.
-    is_stale: bool,
-    is_claim_stale: bool,
+pub struct LeaseRounds {
+    /// When the next step is due.
+    pub due: Instant,
+    /// When the next reports and questions are due.
+    pub next_publish: Instant,
+    /// Whether the round makes no pauses.
+    hurries: Until,
+    /// Whether the round claims leases, so that it has to see all nodes.
+    claims: Until,
     /// When the last claim began, and the number of claims sent before it.
     claim_begun: Instant,
     claims_before: u64,
@@ -48,12 +46,47 @@ pub struct Rounds {
     found: Vec<Found>,
     /// When the search for them began.
     find_begun: Instant,
-    /// The search for them has ended.
-    is_found: bool,
-    /// All key-nodes have been seen.
-    is_seen: bool,
+    phase: Phase,
     /// Uses in the leases that the round has seen.
     uses: LeaseUses,
+}
+
+/// What a round does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It searches key-nodes for items with leases.
+    Finding,
+    /// It looks at the items that were found.
+    Looking,
+    /// It looks at the last items: all key-nodes have been searched.
+    LookingAtLast,
+}
+
+/// How long something is done in rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// Not at all.
+    Never,
+    /// Until the end of this round.
+    ThisRound,
+    /// Until the end of the next round, as this one began before the last reason for it.
+    NextRound,
+}
+
+impl Until {
+    /// Notes a reason: what this round does already is done in the next one, too.
+    fn extend(&mut self) {
+        if *self == Until::ThisRound {
+            *self = Until::NextRound;
+        }
+    }
+
+    /// Notes the end of a round. True if nothing is left to do.
+    fn end_round(&mut self) -> bool {
+        let is_left = *self == Until::NextRound;
+        *self = if is_left { Until::ThisRound } else { Until::Never };
+        !is_left
+    }
 }
 
 /// An item with leases.
@@ -64,35 +97,22 @@ struct Found {
     key: StoredKey,
 }
 
-impl Rounds {
+impl LeaseRounds {
     /// The rounds of a new courier. It hurries, as the courier before it may have left something
     /// undone.
-    pub fn new(now: Instant) -> Rounds {
-        Rounds {
+    pub fn new(now: Instant) -> LeaseRounds {
+        LeaseRounds {
             due: now,
-            next_tell: now,
-            is_hurried: true,
-            is_claim: false,
-            is_stale: false,
-            is_claim_stale: false,
+            next_publish: now,
+            hurries: Until::ThisRound,
+            claims: Until::Never,
             claim_begun: now,
             claims_before: 0,
             found: Vec::new(),
             find_begun: now,
-            is_found: false,
-            is_seen: false,
+            phase: Phase::Finding,
             uses: LeaseUses::default(),
         }
-    }
-
-    /// When the next step is due.
-    pub fn due(&self) -> Instant {
-        self.due
-    }
-
-    /// When the next reports and questions are due.
-    pub fn tell_due(&self) -> Instant {
-        self.next_tell
     }
 
     /// Has all leases claimed; `sent` claims were sent before. The pass over the nodes starts
@@ -100,65 +120,50 @@ impl Rounds {
     /// on, or no claim would ever be sent.
     pub fn claim(&mut self, sent: u64, pass: &mut LeasePass) {
         self.hurry();
-        if self.is_claim {
-            self.is_claim_stale = true;
-            return;
+        if self.is_claiming() {
+            return self.claims.extend();
         }
         pass.begin_anew();
         self.found.clear();
         self.uses = LeaseUses::default();
-        (self.is_found, self.is_seen, self.is_stale) = (false, false, false);
-        self.is_claim = true;
+        self.phase = Phase::Finding;
+        (self.hurries, self.claims) = (Until::ThisRound, Until::ThisRound);
         (self.claim_begun, self.claims_before) = (clock::instant(), sent);
-    }
-
-    /// Has the reports and the questions for epochs sent without a wait for the next second.
-    pub fn tell_soon(&mut self) {
-        self.next_tell = clock::instant();
     }
 
     /// Has all nodes looked at soon.
     pub fn hurry(&mut self) {
-        (self.is_hurried, self.is_stale) = (true, true);
+        self.hurries = Until::NextRound;
         self.due = clock::instant();
     }
 
     /// Notes another configuration: the pass starts again.
     pub fn restart(&mut self) {
-        self.is_stale |= self.is_hurried;
-        self.is_claim_stale |= self.is_claim;
+        self.hurries.extend();
+        self.claims.extend();
     }
 
     /// Ends a round. True if it has claimed all leases.
     fn end(&mut self, now: Instant) -> bool {
-        // A round that began too early is followed by another claiming round.
-        let has_claimed = self.is_claim && !std::mem::take(&mut self.is_claim_stale);
-        self.is_claim &= !has_claimed;
-        if !std::mem::take(&mut self.is_stale) {
-            self.is_hurried = false;
+        if self.hurries.end_round() {
             self.due = now + REST;
         }
-        has_claimed
+        self.is_claiming() && self.claims.end_round()
+    }
+
+    fn is_claiming(&self) -> bool {
+        self.claims != Until::Never
     }
 
     /// Whether claims may be left to send, given the number of claims sent. A host that finds no
     /// claims at first, and has soon seen all nodes, delays no master.
     pub fn has_claims(&self, sent: u64) -> bool {
         let is_found = sent > self.claims_before;
-        self.is_claim && (is_found || clock::since(self.claim_begun) >= LONG_ROUND)
+        self.is_claiming() && (is_found || clock::since(self.claim_begun) >= LONG_ROUND)
     }
 }
 
 impl Courier {
-    /// Sends the reports and questions of each second if they are due.
-    pub(super) fn tell_if_due(&mut self) {
-        let now = clock::instant();
-        if now >= self.rounds.next_tell {
-            self.rounds.next_tell = now + TELL_EVERY;
-            self.tell();
-        }
-    }
-
     /// Goes on with the round if a step is due.
     pub(super) fn round(&mut self, now: Now) {
         let begun = clock::instant();
@@ -169,7 +174,10 @@ impl Courier {
             self.rounds.due = begun + Duration::from_millis(1);
             return;
         }
-        if !self.rounds.is_found && !self.find(now) {
+        if self.rounds.phase == Phase::Finding {
+            self.find(now);
+        }
+        if self.rounds.phase == Phase::Finding {
             return;
         }
         // As many as in one step: their messages are under way before the next ones are looked at.
@@ -178,47 +186,50 @@ impl Courier {
             self.core.look(&mut self.nodes, now, &key);
         }
         let after = clock::instant();
-        let pause = if self.rounds.is_hurried { Duration::ZERO } else { (after - begun) * PAUSES };
-        self.rounds.due = after + pause;
+        let pauses = if self.rounds.hurries == Until::Never { PAUSES } else { 0 };
+        self.rounds.due = after + (after - begun) * pauses;
         if !self.rounds.found.is_empty() {
             return;
         }
-        self.rounds.is_found = false;
         self.rounds.found.shrink_to(STEP);
-        if !std::mem::take(&mut self.rounds.is_seen) {
+        if std::mem::replace(&mut self.rounds.phase, Phase::Finding) == Phase::Looking {
             return;
         }
-        self.telemetry.set_uses(std::mem::take(&mut self.rounds.uses));
+        self.telemetry.uses = std::mem::take(&mut self.rounds.uses);
         if self.rounds.end(after) {
             self.core.end_claims();
         }
     }
 
-    /// Searches the next key-nodes for items with leases. False if the search has to go on first. A
-    /// claiming round takes the largest leases first: a master does not wait forever, and it may
-    /// grant uses again whose lease was not claimed.
-    fn find(&mut self, now: Now) -> bool {
+    /// Searches the next key-nodes for items with leases. A claiming round searches longer, and
+    /// takes the largest leases first: a master does not wait forever, and it may grant uses again
+    /// whose lease was not claimed.
+    fn find(&mut self, now: Now) {
         if self.rounds.found.is_empty() {
             self.rounds.find_begun = clock::instant();
         }
-        self.rounds.is_seen = self.step(now);
-        let Rounds { found, find_begun, is_claim, is_seen, is_found, .. } = &mut self.rounds;
+        let is_seen = self.step(now);
+        let is_claiming = self.rounds.is_claiming();
+        let LeaseRounds { found, find_begun, phase, .. } = &mut self.rounds;
         let is_long = clock::since(*find_begun) >= LONGEST_FIND;
-        *is_found = !*is_claim || *is_seen || found.len() >= CLAIMS || is_long;
-        if *is_found && *is_claim {
+        if is_seen {
+            *phase = Phase::LookingAtLast;
+        } else if !is_claiming || found.len() >= CLAIMS || is_long {
+            *phase = Phase::Looking;
+        }
+        if is_claiming && *phase != Phase::Finding {
             found.sort_unstable_by_key(|found| found.allowed);
         }
-        *is_found
     }
 
     /// Looks at the next key-nodes. True if all have been seen.
     fn step(&mut self, now: Now) -> bool {
         let moment = self.nodes.moment(now);
-        let Rounds { uses, found, .. } = &mut self.rounds;
+        let LeaseRounds { uses, found, .. } = &mut self.rounds;
         nodes::lease_pass(&mut self.nodes.service, &mut self.nodes.pass, STEP, |service, key| {
             let seen = nodes::with_leases(service, key, moment, now.ledger_ms, |limits| {
                 let holdings = || limits.iter().map(|limit| &limit.holding);
-                holdings().for_each(|holding| uses.add(holding, now.boot_ms));
+                holdings().for_each(|holding| add_uses(uses, holding, now.boot_ms));
                 let is_live = holdings().any(|holding| has_to_be_seen(holding, now.boot_ms));
                 (is_live, limits.iter().map(allowed_by).sum())
             });
@@ -230,6 +241,14 @@ impl Courier {
             stays
         })
     }
+}
+
+/// Adds the uses of a lease: unspent, reserved, and not reported yet.
+fn add_uses(sums: &mut LeaseUses, holding: &Holding, now_ms: u64) {
+    let lease = &holding.lease;
+    let beyond = lease.extra.max(0).saturating_add(lease.sent_extra.max(0)).unsigned_abs();
+    let uses = [holding.unspent(now_ms), holding.reserved(now_ms), beyond];
+    sums.iter_mut().zip(uses).for_each(|(sum, uses)| *sum = sum.saturating_add(uses));
 }
 
 /// Uses that could be granted once more if the ledger did not learn of the lease.

@@ -1,15 +1,16 @@
 //! Makes room in full chains: the records that were not used for longest are spilled.
 //!
 //! Invariant: a record leaves this host only once the cluster has it in its present state. Waiting
-//! records get room in order.
+//! records get room in order. A chain is listed only while a record waits for room in it, or is on
+//! its way out of it.
 
 use frs_engine::NeedEnd;
 
-use super::core::{NoAnswer, Pending, Records, Warm, What};
-use super::full_chains::FullChain;
-use super::message::{WarmAnswer, WarmCall};
+use super::record_message::{WarmAnswer, WarmCall};
+use super::transfers::{FullChain, Pending, Warm, What};
 use crate::figures::SpillResult;
-use crate::nodes::{Chain, ChainPlace, ChangedRecord};
+use crate::ledger::NoAnswer;
+use crate::nodes::{Chain, ChainPlace, ChangedRecord, Records};
 
 /// Most records on their way at once.
 const SPILLS_MAX: usize = 1024;
@@ -51,8 +52,8 @@ impl<T> Warm<T> {
             let takes_over = !host.backs_up(&key);
             // A fresh record says no more than a missing one does, and a missing one takes no room
             // in the cluster.
-            let is_told = !takes_over || !changed.record.states.is_empty();
-            let bytes = if is_told { changed.record.encode(&key) } else { Vec::new() };
+            let is_sent = !takes_over || !changed.record.states.is_empty();
+            let bytes = if is_sent { changed.record.encode(&key) } else { Vec::new() };
             let call = WarmCall::Put { life_ms: changed.life_ms, bytes, takes_over };
             let id = self.begin(key, What::Spill(changed, place));
             self.full_chains.spills += 1;

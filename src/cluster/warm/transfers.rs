@@ -7,35 +7,17 @@ use std::collections::{HashMap, VecDeque};
 
 use frs_engine::{ItemError, NeedEnd, StoredKey};
 
-use super::full_chains::FullChains;
-use super::message::{WarmAnswer, WarmCall};
+use super::record_message::{WarmAnswer, WarmCall};
 use crate::figures::SpillResult;
-use crate::nodes::{Chain, ChainPlace, ChangedRecord, Inserted, Record, RecordPlace, Whereabouts};
+use crate::ledger::NoAnswer;
+use crate::nodes::{
+    ChainPlace, ChangedRecord, Inserted, KeptRecord, RecordPlace, Records, Whereabouts,
+};
 
 /// Most messages with records under way.
 const PUTS_MAX: usize = 1024;
 /// Most requests for records under way. Further requests wait.
 const FETCHES_MAX: usize = 1024;
-
-/// The records of this host.
-pub trait Records {
-    /// Where the record of a key is.
-    fn whereabouts(&mut self, key: &StoredKey) -> Result<Whereabouts, ItemError>;
-    /// Inserts a record from the cluster, unless there is one here.
-    fn insert(&mut self, key: &StoredKey, record: &Record) -> Result<Inserted, ItemError>;
-    /// Inserts a fresh record, which says that there is none anywhere, unless there is one here.
-    fn insert_fresh(&mut self, key: &StoredKey) -> Result<Inserted, ItemError>;
-    /// Forgets a record.
-    fn forget(&mut self, key: &StoredKey) -> Result<(), ItemError>;
-    /// Whether the records of its business are spilled.
-    fn spills(&self, key: &StoredKey) -> bool;
-    /// Whether the cluster keeps a copy of each record of its business.
-    fn backs_up(&self, key: &StoredKey) -> bool;
-    /// The chain of a key.
-    fn chain(&mut self, key: &StoredKey) -> Result<Chain, ItemError>;
-    /// Erases a record that the cluster has. False if it has changed since.
-    fn erase_spilled(&mut self, spilled: &ChangedRecord) -> Result<bool, ItemError>;
-}
 
 /// How many spilled or requested records had each [`SpillResult`].
 pub type SpillCounts = [u64; SpillResult::ALL.len()];
@@ -60,19 +42,18 @@ pub struct Finished<T> {
     pub key: StoredKey,
     /// Its end.
     pub end: NeedEnd,
-    /// The cluster has no record of the key, and no fresh record here says so yet.
+    /// The cluster has no record of the key, and no fresh record here notes that yet.
     pub is_nowhere: bool,
 }
 
 /// The result for a record that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Done {
-    /// The cluster has it.
-    Kept(RecordPlace),
-    /// Another machine owns it, and it was forgotten here.
-    Moved(RecordPlace),
-    /// It must be sent again, as the cluster may lack the record at this place.
-    Again(RecordPlace),
+pub struct Done {
+    /// Its place.
+    pub place: RecordPlace,
+    /// The cluster has it, or another machine owns it, and it was forgotten here. Otherwise it must
+    /// be sent again.
+    pub is_kept: bool,
 }
 
 /// Messages to records. `T` names a need.
@@ -85,10 +66,13 @@ pub struct Warm<T> {
     /// Waiting requests, oldest first.
     queue: VecDeque<u64>,
     last_id: u64,
-    sendings: Vec<Sending>,
-    finished: Vec<Finished<T>>,
+    /// Messages to send.
+    pub sendings: Vec<Sending>,
+    /// Needs that are finished.
+    pub finished: Vec<Finished<T>>,
     pub(super) full_chains: FullChains,
-    counts: SpillCounts,
+    /// The results since they were last taken.
+    pub counts: SpillCounts,
 }
 
 #[derive(Debug)]
@@ -102,7 +86,7 @@ pub(super) enum What<T> {
     /// A changed record is sent to the cluster.
     Put(RecordPlace),
     /// A record is requested.
-    Fetch(Waiting<T>),
+    Fetch(WaitingNeeds<T>),
     /// A record waits for room. No message is under way.
     Room(Pending<T>),
     /// A record is spilled, to make room in its chain for another.
@@ -115,13 +99,13 @@ pub(super) enum What<T> {
 #[derive(Debug)]
 pub(super) struct Pending<T> {
     pub key: StoredKey,
-    pub waiting: Waiting<T>,
-    pub record: Option<Record>,
+    pub waiting: WaitingNeeds<T>,
+    pub record: Option<KeptRecord>,
 }
 
 /// Needs that wait for one key.
 #[derive(Debug)]
-pub(super) struct Waiting<T> {
+pub(super) struct WaitingNeeds<T> {
     pub tickets: Vec<T>,
     /// When nobody waits any more, CLOCK_BOOTTIME.
     pub deadline_ms: u64,
@@ -147,21 +131,6 @@ impl<T> Default for Warm<T> {
 }
 
 impl<T> Warm<T> {
-    /// Takes the messages to send.
-    pub fn take_sendings(&mut self) -> Vec<Sending> {
-        std::mem::take(&mut self.sendings)
-    }
-
-    /// Takes the finished needs.
-    pub fn take_finished(&mut self) -> Vec<Finished<T>> {
-        std::mem::take(&mut self.finished)
-    }
-
-    /// Takes the counts since the last call.
-    pub fn take_counts(&mut self) -> SpillCounts {
-        std::mem::take(&mut self.counts)
-    }
-
     pub(super) fn count(&mut self, result: SpillResult) {
         self.counts[result as usize] += 1;
     }
@@ -173,8 +142,7 @@ impl<T> Warm<T> {
 
     /// Takes in the need of an item that waits for the record of its key.
     pub fn need(&mut self, host: &mut impl Records, key: StoredKey, ticket: T, deadline_ms: u64) {
-        let under_way = self.by_key.get(&key).copied();
-        let flight = under_way.and_then(|id| self.flights.get_mut(&id));
+        let flight = self.by_key.get(&key).and_then(|id| self.flights.get_mut(id));
         let joined = flight.and_then(|flight| match &mut flight.what {
             What::Fetch(waiting) => Some(waiting),
             What::Room(pending) => Some(&mut pending.waiting),
@@ -187,7 +155,7 @@ impl<T> Warm<T> {
         }
         let whereabouts = host.whereabouts(&key);
         let was_away = whereabouts == Ok(Whereabouts::MaybeInCluster);
-        let waiting = Waiting { tickets: vec![ticket], deadline_ms, was_away };
+        let waiting = WaitingNeeds { tickets: vec![ticket], deadline_ms, was_away };
         match whereabouts {
             Ok(Whereabouts::Here) => self.finish(&key, waiting, NeedEnd::Answered),
             Ok(Whereabouts::Nowhere) => {
@@ -205,7 +173,7 @@ impl<T> Warm<T> {
         }
     }
 
-    pub(super) fn fetch(&mut self, key: StoredKey, waiting: Waiting<T>) {
+    pub(super) fn fetch(&mut self, key: StoredKey, waiting: WaitingNeeds<T>) {
         let id = self.begin(key, What::Fetch(waiting));
         if self.fetches >= FETCHES_MAX {
             self.queue.push_back(id);
@@ -240,15 +208,18 @@ impl<T> Warm<T> {
         }
     }
 
-    pub(super) fn finish(&mut self, key: &StoredKey, waiting: Waiting<T>, end: NeedEnd) {
-        let finished = |ticket| Finished { ticket, key: *key, end, is_nowhere: false };
-        self.finished.extend(waiting.tickets.into_iter().map(finished));
+    pub(super) fn finish(&mut self, key: &StoredKey, waiting: WaitingNeeds<T>, end: NeedEnd) {
+        self.finish_all(key, waiting, end, false);
     }
 
-    /// Finishes the needs of a key without a record in the cluster, where no fresh record here says
-    /// so yet.
-    fn finish_nowhere(&mut self, key: StoredKey, waiting: Waiting<T>) {
-        let finished = |ticket| Finished { ticket, key, end: NeedEnd::Answered, is_nowhere: true };
+    fn finish_all(
+        &mut self,
+        key: &StoredKey,
+        waiting: WaitingNeeds<T>,
+        end: NeedEnd,
+        is_nowhere: bool,
+    ) {
+        let finished = |ticket| Finished { ticket, key: *key, end, is_nowhere };
         self.finished.extend(waiting.tickets.into_iter().map(finished));
     }
 
@@ -275,13 +246,16 @@ impl<T> Warm<T> {
         id
     }
 
-    pub(super) fn end(&mut self, id: u64) -> Option<Ended<T>> {
-        let Flight { key, what } = self.flights.remove(&id)?;
-        let is_last = self.by_key.get(&key) == Some(&id);
-        if is_last {
-            self.by_key.remove(&key);
+    pub(super) fn end(&mut self, id: u64) -> Option<Flight<T>> {
+        let flight = self.flights.remove(&id)?;
+        if self.is_current(&flight.key, id) {
+            self.by_key.remove(&flight.key);
         }
-        Some(Ended { key, what, is_last })
+        Some(flight)
+    }
+
+    fn is_current(&self, key: &StoredKey, id: u64) -> bool {
+        self.by_key.get(key) == Some(&id)
     }
 
     /// Takes in the outcome of a message. Returns the result for a changed record, if the message
@@ -293,11 +267,19 @@ impl<T> Warm<T> {
         id: u64,
         answer: Result<WarmAnswer, NoAnswer>,
     ) -> Option<Done> {
-        let Ended { key, what, is_last } = self.end(id)?;
+        let is_current =
+            self.flights.get(&id).is_some_and(|flight| self.is_current(&flight.key, id));
+        let Flight { key, what } = self.end(id)?;
         match what {
             What::Put(place) => {
                 self.puts -= 1;
-                return Some(kept(host, &key, place, is_last, answer));
+                let is_kept = match answer {
+                    Ok(WarmAnswer::Kept) => true,
+                    // If the record was requested since, its owner is not known.
+                    Ok(WarmAnswer::Moved) => is_current && host.forget(&key).is_ok(),
+                    _ => false,
+                };
+                return Some(Done { place, is_kept });
             }
             What::Fetch(waiting) => {
                 self.fetched(host, now_ms, key, waiting, answer);
@@ -314,12 +296,12 @@ impl<T> Warm<T> {
         host: &mut impl Records,
         now_ms: u64,
         key: StoredKey,
-        waiting: Waiting<T>,
+        waiting: WaitingNeeds<T>,
         answer: Result<WarmAnswer, NoAnswer>,
     ) {
         let is_late = now_ms >= waiting.deadline_ms;
         let record = match answer {
-            Ok(WarmAnswer::Record(bytes)) => Record::decode(&bytes, &key),
+            Ok(WarmAnswer::Record(bytes)) => KeptRecord::decode(&bytes, &key),
             Ok(_) => None,
             Err(NoAnswer::Lost) if !is_late => return self.fetch(key, waiting),
             Err(_) => return self.finish(&key, waiting, NeedEnd::Unreachable),
@@ -328,7 +310,7 @@ impl<T> Warm<T> {
             let is_there = record.is_some();
             self.count(if is_there { SpillResult::Fetched } else { SpillResult::Missed });
         } else if record.is_none() {
-            return self.finish_nowhere(key, waiting);
+            return self.finish_all(&key, waiting, NeedEnd::Answered, true);
         }
         if let Some(pending) = self.take_in(host, Pending { key, waiting, record }, is_late) {
             self.wait_for_room(host, pending);
@@ -347,7 +329,7 @@ impl<T> Warm<T> {
     ) -> Option<Pending<T>> {
         let replaces = is_late && pending.waiting.was_away;
         let inserted = insert(host, &pending.key, pending.record.as_ref(), replaces);
-        if inserted == Ok(Inserted::Crowded) && !is_late {
+        if inserted == Ok(Inserted::NoRoom) && !is_late {
             return Some(pending);
         }
         let Pending { key, waiting, record } = pending;
@@ -367,27 +349,27 @@ impl<T> Warm<T> {
     }
 }
 
-/// A message that is no longer under way.
-pub(super) struct Ended<T> {
-    pub key: StoredKey,
-    pub what: What<T>,
-    /// It is the current message for its key.
-    is_last: bool,
+/// All chains without room for the records that wait.
+#[derive(Debug, Default)]
+pub struct FullChains {
+    pub by_chain: HashMap<ChainPlace, FullChain>,
+    /// Records on their way out, of all chains.
+    pub spills: usize,
 }
 
-/// Why no answer is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoAnswer {
-    /// The message, or its answer, was lost.
-    Lost,
-    /// The master is not connected.
-    Down,
+/// The records that wait for room in one chain.
+#[derive(Debug, Default)]
+pub struct FullChain {
+    /// The ids of their messages, oldest first.
+    pub waiting: VecDeque<u64>,
+    /// Records on their way out of the chain.
+    pub under_way: usize,
 }
 
 fn insert(
     host: &mut impl Records,
     key: &StoredKey,
-    record: Option<&Record>,
+    record: Option<&KeptRecord>,
     replaces: bool,
 ) -> Result<Inserted, ItemError> {
     let Some(record) = record else { return host.insert_fresh(key) };
@@ -399,21 +381,6 @@ fn insert(
         }
         Inserted::Void if host.spills(key) => host.insert_fresh(key),
         inserted => Ok(inserted),
-    }
-}
-
-fn kept(
-    host: &mut impl Records,
-    key: &StoredKey,
-    place: RecordPlace,
-    is_last: bool,
-    answer: Result<WarmAnswer, NoAnswer>,
-) -> Done {
-    match answer {
-        Ok(WarmAnswer::Kept) => Done::Kept(place),
-        // If the record was requested since, its owner is not known.
-        Ok(WarmAnswer::Moved) if is_last && host.forget(key).is_ok() => Done::Moved(place),
-        _ => Done::Again(place),
     }
 }
 

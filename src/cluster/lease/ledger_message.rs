@@ -106,7 +106,7 @@ pub struct Claim {
 }
 
 /// *In this window I have bound myself to at most FLOOR, of which SPENT are used, and used EXTRA
-/// beyond any lease; give me NEED now, and WANT more.*
+/// beyond any lease; grant me NEED now, and up to REQUEST.*
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Take {
     /// The sender.
@@ -118,7 +118,7 @@ pub struct Take {
     /// Uses that waiting requests need. The ledger grants all of them or none.
     pub need: u64,
     /// The most uses that the host would take, `need` included.
-    pub want: u64,
+    pub request: u64,
 }
 
 /// The ledger's answer.

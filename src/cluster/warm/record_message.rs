@@ -65,8 +65,8 @@ impl WarmMessage {
 
     /// Its arguments, after the key.
     pub fn arguments(&self) -> Vec<Vec<u8>> {
-        let host = ledger::host_name(self.host).into_bytes();
-        let mut arguments = vec![host, format!("{:016x}", self.version).into_bytes()];
+        let host = ledger::hex(self.host).into_bytes();
+        let mut arguments = vec![host, ledger::hex(self.version).into_bytes()];
         if let WarmCall::Put { life_ms, bytes, takes_over } = &self.call {
             // Redis takes times up to 2^63 ms less the present one.
             let life_ms = life_ms.filter(|&ms| ms <= ledger::MAX_AMOUNT).unwrap_or(0);
@@ -75,15 +75,5 @@ impl WarmMessage {
             arguments.extend([life, bytes.clone(), over.as_bytes().to_vec()]);
         }
         arguments
-    }
-
-    /// The meaning of the number that answers a put. `None` if it has no meaning.
-    pub fn kept(number: i64) -> Option<WarmAnswer> {
-        match number {
-            0 => Some(WarmAnswer::Kept),
-            1 => Some(WarmAnswer::Moved),
-            2 => Some(WarmAnswer::Old),
-            _ => None,
-        }
     }
 }

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 /// Key-nodes of one step.
-const STEP: usize = 128;
+pub const STEP: usize = 128;
 /// The pause after a step, as a multiple of its duration.
 const PAUSES: u32 = 9;
 /// The pause while nothing can be sent.
@@ -14,24 +14,18 @@ const FULL: Duration = Duration::from_millis(5);
 /// The pause after a round that is not complete.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// A group, as it is configured.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RoundGroup {
-    /// Its name.
-    pub name: String,
-    /// The time from the start of one round to the start of the next.
-    pub period: Duration,
-}
-
 /// The rounds of all groups.
 #[derive(Debug, Default)]
-pub struct Rounds {
-    groups: Vec<Group>,
+pub struct RecordRounds {
+    groups: Vec<GroupRound>,
 }
 
+/// The round of a group.
 #[derive(Debug)]
-struct Group {
-    conf: RoundGroup,
+struct GroupRound {
+    name: String,
+    /// The time from the start of one round to the start of the next.
+    period: Duration,
     /// Its random id. None before the first look at it.
     id: Option<u64>,
     /// When its round began, by both clocks.
@@ -55,10 +49,10 @@ pub struct Part {
     pub group: usize,
     /// The group's name.
     pub name: String,
-    /// The first key-node.
+    /// The first of [`STEP`] key-nodes.
     pub from: usize,
-    /// The number of key-nodes.
-    pub most: usize,
+    /// When the look begins.
+    begun: Instant,
 }
 
 /// Now, by both clocks.
@@ -70,21 +64,18 @@ pub struct RoundTime {
     pub wall_ms: u64,
 }
 
-impl Rounds {
-    /// Takes over the groups of a configuration. Groups that stay start their round again, and keep
-    /// their messages under way.
-    pub fn set_groups(&mut self, groups: Vec<RoundGroup>, now: RoundTime) {
-        let before = std::mem::take(&mut self.groups);
-        let mut before: Vec<Option<Group>> = before.into_iter().map(Some).collect();
-        for conf in groups {
-            let known = before
-                .iter_mut()
-                .find(|group| group.as_ref().is_some_and(|group| group.conf.name == conf.name))
-                .and_then(Option::take);
-            self.groups.push(match known {
-                Some(group) => Group { conf, at: Some(0), ..group },
-                None => Group {
-                    conf,
+impl RecordRounds {
+    /// Takes over the groups of a configuration with their periods. Groups that stay start their
+    /// round again, and keep their messages under way.
+    pub fn set_groups(&mut self, groups: impl Iterator<Item = (String, Duration)>, now: RoundTime) {
+        let mut before = std::mem::take(&mut self.groups);
+        for (name, period) in groups {
+            let known = before.iter().position(|group| group.name == name);
+            let group = match known {
+                Some(at) => GroupRound { period, at: Some(0), ..before.swap_remove(at) },
+                None => GroupRound {
+                    name,
+                    period,
                     id: None,
                     begun_ms: now.wall_ms,
                     begun: now.at,
@@ -94,7 +85,8 @@ impl Rounds {
                     is_complete: true,
                     due: now.at,
                 },
-            });
+            };
+            self.groups.push(group);
         }
     }
 
@@ -111,14 +103,14 @@ impl Rounds {
 
     /// Takes a part that is due to be looked at.
     pub fn next(&mut self, now: RoundTime) -> Option<Part> {
-        let is_due = |group: &Group| group.at.is_some() && now.at >= group.due;
+        let is_due = |group: &GroupRound| group.at.is_some() && now.at >= group.due;
         let mut groups = self.groups.iter_mut().enumerate();
         let (nth, group) = groups.find(|(_, group)| is_due(group))?;
         let from = group.at?;
         if from == 0 {
             (group.begun, group.begun_ms, group.is_complete) = (now.at, now.wall_ms, true);
         }
-        Some(Part { group: nth, name: group.conf.name.clone(), from, most: STEP })
+        Some(Part { group: nth, name: group.name.clone(), from, begun: now.at })
     }
 
     /// Takes in the result of a look at a part. `next`: where the round goes on.
@@ -128,7 +120,7 @@ impl Rounds {
         group.under_way += sent.count;
         group.is_complete &= sent.are_all;
         group.at = next;
-        group.due = after.at + sent.took * PAUSES;
+        group.due = after.at + (after.at - part.begun) * PAUSES;
         group.end(after.at);
     }
 
@@ -141,7 +133,7 @@ impl Rounds {
 
     /// Takes in whether the cluster has a record of a group.
     pub fn settled(&mut self, group_id: u64, is_kept: bool, now: RoundTime) {
-        let is_its = |group: &&mut Group| group.id == Some(group_id);
+        let is_its = |group: &&mut GroupRound| group.id == Some(group_id);
         let Some(group) = self.groups.iter_mut().find(is_its) else { return };
         group.under_way = group.under_way.saturating_sub(1);
         group.is_complete &= is_kept;
@@ -158,17 +150,15 @@ pub struct Sent {
     pub count: usize,
     /// All changed records were sent.
     pub are_all: bool,
-    /// How long it took.
-    pub took: Duration,
 }
 
-impl Group {
+impl GroupRound {
     /// Ends the round if it is over.
     fn end(&mut self, now: Instant) {
         if self.at.is_some() || self.under_way > 0 {
             return;
         }
-        let next = self.begun + self.conf.period;
+        let next = self.begun + self.period;
         self.due = match self.is_complete {
             true => {
                 self.kept_ms = Some(self.begun_ms);
@@ -185,7 +175,7 @@ mod tests {
     use super::*;
 
     struct Played {
-        rounds: Rounds,
+        rounds: RecordRounds,
         begun: Instant,
         ms: u64,
     }
@@ -195,14 +185,14 @@ mod tests {
     impl Played {
         fn new() -> Played {
             let begun = frs_base::clock::instant();
-            let mut played = Played { rounds: Rounds::default(), begun, ms: 0 };
+            let mut played = Played { rounds: RecordRounds::default(), begun, ms: 0 };
             played.set(&["g"]);
             played
         }
 
         fn set(&mut self, names: &[&str]) {
-            let of = |name: &&str| RoundGroup { name: (*name).to_owned(), period: PERIOD };
-            self.rounds.set_groups(names.iter().map(of).collect(), self.now());
+            let of = |name: &&str| ((*name).to_owned(), PERIOD);
+            self.rounds.set_groups(names.iter().map(of), self.now());
         }
 
         fn now(&self) -> RoundTime {
@@ -215,8 +205,9 @@ mod tests {
         }
 
         fn looked(&mut self, part: &Part, count: usize, are_all: bool, next: Option<usize>) {
-            let sent = Sent { group: 7, count, are_all, took: Duration::from_millis(1) };
-            let now = self.now();
+            let sent = Sent { group: 7, count, are_all };
+            let took = Duration::from_millis(1);
+            let now = RoundTime { at: part.begun + took, ..self.now() };
             self.rounds.looked(part, sent, next, now);
         }
 
@@ -238,7 +229,7 @@ mod tests {
         assert_eq!((part.name.as_str(), part.from), ("g", 0));
         played.looked(&part, 2, true, Some(128));
         assert_eq!(played.next(), None, "a tenth of a core");
-        played.ms = 14;
+        played.ms = 15;
         let part = played.next().unwrap();
         assert_eq!(part.from, 128);
         played.settled(true);
@@ -289,7 +280,7 @@ mod tests {
         played.settled(false);
         let part = played.next().unwrap();
         assert_eq!(part.name, "new");
-        let sent = Sent { group: 8, count: 0, are_all: true, took: Duration::ZERO };
+        let sent = Sent { group: 8, count: 0, are_all: true };
         played.rounds.looked(&part, sent, None, played.now());
         assert_eq!(played.kept(), Some(0));
         played.set(&[]);

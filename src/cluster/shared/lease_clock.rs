@@ -16,7 +16,8 @@ pub(super) const UNPROVEN: Incarnation = Incarnation::MAX;
 /// The time and the incarnation of the host, for all leased limits of a table.
 #[derive(Debug, Default)]
 pub struct LeaseClock {
-    boot: Arc<BootClock>,
+    /// The clock of the boot.
+    pub boot: Arc<BootClock>,
     incarnation: AtomicU64,
     /// The incarnation of the host, even while its leases are unproven.
     own: AtomicU64,
@@ -26,11 +27,6 @@ pub struct LeaseClock {
 }
 
 impl LeaseClock {
-    /// The clock of the boot.
-    pub fn boot(&self) -> &Arc<BootClock> {
-        &self.boot
-    }
-
     /// Sets the incarnation whose leases count, and whether they are unproven. 0: any incarnation,
     /// for tools.
     pub fn set_incarnation(&self, own: Incarnation, is_unproven: bool) {

@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 
 use super::*;
+use crate::nodes::Chain;
 
 /// The records of a host.
 #[derive(Default)]
 struct Host {
-    records: HashMap<StoredKey, Record>,
+    records: HashMap<StoredKey, KeptRecord>,
     error: Option<ItemError>,
     /// Most records; further ones are spilled, all in one chain.
     room: Option<usize>,
@@ -34,13 +35,13 @@ impl Records for Host {
         })
     }
 
-    fn insert(&mut self, key: &StoredKey, record: &Record) -> Result<Inserted, ItemError> {
+    fn insert(&mut self, key: &StoredKey, record: &KeptRecord) -> Result<Inserted, ItemError> {
         self.result(())?;
         if self.records.contains_key(key) {
             return Ok(Inserted::Present);
         }
         if self.room.is_some_and(|room| self.records.len() >= room) {
-            return Ok(Inserted::Crowded);
+            return Ok(Inserted::NoRoom);
         }
         self.records.insert(*key, record.clone());
         Ok(Inserted::Yes)
@@ -69,7 +70,7 @@ impl Records for Host {
         self.looks += 1;
         let chain_of = |key: &StoredKey| key.field[0].checked_rem(self.chains).unwrap_or(0);
         let chain = chain_of(key);
-        let changed = |(key, record): (&StoredKey, &Record)| ChangedRecord {
+        let changed = |(key, record): (&StoredKey, &KeptRecord)| ChangedRecord {
             key: *key,
             record: record.clone(),
             life_ms: Some(5),
@@ -95,7 +96,7 @@ impl Records for Host {
 
 impl Host {
     /// A host that spills, with this many records in use.
-    fn crowded(room: usize) -> Host {
+    fn full(room: usize) -> Host {
         let records = (0..room as u64).map(|nth| (key(nth), record(9))).collect();
         Host { records, room: Some(room), ..Host::default() }
     }
@@ -111,8 +112,8 @@ fn key(number: u64) -> StoredKey {
     StoredKey { key_word: 1, field }
 }
 
-fn record(used: u64) -> Record {
-    Record { epoch: 0, check: 0, last_use_ms: 1, ban_begun_ms: None, states: vec![used] }
+fn record(used: u64) -> KeptRecord {
+    KeptRecord { epoch: 0, check: 0, last_use_ms: 1, ban_begun_ms: None, states: vec![used] }
 }
 
 fn place(number: u64) -> RecordPlace {
@@ -125,11 +126,14 @@ fn changed(number: u64, used: u64) -> ChangedRecord {
 }
 
 fn sent(warm: &mut Warm<u32>) -> Vec<Sending> {
-    warm.take_sendings()
+    std::mem::take(&mut warm.sendings)
 }
 
+const KEPT: Done = Done { place: RecordPlace { group: 7, place: 1 }, is_kept: true };
+const AGAIN: Done = Done { is_kept: false, ..KEPT };
+
 fn finished(warm: &mut Warm<u32>) -> Vec<(u32, NeedEnd)> {
-    warm.take_finished().into_iter().map(|one| (one.ticket, one.end)).collect()
+    std::mem::take(&mut warm.finished).into_iter().map(|one| (one.ticket, one.end)).collect()
 }
 
 const DEADLINE: u64 = 100;
@@ -234,7 +238,7 @@ fn only_where_the_cluster_has_none_a_fresh_record_may_be_made_for_who_left() {
         let id = sent(&mut warm)[0].id;
         host.error = error;
         warm.answered(&mut host, now_ms, id, answer);
-        let one = warm.take_finished().remove(0);
+        let one = warm.finished.remove(0);
         (one.end, one.is_nowhere)
     };
     let found = || Ok(WarmAnswer::Record(record(9).encode(&key(1))));
@@ -262,13 +266,13 @@ fn a_record_is_sent_until_it_is_kept_and_forgotten_where_it_is_another_hosts() {
         let done = warm.answered(&mut host, 1, sending.id, answer).unwrap();
         (done, host.records.contains_key(&key(1)))
     };
-    assert_eq!(put(Ok(WarmAnswer::Kept), None), (Done::Kept(place(1)), true));
+    assert_eq!(put(Ok(WarmAnswer::Kept), None), (KEPT, true));
     for answer in [Ok(WarmAnswer::Old), Err(NoAnswer::Lost), Err(NoAnswer::Down)] {
-        assert_eq!(put(answer, None), (Done::Again(place(1)), true));
+        assert_eq!(put(answer, None), (AGAIN, true));
     }
     let busy = Some(ItemError::Busy);
-    assert_eq!(put(Ok(WarmAnswer::Moved), busy), (Done::Again(place(1)), true));
-    assert_eq!(put(Ok(WarmAnswer::Moved), None), (Done::Moved(place(1)), false));
+    assert_eq!(put(Ok(WarmAnswer::Moved), busy), (AGAIN, true));
+    assert_eq!(put(Ok(WarmAnswer::Moved), None), (KEPT, false));
     assert_eq!(warm.room(), PUTS_MAX);
 }
 
@@ -283,7 +287,7 @@ fn an_answer_from_before_a_fetch_forgets_nothing() {
     let fetch = sent(&mut warm)[0].id;
     warm.answered(&mut host, 1, fetch, Ok(WarmAnswer::Record(record(1).encode(&key(1)))));
     let done = warm.answered(&mut host, 1, put, Ok(WarmAnswer::Moved));
-    assert_eq!(done, Some(Done::Again(place(1))));
+    assert_eq!(done, Some(AGAIN));
     assert!(host.records.contains_key(&key(1)));
 }
 
@@ -320,7 +324,7 @@ fn spills(warm: &mut Warm<u32>) -> Vec<(u64, u64)> {
 // Shows: spill.
 #[test]
 fn a_record_leaves_only_once_the_cluster_has_it() {
-    let (mut host, mut warm) = (Host::crowded(8), Warm::default());
+    let (mut host, mut warm) = (Host::full(8), Warm::default());
     warm.need(&mut host, key(100), 1, DEADLINE);
     let leaving = spills(&mut warm);
     // One for the key, and an eighth of the chain to spare; oldest first.
@@ -333,7 +337,7 @@ fn a_record_leaves_only_once_the_cluster_has_it() {
         warm.answered(&mut host, 1, spill.1, Ok(WarmAnswer::Kept));
     }
     assert!(!warm.has_full_chains() && sent(&mut warm).is_empty());
-    assert_eq!([warm.take_counts(), warm.take_counts()], [[3, 0, 0, 0, 0], [0; 5]]);
+    assert_eq!([0; 2].map(|_| std::mem::take(&mut warm.counts)), [[3, 0, 0, 0, 0], [0; 5]]);
     // There is room to spare.
     warm.need(&mut host, key(101), 2, DEADLINE);
     assert_eq!((finished(&mut warm), sent(&mut warm).len()), (vec![(2, NeedEnd::Answered)], 0));
@@ -341,7 +345,7 @@ fn a_record_leaves_only_once_the_cluster_has_it() {
 
 #[test]
 fn where_one_master_is_down_what_the_others_take_leaves() {
-    let (mut host, mut warm) = (Host::crowded(8), Warm::default());
+    let (mut host, mut warm) = (Host::full(8), Warm::default());
     warm.need(&mut host, key(100), 1, DEADLINE);
     let leaving = spills(&mut warm);
     warm.answered(&mut host, 1, leaving[0].1, Err(NoAnswer::Down));
@@ -354,8 +358,8 @@ fn where_one_master_is_down_what_the_others_take_leaves() {
 
 #[test]
 fn a_fresh_record_takes_no_room_in_the_cluster() {
-    let (mut host, mut warm) = (Host::crowded(1), Warm::default());
-    let fresh = Record { states: Vec::new(), ..record(0) };
+    let (mut host, mut warm) = (Host::full(1), Warm::default());
+    let fresh = KeptRecord { states: Vec::new(), ..record(0) };
     host.records.insert(key(0), fresh);
     warm.need(&mut host, key(100), 1, DEADLINE);
     let leaving = sent(&mut warm).remove(0);
@@ -368,21 +372,21 @@ fn a_fresh_record_takes_no_room_in_the_cluster() {
 
 #[test]
 fn a_record_that_was_used_on_its_way_stays() {
-    let (mut host, mut warm) = (Host::crowded(8), Warm::default());
+    let (mut host, mut warm) = (Host::full(8), Warm::default());
     warm.need(&mut host, key(100), 1, DEADLINE);
     for (key_number, id) in spills(&mut warm) {
         host.records.insert(key(key_number), record(10));
         warm.answered(&mut host, 1, id, Ok(WarmAnswer::Kept));
     }
     assert!(host.records.len() == 8 && !host.has(100) && host.filter.is_empty());
-    assert_eq!(warm.take_counts()[SpillResult::Stayed as usize], 3);
+    assert_eq!(warm.counts[SpillResult::Stayed as usize], 3);
     // Other records go in their place, or the same ones in their present state.
     assert!(finished(&mut warm).is_empty() && !sent(&mut warm).is_empty());
 }
 
 #[test]
 fn a_spilled_record_comes_back_and_is_deleted_in_the_cluster() {
-    let (mut host, mut warm) = (Host::crowded(8), Warm::default());
+    let (mut host, mut warm) = (Host::full(8), Warm::default());
     host.filter.insert(key(100));
     warm.need(&mut host, key(100), 1, DEADLINE);
     let fetch = sent(&mut warm).remove(0);
@@ -399,19 +403,19 @@ fn a_spilled_record_comes_back_and_is_deleted_in_the_cluster() {
     let drop = sent(&mut warm).remove(0);
     assert_eq!((drop.key, drop.call), (key(100), WarmCall::Drop));
     warm.answered(&mut host, 1, drop.id, Ok(WarmAnswer::Nothing));
-    assert_eq!(warm.take_counts()[SpillResult::Fetched as usize], 1);
+    assert_eq!(warm.counts[SpillResult::Fetched as usize], 1);
 }
 
 #[test]
 fn where_the_filter_was_wrong_a_fresh_record_says_so() {
-    let (mut host, mut warm) = (Host::crowded(1), Warm::default());
+    let (mut host, mut warm) = (Host::full(1), Warm::default());
     (host.room, host.filter) = (Some(2), HashSet::from([key(100)]));
     warm.need(&mut host, key(100), 1, DEADLINE);
     let fetch = sent(&mut warm).remove(0);
     warm.answered(&mut host, 1, fetch.id, Ok(WarmAnswer::Nothing));
     assert_eq!(finished(&mut warm), [(1, NeedEnd::Answered)]);
     assert_eq!(
-        (&host.records[&key(100)], warm.take_counts()[SpillResult::Missed as usize]),
+        (&host.records[&key(100)], warm.counts[SpillResult::Missed as usize]),
         (&record(0), 1)
     );
     assert!(sent(&mut warm).is_empty(), "nothing to delete");
@@ -419,7 +423,7 @@ fn where_the_filter_was_wrong_a_fresh_record_says_so() {
 
 #[test]
 fn without_the_cluster_nothing_leaves_and_nobody_waits_long() {
-    let (mut host, mut warm) = (Host::crowded(8), Warm::default());
+    let (mut host, mut warm) = (Host::full(8), Warm::default());
     warm.need(&mut host, key(100), 1, DEADLINE);
     warm.need(&mut host, key(101), 2, DEADLINE);
     let mut leaving = spills(&mut warm);
@@ -455,7 +459,7 @@ fn where_nothing_can_leave_the_item_is_told_at_once() {
 
 #[test]
 fn records_on_their_way_are_bounded_and_the_rest_follows() {
-    let mut host = Host::crowded(1100);
+    let mut host = Host::full(1100);
     let mut warm = Warm::default();
     for nth in 0..1040 {
         warm.need(&mut host, key(10_000 + nth), nth as u32, DEADLINE);
@@ -480,7 +484,7 @@ fn records_on_their_way_are_bounded_and_the_rest_follows() {
 
 #[test]
 fn chains_that_nothing_can_leave_now_cost_nothing() {
-    let mut host = Host { chains: 1100, ..Host::crowded(1100) };
+    let mut host = Host { chains: 1100, ..Host::full(1100) };
     let mut warm = Warm::default();
     (0..1100).for_each(|nth| warm.need(&mut host, key(1100 + nth), nth as u32, DEADLINE));
     let leaving = spills(&mut warm);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use std::{fmt, io, thread};
 
 use super::fault::ClusterFault;
-use super::message::Wake;
+use super::link_events::Wake;
 use super::task::Settled;
 use super::topology::View;
 
@@ -65,16 +65,12 @@ impl fmt::Display for Thread {
 /// Where threads report.
 #[derive(Clone)]
 pub(super) struct Reports {
-    sender: Sender<Report>,
-    wake: Wake,
+    pub(super) sender: Sender<Report>,
+    pub(super) wake: Wake,
 }
 
 impl Reports {
-    pub(super) fn new(sender: Sender<Report>, wake: Wake) -> Reports {
-        Reports { sender, wake }
-    }
-
-    pub(super) fn tell(&self, report: Report) {
+    pub(super) fn send(&self, report: Report) {
         self.add(report);
         self.ring();
     }
@@ -87,7 +83,7 @@ impl Reports {
 
     /// Wakes the owner.
     pub(super) fn ring(&self) {
-        self.wake.ring();
+        (self.wake)();
     }
 }
 
@@ -110,7 +106,7 @@ pub(super) fn spawn(
         drop(alive);
         if ended.is_err() {
             thread::sleep(REPLACED_AFTER);
-            reports.tell(Report::Died(thread));
+            reports.send(Report::Died(thread));
         }
     };
     thread::Builder::new().name(format!("frs-{thread}")).spawn(run)?;

@@ -30,7 +30,7 @@ impl Shared {
     /// log. 0 if another limit with the same log reports them.
     pub(super) fn beyond_log(&self, ring: Ring, state: &[u64], count: u64) -> u64 {
         let uses = Uses::of(self.log(state)).count(self.clock.boot_ms(), ring.longest_ms);
-        if self.tells_back { count.saturating_sub(uses as u64) } else { 0 }
+        if self.reports_returns { count.saturating_sub(uses as u64) } else { 0 }
     }
 
     /// Takes the newest uses out of a log until this many are left.

@@ -3,13 +3,12 @@
 //! Invariant: each message is answered once, by its id, with a reply or with the reason why there
 //! is none.
 
-use std::fmt;
 use std::ops::Range;
 
 use super::fault::ClusterFault;
 use crate::figures::ClusterFunction;
 use crate::lease::{Incarnation, Settings, Take, Taken};
-use crate::ledger::{Answer, BadReply, BadSettings, Reply};
+use crate::ledger::{Answer, BadReply, BadSettings, NoAnswer, Reply};
 use crate::newest_copy::Starts;
 use crate::warm::WarmAnswer;
 
@@ -59,7 +58,7 @@ pub enum Lost {
         expected: u32,
     },
     /// The nodes of the cluster have redirected the message too often.
-    #[error("{0} nodes in turn sent the message elsewhere")]
+    #[error("{0} nodes in turn redirected the message")]
     Redirected(u32),
     /// The node has answered with an error.
     #[error("{node} answers: {error}")]
@@ -91,6 +90,16 @@ impl Lost {
             Lost::Down { .. } => true,
             Lost::Refused { error, .. } => DOWN.iter().any(|kind| error.starts_with(kind)),
             _ => false,
+        }
+    }
+}
+
+impl From<Lost> for NoAnswer {
+    fn from(lost: Lost) -> NoAnswer {
+        match lost {
+            Lost::Unfit(_) => NoAnswer::Unfit,
+            lost if lost.is_down() => NoAnswer::Down,
+            _ => NoAnswer::Lost,
         }
     }
 }
@@ -184,23 +193,6 @@ impl Event {
     }
 }
 
-/// Wakes the owner of the links. It is called after an event was queued, from any thread.
-#[derive(Clone)]
-pub struct Wake(std::sync::Arc<dyn Fn() + Send + Sync>);
-
-impl Wake {
-    /// Calls this function, which must not block.
-    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Wake {
-        Wake(std::sync::Arc::new(wake))
-    }
-
-    pub(super) fn ring(&self) {
-        (self.0)();
-    }
-}
-
-impl fmt::Debug for Wake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wake(..)")
-    }
-}
+/// Wakes the owner of the links, without blocking. It is called after an event was queued, from any
+/// thread.
+pub type Wake = std::sync::Arc<dyn Fn() + Send + Sync>;

@@ -1,8 +1,8 @@
 //! The thread for one master: it connects, checks the node, and sends one pipeline at a time.
 //!
 //! Invariant: a master's answers count only if it is known whose data they are about. Before the
-//! first message of a connection the node has given its identity, and has said for a slot whether
-//! it learns.
+//! first message of a connection the node has given its identity, and has reported whether it
+//! learns in a slot.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -17,9 +17,9 @@ use redis::{Cmd, Value, cmd};
 use super::backoff::Backoff;
 use super::functions;
 use super::job::Job;
-use super::message::Lost;
-use super::report::{LinkNumber, Report, Reports};
+use super::link_events::Lost;
 use super::task::Task;
+use super::thread_reports::{LinkNumber, Report, Reports};
 use super::topology::Redirection;
 use super::wire::{Access, Broken, Wire, is_not_allowed, words};
 use crate::figures::{ClusterFunction, ClusterResult};
@@ -66,14 +66,12 @@ pub(super) struct LinkArgs {
 
 /// Runs a link until its jobs are closed.
 pub(super) fn run(args: LinkArgs) {
-    let backoff = Backoff::new(args.seed ^ args.number);
-    let (identity, since, said) = (None, None, None);
     let link = Link {
+        backoff: Backoff::new(args.seed ^ args.number),
         args,
-        backoff,
-        identity,
-        since,
-        said,
+        identity: None,
+        since: None,
+        reported: None,
         is_near: false,
         claims_left: 0,
         claims_seen: 0,
@@ -81,9 +79,6 @@ pub(super) fn run(args: LinkArgs) {
     };
     link.run();
 }
-
-/// The owner has closed the link.
-struct Closed;
 
 struct Link {
     args: LinkArgs,
@@ -93,7 +88,7 @@ struct Link {
     /// When the master got the slot of the last heartbeat.
     since: Option<Since>,
     /// The reason last reported why the link is down.
-    said: Option<Broken>,
+    reported: Option<Broken>,
     /// The node is about to serve, and starts to learn then: the holders must be connected by then.
     is_near: bool,
     /// Jobs to be sent up to the host's last claim.
@@ -112,38 +107,34 @@ struct Since {
 impl Link {
     fn run(mut self) {
         loop {
-            let broken = match self.connect() {
-                Ok(wire) => {
-                    self.said = None;
-                    self.backoff.reset();
-                    match self.serve(wire) {
-                        Ok(Closed) => return,
-                        Err(broken) => broken,
-                    }
-                }
-                Err(broken) => broken,
-            };
-            self.say(broken);
-            if let Some(Closed) = self.decline() {
+            let served = self.connect().and_then(|wire| {
+                self.reported = None;
+                self.backoff.reset();
+                self.serve(wire)
+            });
+            let Err(broken) = served else { return };
+            self.report_broken(broken);
+            if !self.decline() {
                 return;
             }
         }
     }
 
     /// Reports why the link is down, once for each reason.
-    fn say(&mut self, broken: Broken) {
-        if self.said.as_ref() == Some(&broken) {
+    fn report_broken(&mut self, broken: Broken) {
+        if self.reported.as_ref() == Some(&broken) {
             return;
         }
         if let Broken::Unfit(fault) = &broken {
-            self.args.reports.tell(Report::Fault(fault.clone()));
+            self.args.reports.send(Report::Fault(fault.clone()));
         }
-        self.args.reports.tell(Report::Down { link: self.args.number, why: broken.why() });
-        self.said = Some(broken);
+        self.args.reports.send(Report::Down { link: self.args.number, why: broken.why() });
+        self.reported = Some(broken);
     }
 
-    /// Waits for the next attempt. Jobs that come meanwhile are lost at once.
-    fn decline(&mut self) -> Option<Closed> {
+    /// Waits for the next attempt. Jobs that come meanwhile are lost at once. False if the owner
+    /// has closed the link.
+    fn decline(&mut self) -> bool {
         let wait = self.backoff.wait();
         let is_near = std::mem::take(&mut self.is_near);
         let until = clock::instant() + if is_near { wait.min(self.between()) } else { wait };
@@ -153,8 +144,8 @@ impl Link {
                     let slot = job.task().slot();
                     job.lose(Lost::Down { slot });
                 }),
-                Err(RecvTimeoutError::Timeout) => return None,
-                Err(RecvTimeoutError::Disconnected) => return Some(Closed),
+                Err(RecvTimeoutError::Timeout) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
     }
@@ -174,7 +165,7 @@ impl Link {
         self.identity = Some(identity);
         let is_changed = self.is_changed(&beat) || is_other;
         let learns = beat.beat.learning_ms > 0 || beat.slot == NO_SLOT;
-        self.args.reports.tell(Report::Up { link: self.args.number, is_changed, learns });
+        self.args.reports.send(Report::Up { link: self.args.number, is_changed, learns });
         Ok(wire)
     }
 
@@ -188,31 +179,43 @@ impl Link {
     }
 
     /// Sends a heartbeat. `None` if the library is missing.
-    fn ask_beat(&mut self, wire: &mut Wire) -> Result<Option<Heard>, Broken> {
+    fn ask_beat(&mut self, wire: &mut Wire) -> Result<Option<SlotBeat>, Broken> {
         loop {
             let begun = clock::instant();
             let (slot, command) = self.heartbeat();
-            let answers = wire.exchange(&[command], self.args.access.timeout);
-            if answers.is_err() {
-                self.count_beat(ClusterResult::Timeout);
-            }
-            let error = match answers?.first() {
-                Some(Value::ServerError(error)) => words(error),
-                Some(value) => return self.heard(value, slot, begun).map(Some),
-                None => return Err(Broken::Lost("no answer".to_owned())),
-            };
-            if ledger::is_library_missing(&error) {
-                return Ok(None);
-            }
-            // A heartbeat without a slot is never redirected.
-            if !self.is_redirected(slot, &error) {
-                return Err(self.refused_beat(wire, &error));
+            let answer = wire.one(command, self.args.access.timeout);
+            let answer = answer.inspect_err(|_| self.count_beat(ClusterResult::Timeout))?;
+            match self.read_beat(wire, &answer, slot, begun)? {
+                BeatAnswer::Beat(beat) => return Ok(Some(beat)),
+                BeatAnswer::LibraryMissing => return Ok(None),
+                // A heartbeat without a slot is never redirected.
+                BeatAnswer::Redirected => {}
             }
         }
     }
 
+    fn read_beat(
+        &mut self,
+        wire: &Wire,
+        answer: &Value,
+        slot: u16,
+        begun: Instant,
+    ) -> Result<BeatAnswer, Broken> {
+        let Value::ServerError(error) = answer else {
+            return self.read_numbers(answer, slot, begun).map(BeatAnswer::Beat);
+        };
+        let error = words(error);
+        if ledger::is_library_missing(&error) {
+            Ok(BeatAnswer::LibraryMissing)
+        } else if self.is_redirected(slot, &error) {
+            Ok(BeatAnswer::Redirected)
+        } else {
+            Err(self.refused_beat(wire, &error))
+        }
+    }
+
     /// Whether the heartbeat was redirected, as its slot has another master. Then heartbeats go
-    /// without a slot until the next view tells which slots the master has.
+    /// without a slot until the next view shows which slots the master has.
     fn is_redirected(&self, slot: u16, error: &str) -> bool {
         let is_redirected = Redirection::read(error, &self.args.node).is_some();
         if is_redirected {
@@ -224,7 +227,7 @@ impl Link {
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             );
-            self.args.reports.tell(Report::Outdated);
+            self.args.reports.send(Report::Outdated);
         }
         is_redirected
     }
@@ -233,7 +236,7 @@ impl Link {
     /// them.
     fn refused_beat(&mut self, wire: &Wire, error: &str) -> Broken {
         self.count_beat(ClusterResult::Error);
-        self.args.reports.tell(Report::Outdated);
+        self.args.reports.send(Report::Outdated);
         let code = error.split(' ').next().unwrap_or_default();
         self.is_near = matches!(code, "CLUSTERDOWN" | "LOADING");
         wire.refusal(error)
@@ -242,7 +245,7 @@ impl Link {
     /// Counts a heartbeat. If the library is missing the heartbeat is repeated, and only that one
     /// counts.
     fn count_beat(&self, result: ClusterResult) {
-        self.args.access.count(ClusterFunction::Heartbeat, result);
+        self.args.access.counts.count(ClusterFunction::Heartbeat, result);
     }
 
     fn heartbeat(&self) -> (u16, Cmd) {
@@ -258,7 +261,7 @@ impl Link {
         (slot, command)
     }
 
-    fn heard(&self, value: &Value, slot: u16, begun: Instant) -> Result<Heard, Broken> {
+    fn read_numbers(&self, value: &Value, slot: u16, begun: Instant) -> Result<SlotBeat, Broken> {
         let numbers: Vec<i64> =
             redis::from_redis_value_ref(value).map_err(|error| Broken::Lost(error.to_string()))?;
         let beat =
@@ -268,12 +271,12 @@ impl Link {
         let at = begun + clock::since(begun) / 2;
         let mut last = self.args.beat.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *last = Some(Beat { now_ms: beat.now_ms, at });
-        Ok(Heard { beat, slot })
+        Ok(SlotBeat { beat, slot })
     }
 
     /// Whether the master has got the slot since the last heartbeat.
-    fn is_changed(&mut self, heard: &Heard) -> bool {
-        let Heard { beat, slot } = *heard;
+    fn is_changed(&mut self, beat: &SlotBeat) -> bool {
+        let SlotBeat { beat, slot } = *beat;
         if slot == NO_SLOT {
             return false;
         }
@@ -289,10 +292,11 @@ impl Link {
         Duration::from_millis((self.args.learn_ms / 4).max(1))
     }
 
-    fn serve(&mut self, mut wire: Wire) -> Result<Closed, Broken> {
+    /// Sends jobs and heartbeats until the owner closes the link.
+    fn serve(&mut self, mut wire: Wire) -> Result<(), Broken> {
         let between = self.between();
         let mut beaten = clock::instant();
-        let mut waiting = Waiting::default();
+        let mut waiting = JobQueue::default();
         (self.claims_left, self.late_in_turn) = (0, 0);
         loop {
             if waiting.is_empty() {
@@ -300,11 +304,11 @@ impl Link {
                 match self.args.jobs.recv_timeout(left) {
                     Ok(jobs) => waiting.add(jobs),
                     Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => return Ok(Closed),
+                    Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 }
             }
             // Acquire: partner of the store in `set_claims`. Claims were queued before the host
-            // said that it has no more.
+            // reported that it has no more.
             let claims = self.args.claims.load(Ordering::Acquire);
             self.args.jobs.try_iter().for_each(|jobs| waiting.add(jobs));
             let is_other = claims != std::mem::replace(&mut self.claims_seen, claims);
@@ -323,10 +327,13 @@ impl Link {
         }
     }
 
-    fn note_change(&mut self, wire: &mut Wire) -> Result<(), Broken> {
-        // Reports the change first: if the connection breaks the change is not seen again.
-        self.args.reports.tell(Report::Changed { link: self.args.number });
-        self.identity = Some(self.identify(wire)?);
+    /// Reports whether the master has got the slot anew.
+    fn note_change(&mut self, wire: &mut Wire, beat: &SlotBeat) -> Result<(), Broken> {
+        if self.is_changed(beat) {
+            // Reports the change first: if the connection breaks the change is not seen again.
+            self.args.reports.send(Report::Changed { link: self.args.number });
+            self.identity = Some(self.identify(wire)?);
+        }
         Ok(())
     }
 
@@ -349,8 +356,9 @@ impl Link {
         let in_time = if waits { 2 * timeout } else { timeout };
         let mut jobs = Some(jobs);
         let mut lose = |broken: &Broken| {
-            let lost = jobs.take().into_iter().flatten();
-            lost.for_each(|job| job.lose(self.broken(broken)));
+            for job in jobs.take().into_iter().flatten() {
+                job.lose(Lost::Broken { node: self.args.node.to_string(), why: broken.why() });
+            }
         };
         let late = Broken::Lost(format!("no answer within {} ms", in_time.as_millis()));
         let answers =
@@ -378,40 +386,20 @@ impl Link {
             })
             .collect();
         let again = self.settle(jobs, values, acknowledged);
-        let is_beat_missing = match &beat {
-            Some(Value::ServerError(error)) if ledger::is_library_missing(&words(error)) => true,
-            Some(Value::ServerError(error)) => {
-                let error = words(error);
-                if !self.is_redirected(slot, &error) {
-                    return Err(self.refused_beat(wire, &error));
-                }
-                false
-            }
-            Some(value) => {
-                let heard = self.heard(value, slot, begun)?;
-                self.look_at(wire, &heard)?;
-                false
-            }
-            None => false,
-        };
+        let beat = beat.map(|beat| self.read_beat(wire, &beat, slot, begun)).transpose()?;
+        if let Some(BeatAnswer::Beat(beat)) = &beat {
+            self.note_change(wire, beat)?;
+        }
         if self.late_in_turn >= LATE_IN_TURN {
             return Err(late);
         }
-        if is_beat_missing || !again.is_empty() {
+        if matches!(beat, Some(BeatAnswer::LibraryMissing)) || !again.is_empty() {
             functions::load(wire, timeout)?;
-            if let Some(heard) = self.ask_beat(wire)? {
-                self.look_at(wire, &heard)?;
+            if let Some(beat) = self.ask_beat(wire)? {
+                self.note_change(wire, &beat)?;
             }
         }
         Ok(again)
-    }
-
-    /// Reports the change if the master has got the slot anew.
-    fn look_at(&mut self, wire: &mut Wire, heard: &Heard) -> Result<(), Broken> {
-        match self.is_changed(heard) {
-            true => self.note_change(wire),
-            false => Ok(()),
-        }
     }
 
     fn pack(&self, jobs: Vec<Job>, is_beat_due: bool) -> Pipeline {
@@ -473,7 +461,7 @@ impl Link {
                 job.loaded += 1;
                 again.push(job);
             } else if matches!(job.task(), Task::Slots(_)) {
-                // The master that gets the slots is told then to begin to learn in them.
+                // The master that gets the slots begins to learn in them then.
                 self.refuse(job, error);
             } else if let Some(redirection) = Redirection::read(&error, &self.args.node) {
                 job.redirect(redirection);
@@ -489,32 +477,28 @@ impl Link {
         let node = self.args.node.to_string();
         match error.split(' ').next().unwrap_or_default() {
             "READONLY" | "CLUSTERDOWN" | "MASTERDOWN" | "MOVED" => {
-                self.args.reports.tell(Report::Outdated)
+                self.args.reports.send(Report::Outdated)
             }
             _ if is_not_allowed(&error) => {
                 let broken = super::wire::not_allowed(&self.args.node, &error);
                 if let Broken::Unfit(fault) = broken {
-                    self.args.reports.tell(Report::Fault(fault));
+                    self.args.reports.send(Report::Fault(fault));
                 }
             }
             _ => {}
         }
         job.lose(Lost::Refused { node, error });
     }
-
-    fn broken(&self, broken: &Broken) -> Lost {
-        Lost::Broken { node: self.args.node.to_string(), why: broken.why() }
-    }
 }
 
 /// Jobs to send. There are many jobs of slots, so they never delay the others.
 #[derive(Default)]
-struct Waiting {
+struct JobQueue {
     jobs: VecDeque<Job>,
     slots: VecDeque<Job>,
 }
 
-impl Waiting {
+impl JobQueue {
     fn is_empty(&self) -> bool {
         self.jobs.is_empty() && self.slots.is_empty()
     }
@@ -542,8 +526,15 @@ struct Pipeline {
     slot: u16,
 }
 
+enum BeatAnswer {
+    Beat(SlotBeat),
+    LibraryMissing,
+    /// Its slot has another master.
+    Redirected,
+}
+
 /// The answer to a heartbeat about a slot.
-struct Heard {
+struct SlotBeat {
     beat: Heartbeat,
     slot: u16,
 }
