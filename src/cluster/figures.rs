@@ -167,7 +167,7 @@ pub struct ClusterState {
     /// keeps no records.
     pub kept_since_ms: Option<u64>,
     /// The uses of all leases, by [`LeaseState`].
-    pub uses: LeaseUses,
+    pub(crate) uses: LeaseUses,
 }
 
 /// Uses in all leases of the host, by [`LeaseState`].
