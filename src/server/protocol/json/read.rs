@@ -392,25 +392,16 @@ impl<'de> Visitor<'de> for Item<'_, '_, 'de> {
         let mut members = Members::of(&OF_ITEM);
         while let Some(name) = members.next(&mut map, reader)? {
             match name {
-                "biz" => {
-                    biz = Some(map.next_value_seed(Value::of(reader, |decoded| &mut decoded.biz))?)
-                }
-                "key" => {
-                    key = Some(map.next_value_seed(Value::of(reader, |decoded| &mut decoded.key))?)
-                }
+                "biz" => biz = Some(map.next_value_seed(Value::biz(reader))?),
+                "key" => key = Some(map.next_value_seed(Value::key(reader))?),
                 "count" => options.count = form::count(map.next_value_seed(Integer(reader))?),
                 "force" => options.force = map.next_value_seed(Flag(reader))?,
                 "detail" => options.detail = map.next_value_seed(Flag(reader))?,
                 "rate" => {
-                    let rate = Value::of(reader, |decoded| &mut decoded.other);
-                    let rate = map.next_value_seed(rate)?;
+                    let rate = map.next_value_seed(Value::rate(reader))?;
                     call_rate.rate = Some(Rate::of_text(rate.or(&reader.decoded.other)));
                 }
-                "member" => {
-                    let text = Value::of(reader, |decoded| &mut decoded.member);
-                    let text = Value { takes_integers: false, ..text };
-                    member = Some(map.next_value_seed(text)?);
-                }
+                "member" => member = Some(map.next_value_seed(Value::member(reader))?),
                 _ => {
                     let burst = map.next_value_seed(Integer(reader))?;
                     call_rate.burst = Some(form::burst(burst));
@@ -469,8 +460,20 @@ struct Value<'s, 'r, 'de> {
 }
 
 impl<'s, 'r, 'de> Value<'s, 'r, 'de> {
-    fn of(reader: &'s mut Reader<'r, 'de>, buffer: fn(&mut Decoded) -> &mut String) -> Self {
-        Value { reader, buffer, takes_integers: true }
+    fn biz(reader: &'s mut Reader<'r, 'de>) -> Self {
+        Value { reader, buffer: |decoded| &mut decoded.biz, takes_integers: true }
+    }
+
+    fn key(reader: &'s mut Reader<'r, 'de>) -> Self {
+        Value { reader, buffer: |decoded| &mut decoded.key, takes_integers: true }
+    }
+
+    fn member(reader: &'s mut Reader<'r, 'de>) -> Self {
+        Value { reader, buffer: |decoded| &mut decoded.member, takes_integers: false }
+    }
+
+    fn rate(reader: &'s mut Reader<'r, 'de>) -> Self {
+        Value { reader, buffer: |decoded| &mut decoded.other, takes_integers: true }
     }
 }
 

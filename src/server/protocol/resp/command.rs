@@ -105,11 +105,14 @@ const fn command(
     word: &'static str,
     arity: Arity,
     flags: &'static [&'static str],
-    key: i64,
     group: &'static str,
     summary: &'static str,
 ) -> Command {
-    Command { name, word, arity, flags, key, summary, group }
+    Command { name, word, arity, flags, key: 0, summary, group }
+}
+
+const fn keyed(command: Command, key: i64) -> Command {
+    Command { key, ..command }
 }
 
 /// All of them, the frequent ones first.
@@ -117,27 +120,30 @@ pub const COMMANDS: [Command; 21] = {
     use Arity::{Between, From, Of};
     use Name as N;
     [
-        command(N::Update, "FRS.UPDATE", From(3), WRITE, 2, "generic", "Charges one item"),
-        command(N::Throttle, "CL.THROTTLE", Between(5, 6), WRITE, 1, "generic", "Throttles a key"),
-        command(N::Query, "FRS.QUERY", From(3), READ, 2, "generic", "Asks for one item"),
-        command(N::ManyUpdate, "FRS.MUPDATE", From(6), WRITE_MANY, 0, "generic", "Charges items"),
-        command(N::ManyQuery, "FRS.MQUERY", From(6), READ_MANY, 0, "generic", "Asks for items"),
-        command(N::Ping, "PING", Between(1, 2), FAST, 0, "connection", "Answers PONG"),
-        command(N::Multi, "MULTI", Of(1), FAST, 0, "transactions", "Begins a transaction"),
-        command(N::Exec, "EXEC", Of(1), SLOW, 0, "transactions", "Runs a transaction"),
-        command(N::Discard, "DISCARD", Of(1), FAST, 0, "transactions", "Drops a transaction"),
-        command(N::Echo, "ECHO", Of(2), FAST, 0, "connection", "Answers its argument"),
-        command(N::Hello, "HELLO", From(1), ANYONE, 0, "connection", "Chooses the protocol"),
-        command(N::Auth, "AUTH", Between(2, 3), ANYONE, 0, "connection", "Names the token"),
-        command(N::Client, "CLIENT", From(2), SLOW, 0, "connection", "Names the client"),
-        command(N::Select, "SELECT", Of(2), FAST, 0, "connection", "Chooses database 0"),
-        command(N::Quit, "QUIT", From(1), ANYONE, 0, "connection", "Ends the connection"),
-        command(N::Reset, "RESET", Of(1), ANYONE, 0, "connection", "Begins anew"),
-        command(N::ReadOnly, "READONLY", Of(1), FAST, 0, "cluster", "Changes nothing"),
-        command(N::Info, "INFO", From(1), SLOW, 0, "server", "Describes the server"),
-        command(N::Command, "COMMAND", From(1), SLOW, 0, "server", "Describes commands"),
-        command(N::Config, "CONFIG", From(2), SLOW, 0, "server", "Has no parameters"),
-        command(N::Cluster, "CLUSTER", From(2), SLOW, 0, "cluster", "Is disabled"),
+        keyed(command(N::Update, "FRS.UPDATE", From(3), WRITE, "generic", "Charges one item"), 2),
+        keyed(
+            command(N::Throttle, "CL.THROTTLE", Between(5, 6), WRITE, "generic", "Throttles a key"),
+            1,
+        ),
+        keyed(command(N::Query, "FRS.QUERY", From(3), READ, "generic", "Asks for one item"), 2),
+        command(N::ManyUpdate, "FRS.MUPDATE", From(6), WRITE_MANY, "generic", "Charges items"),
+        command(N::ManyQuery, "FRS.MQUERY", From(6), READ_MANY, "generic", "Asks for items"),
+        command(N::Ping, "PING", Between(1, 2), FAST, "connection", "Answers PONG"),
+        command(N::Multi, "MULTI", Of(1), FAST, "transactions", "Begins a transaction"),
+        command(N::Exec, "EXEC", Of(1), SLOW, "transactions", "Runs a transaction"),
+        command(N::Discard, "DISCARD", Of(1), FAST, "transactions", "Drops a transaction"),
+        command(N::Echo, "ECHO", Of(2), FAST, "connection", "Answers its argument"),
+        command(N::Hello, "HELLO", From(1), ANYONE, "connection", "Chooses the protocol"),
+        command(N::Auth, "AUTH", Between(2, 3), ANYONE, "connection", "Names the token"),
+        command(N::Client, "CLIENT", From(2), SLOW, "connection", "Names the client"),
+        command(N::Select, "SELECT", Of(2), FAST, "connection", "Chooses database 0"),
+        command(N::Quit, "QUIT", From(1), ANYONE, "connection", "Ends the connection"),
+        command(N::Reset, "RESET", Of(1), ANYONE, "connection", "Begins anew"),
+        command(N::ReadOnly, "READONLY", Of(1), FAST, "cluster", "Changes nothing"),
+        command(N::Info, "INFO", From(1), SLOW, "server", "Describes the server"),
+        command(N::Command, "COMMAND", From(1), SLOW, "server", "Describes commands"),
+        command(N::Config, "CONFIG", From(2), SLOW, "server", "Has no parameters"),
+        command(N::Cluster, "CLUSTER", From(2), SLOW, "cluster", "Is disabled"),
     ]
 };
 
