@@ -150,8 +150,8 @@ impl Upgrades {
         }
     }
 
-    /// Starts the binary that now has this one's name, to take over. `leave_open` runs in the child:
-    /// it keeps the descriptors to hand over open across the exec, and names them.
+    /// Starts the binary that now has this one's name, to take over. `leave_open` runs in the new
+    /// process: it keeps the descriptors to hand over open across the exec, and names them.
     pub fn start(
         &self,
         generation: u64,
@@ -170,8 +170,8 @@ impl Upgrades {
         Ok(Upgrade { process, channel, stage, until, generation, closed: false })
     }
 
-    /// Becomes this program again; returns only on failure. The name is looked up again, so a binary
-    /// installed under it since is used.
+    /// Becomes this program again; returns only on failure. The name is looked up again, so a
+    /// binary installed under it since is used.
     fn exec(&self, handover: &Handover) -> io::Error {
         let mut arguments = self.arguments.iter();
         let Some(name) = arguments.next() else {

@@ -37,7 +37,7 @@ impl Master {
         }
     }
 
-    /// In the child: keeps the descriptors to hand over open across the exec, and names them.
+    /// In the new process: keeps the descriptors to hand over open across the exec, and names them.
     fn leave_open(&self, channel: &Channel) -> io::Result<Handover> {
         self.account.as_ref().map_or(Ok(()), Account::raise)?;
         let lock = self.lock.as_ref().ok_or_else(|| io::Error::other("the lock is not held"))?;

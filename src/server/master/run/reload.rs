@@ -94,7 +94,8 @@ impl Master {
         unserved.map(words).collect()
     }
 
-    /// Puts a prepared configuration in force; returns its generation, and which records begin anew.
+    /// Puts a prepared configuration in force; returns its generation, and which records begin
+    /// anew.
     fn publish(
         &mut self,
         candidate: ReloadCandidate,
