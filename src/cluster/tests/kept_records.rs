@@ -58,7 +58,7 @@ impl Host {
         if exchange.stage == Stage::Waiting {
             let need = self.needs().remove(0);
             assert_eq!(need.need.kind, NeedKind::Fetch);
-            let key = StoredKey::of_need(&need.need);
+            let key = need.need.stored_key();
             assert_eq!(
                 nodes::whereabouts(&mut self.courier, &key, clock::now()),
                 Ok(Whereabouts::MaybeInCluster)
@@ -218,7 +218,7 @@ fn an_atomic_request_waits_for_all_records_and_is_charged_once() {
             assert!(
                 !expected && needs.len() == 2 && needs.iter().all(|w| w.need.request.is_none())
             );
-            let key = StoredKey::of_need(&needs[0].need);
+            let key = needs[0].need.stored_key();
             let record = Record::decode(&kept[0].1, &key).unwrap();
             nodes::insert_record(&mut heir.courier, &key, &record, clock::now()).unwrap();
             assert!(heir.finish(&needs[0], NeedEnd::Answered));
@@ -350,7 +350,7 @@ fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
     let mut host = Host::of(MAP);
     let exchange = host.begin(update(&[Ask("minute", "k", 1)]));
     let need = host.needs().remove(0);
-    let key = StoredKey::of_need(&need.need);
+    let key = need.need.stored_key();
     nodes::insert_fresh_record(&mut host.courier, &key, clock::now()).unwrap();
     assert_eq!(nodes::whereabouts(&mut host.courier, &key, clock::now()), Ok(Whereabouts::Here));
     let mut given_up = exchange;
@@ -369,7 +369,7 @@ fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
             let mut exchange = host.begin(update(&[Ask("minute", &nth.to_string(), 1)]));
             let need = host.needs().remove(0);
             host.service.give_up(&mut exchange);
-            let key = StoredKey::of_need(&need.need);
+            let key = need.need.stored_key();
             nodes::insert_fresh_record(&mut host.courier, &key, clock::now())
         })
         .collect();
