@@ -127,7 +127,7 @@ mod tests {
     }
 
     fn key(key: KeyRef<'_>) -> StoredKey {
-        StoredKey::of_need(&Need::of_key(NeedKind::Update, 2001, key))
+        Need::of_key(NeedKind::Update, 2001, key).stored_key()
     }
 
     #[test]

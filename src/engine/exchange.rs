@@ -2,7 +2,9 @@
 //!
 //! Invariant: an exchange keeps its buffers, so the steady state allocates nothing.
 
-use crate::execute::ItemWait;
+use frs_store::Ticket;
+
+use crate::need::{NeedEnd, NeedKind};
 use crate::{Answers, Request};
 
 /// A request and room for its answers.
@@ -36,4 +38,43 @@ pub enum Stage {
     Waiting,
     /// Not begun: an earlier exchange of its lane waits.
     Behind,
+}
+
+/// An item that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ItemWait {
+    /// The position of the item in its request.
+    pub item: usize,
+    /// What it waits for.
+    pub kind: NeedKind,
+    pub phase: Phase,
+    /// When it is late, CLOCK_BOOTTIME.
+    pub late_ms: u64,
+}
+
+/// How far the wait of an item has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Its need is not answered yet.
+    Asked(Ticket),
+    /// The cluster has answered on its uses.
+    Answered,
+    /// It waits no longer, but must ask again for its uses if it still lacks some.
+    Unanswered,
+    /// The cluster cannot be reached.
+    CutOff,
+    /// Its node has no room.
+    Full,
+}
+
+impl Phase {
+    /// The phase after the end of a need.
+    pub fn after(kind: NeedKind, end: NeedEnd) -> Phase {
+        match end {
+            NeedEnd::Answered if kind != NeedKind::Fetch => Phase::Answered,
+            NeedEnd::Answered | NeedEnd::Unserved | NeedEnd::Lost => Phase::Unanswered,
+            NeedEnd::Unreachable => Phase::CutOff,
+            NeedEnd::Full => Phase::Full,
+        }
+    }
 }

@@ -14,8 +14,7 @@ use frs_conf::Mode;
 use frs_store::layout::slot::INTENTS_MAX;
 use frs_store::{Lead, Moment, NodeOwner, Refused, Wanted};
 
-use super::service::RETRIES;
-use super::{Answer, Answers, Exchange, Item, ItemError, Request, Service, Stage};
+use super::{Answer, Answers, Exchange, Item, ItemError, RETRIES, Request, Service, Stage};
 use atomic::{AtomicBuffers, AtomicTransaction};
 use one::{ItemTransaction, Judged, Lack, log_too_large};
 use resolved::{EarlyAnswer, LastBiz, Resolved};
@@ -24,7 +23,6 @@ use waiting::{Attempt, Lacking};
 pub(super) use refusals::Refusals;
 pub use refusals::{RefusalSample, RefusedItem, Refuser};
 pub(super) use reports::Reports;
-pub use waiting::ItemWait;
 pub(super) use waiting::Waits;
 
 /// Buffers of a service, reused.

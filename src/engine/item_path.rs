@@ -10,9 +10,8 @@ use frs_limit::{Rules, States, Terms};
 use frs_store::layout::{node, tag};
 use frs_store::{Group, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, group};
 
-use super::service::RETRIES;
 use super::table::{Entry, Table};
-use super::{ItemError, Need, Service};
+use super::{ItemError, RETRIES, Service};
 
 /// How often a node that is being written is copied until one copy is whole.
 const COPIES_MAX: usize = 100;
@@ -35,11 +34,6 @@ impl StoredKey {
         field[..key.words().len()].copy_from_slice(key.words());
         let key_word = node::key_word(biz_id, key.form() as u8, key.bytes());
         StoredKey { key_word, field }
-    }
-
-    /// The key of a need.
-    pub fn of_need(need: &Need) -> StoredKey {
-        StoredKey { key_word: need.key_word, field: need.field }
     }
 
     /// The key of a node of a biz.

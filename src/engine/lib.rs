@@ -1,5 +1,9 @@
 //! Query and Update: biz, key, transaction, limits, verdicts.
 //!
+//! A [`Service`] attaches to a data directory. [`Service::run`] answers a [`Request`];
+//! [`Service::run_all`] runs several [`Exchange`]s, of which some may wait for a [`Cluster`].
+//! [`inspect`] looks into the files without an attachment.
+//!
 //! Invariant: a [`Request`] holds what a front end parsed, and [`Answers`] what it has to write.
 //! Both are reused, so the steady state allocates nothing.
 // `cargo test NAME` builds the tests of every package. Those of the engine are in the package
@@ -33,6 +37,15 @@ pub mod testing;
 mod tests;
 mod void_records;
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use frs_conf::Conf;
+use frs_store::{BizRow, Handle, ROLE_PROGRAM, TransactionBuffers};
+
+use execute::{Refusals, Reports, RequestBuffers, Waits};
+use service::FailedTake;
+
 pub use answer::{Answer, Answers};
 pub use call_rate::{CallRate, CallRateText};
 pub use edit_record::{Clearing, LimitUse, RecordError, RecordFigures, RecordName};
@@ -51,8 +64,56 @@ pub use parked_bytes::{
 pub use plug::{Cluster, Files, Plug, Plugged, Remote};
 pub use quotas::QUOTAS_MAX;
 pub use request::{Command, Item, ItemNames, ItemOptions, Request};
-pub use service::{Role, Service};
 pub use table::{Entry, Seen, Table, with_room};
 pub use void_records::VoidRecords;
 
 pub use frs_limit::{Details, Figures, Heard, HistorySpan, LimitFigures, List, Quota, Verdict};
+
+/// The kind of process that attaches. The slot stores the kind, for tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A worker of the server, which serves its clients.
+    Worker = 1,
+    /// The keeper of the server's files.
+    Keeper = 2,
+    /// A local program that uses the library.
+    Program = 3,
+    /// The admin plane, a thread of the keeper's process.
+    Admin = 4,
+    /// The process that alone talks to the cluster.
+    Cluster = 5,
+    /// The server's own frs-envoy.
+    Envoy = 6,
+}
+
+const _: () = assert!(Role::Program as u32 == ROLE_PROGRAM);
+
+/// One attachment to a data directory: the store and the configuration in force.
+///
+/// It belongs to one thread, and is dead in a forked child.
+#[derive(Debug)]
+pub struct Service {
+    handle: Handle,
+    data_dir: PathBuf,
+    conf: Arc<Conf>,
+    generation: u64,
+    failed: Option<FailedTake>,
+    table: Table,
+    scratch: RequestBuffers,
+    buffers: TransactionBuffers,
+    /// Makes the cluster of each configuration. `None`: this machine stands alone.
+    plug: Plugged,
+    /// The cluster. `None` if the configuration has none.
+    cluster: Option<Box<dyn Cluster>>,
+    /// The process is a program, the admin plane or frs-envoy: its items can wait as soon as there
+    /// is a cluster. The items of a worker can wait only if it has the doorbells of its master.
+    waits_by_futex: bool,
+    waits: Waits,
+    reports: Reports,
+    refusals: Refusals,
+    /// The business of the last item that was counted.
+    last_row: BizRow,
+}
+
+/// Attempts of an item or a transaction: it runs again if the generation changes.
+const RETRIES: usize = 3;

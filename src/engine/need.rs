@@ -122,6 +122,11 @@ impl Need {
         Need { kind, key_word, field, generation: 0, uses: 1, deadline_ms: 0, request: None }
     }
 
+    /// Its key.
+    pub fn stored_key(&self) -> StoredKey {
+        StoredKey { key_word: self.key_word, field: self.field }
+    }
+
     /// Its letter.
     pub fn letter(&self) -> Letter {
         let Need { kind, key_word, field, generation, uses, deadline_ms, request } = *self;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use frs_limit::{Details, LimitFigures};
 
-use super::execute::ItemWait;
+use super::exchange::ItemWait;
 use super::request::Brought;
 use super::{Answer, Answers, Exchange, Item, Request};
 

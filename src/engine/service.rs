@@ -3,76 +3,28 @@
 //! Invariant: all items of a tick are judged by the configuration that the tick has taken. If a
 //! newer one cannot be taken, every item answers `store`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use frs_base::clock::{self, Millis};
 use frs_conf::{Conf, active};
 use frs_store::{
-    BizRow, Error, Handle, OwnerBell, Places, ROLE_PROGRAM, Runtime, SlotRequest, Sweep,
-    TransactionBuffers, live_dir,
+    BizRow, Error, Handle, OwnerBell, Places, Runtime, SlotRequest, Sweep, TransactionBuffers,
+    live_dir,
 };
 
-use crate::execute::{Refusals, Reports, RequestBuffers, Waits};
 use crate::plug::{self, Cluster, Plug, Plugged};
 use crate::table::{Seen, Table};
-
-/// The kind of process that attaches. The slot stores the kind, for tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// A worker of the server, which serves its clients.
-    Worker = 1,
-    /// The keeper of the server's files.
-    Keeper = 2,
-    /// A local program that uses the library.
-    Program = 3,
-    /// The admin plane, a thread of the keeper's process.
-    Admin = 4,
-    /// The process that alone talks to the cluster.
-    Cluster = 5,
-    /// The server's own frs-envoy.
-    Envoy = 6,
-}
-
-const _: () = assert!(Role::Program as u32 == ROLE_PROGRAM);
-
-/// One attachment to a data directory: the store and the configuration in force.
-///
-/// It belongs to one thread, and is dead in a forked child.
-#[derive(Debug)]
-pub struct Service {
-    pub(super) handle: Handle,
-    data_dir: PathBuf,
-    pub(super) conf: Arc<Conf>,
-    pub(super) generation: u64,
-    failed: Option<FailedTake>,
-    pub(super) table: Table,
-    pub(super) scratch: RequestBuffers,
-    pub(super) buffers: TransactionBuffers,
-    /// Makes the cluster of each configuration. `None`: this machine stands alone.
-    pub(super) plug: Plugged,
-    /// The cluster. `None` if the configuration has none.
-    pub(super) cluster: Option<Box<dyn Cluster>>,
-    /// The process is a program, the admin plane or frs-envoy: its items can wait as soon as there
-    /// is a cluster. The items of a worker can wait only if it has the doorbells of its master.
-    waits_by_futex: bool,
-    pub(super) waits: Waits,
-    pub(super) reports: Reports,
-    pub(super) refusals: Refusals,
-    /// The business of the last item that was counted.
-    pub(super) last_row: BizRow,
-}
+use crate::{Role, Service};
 
 /// A generation that the service could not take, and when it tried.
 #[derive(Debug, Clone, Copy)]
-struct FailedTake {
+pub(super) struct FailedTake {
     generation: u64,
     at: Instant,
 }
 
-/// Attempts of an item or a transaction: it runs again if the generation changes.
-pub(super) const RETRIES: usize = 3;
 /// The pause between two attempts to take such a configuration.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
@@ -133,14 +85,14 @@ impl Service {
             conf: Arc::new(conf),
             generation,
             failed: None,
-            scratch: RequestBuffers::default(),
+            scratch: Default::default(),
             buffers: TransactionBuffers::default(),
             plug,
             cluster,
             waits_by_futex: false,
-            waits: Waits::default(),
-            reports: Reports::default(),
-            refusals: Refusals::default(),
+            waits: Default::default(),
+            reports: Default::default(),
+            refusals: Default::default(),
             last_row: BizRow::UNKNOWN,
         }
     }

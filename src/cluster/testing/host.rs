@@ -4,7 +4,6 @@ use frs_base::clock::{self, Millis};
 use frs_engine::testing::{Ask, World, request};
 use frs_engine::{
     Answer, Command, Exchange, ItemError, ItemMoment, Need, NeedEnd, Request, Service, Stage,
-    StoredKey,
 };
 use frs_store::{LetterQueue, TakenLetter, Ticket};
 
@@ -87,7 +86,7 @@ impl Host {
     /// The ledger has granted this much of each limit of an item.
     pub fn grant(&mut self, taken: &TakenNeed, allowance: u64) {
         let boot_ms = clock::boot_ms();
-        let key = StoredKey::of_need(&taken.need);
+        let key = taken.need.stored_key();
         let moment = ItemMoment { boot_ms, wall_ms: clock::now() };
         let incarnation = crate::HostCluster::incarnation_of(&mut self.courier);
         let granted = nodes::with_leases(&mut self.courier, &key, moment, clock::now(), |limits| {

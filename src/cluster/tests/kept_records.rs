@@ -59,7 +59,7 @@ impl Host {
         if exchange.stage == Stage::Waiting {
             let need = self.needs().remove(0);
             assert_eq!(need.need.kind, NeedKind::Fetch);
-            let key = StoredKey::of_need(&need.need);
+            let key = need.need.stored_key();
             assert_eq!(
                 stored(&mut self.courier, clock::now()).whereabouts(&key),
                 Ok(Whereabouts::MaybeInCluster)
@@ -219,7 +219,7 @@ fn an_atomic_request_waits_for_all_records_and_is_charged_once() {
             assert!(
                 !expected && needs.len() == 2 && needs.iter().all(|w| w.need.request.is_none())
             );
-            let key = StoredKey::of_need(&needs[0].need);
+            let key = needs[0].need.stored_key();
             let record = KeptRecord::decode(&kept[0].1, &key).unwrap();
             stored(&mut heir.courier, clock::now()).insert(&key, &record).unwrap();
             assert!(heir.finish(&needs[0], NeedEnd::Answered));
@@ -348,7 +348,7 @@ fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
     let mut host = Host::of(MAP);
     let exchange = host.begin(update(&[Ask("minute", "k", 1)]));
     let need = host.needs().remove(0);
-    let key = StoredKey::of_need(&need.need);
+    let key = need.need.stored_key();
     stored(&mut host.courier, clock::now()).insert_fresh(&key).unwrap();
     assert_eq!(stored(&mut host.courier, clock::now()).whereabouts(&key), Ok(Whereabouts::Here));
     let mut given_up = exchange;
@@ -367,7 +367,7 @@ fn a_fresh_record_says_that_the_cluster_has_none_and_evicts_nothing() {
             let mut exchange = host.begin(update(&[Ask("minute", &nth.to_string(), 1)]));
             let need = host.needs().remove(0);
             host.service.give_up(&mut exchange);
-            let key = StoredKey::of_need(&need.need);
+            let key = need.need.stored_key();
             stored(&mut host.courier, clock::now()).insert_fresh(&key)
         })
         .collect();

@@ -7,7 +7,7 @@ use frs_base::clock;
 use frs_engine::testing::{Ask, request};
 use frs_engine::{
     Command, Exchange, ItemError, ItemMoment, ItemOptions, NeedEnd, NeedKind, RecordName, Request,
-    Stage, StoredKey,
+    Stage,
 };
 use frs_store::Sweep;
 
@@ -60,7 +60,7 @@ fn atomic(command: Command, items: &[Ask<'_>]) -> Request {
 
 /// The courier changes what the host holds of an item.
 fn change(host: &mut Host, need: &TakenNeed, work: impl FnMut(&mut [LeasedLimit])) {
-    let key = StoredKey::of_need(&need.need);
+    let key = need.need.stored_key();
     let boot_ms = clock::boot_ms();
     let moment = ItemMoment { boot_ms, wall_ms: clock::now() };
     nodes::with_leases(&mut host.courier, &key, moment, clock::now(), work).unwrap();
@@ -147,7 +147,7 @@ fn an_item_whose_node_has_no_room_is_full_at_once() {
     let mut together = host.begin(atomic(Command::Update, &items));
     let needs = host.needs();
     for need in &needs {
-        let key = StoredKey::of_need(&need.need);
+        let key = need.need.stored_key();
         let is_exact = key.biz_id() == 5;
         if !is_exact {
             host.grant(need, 5);
@@ -361,7 +361,7 @@ fn uses_without_a_lease_are_told_at_once_by_a_want_of_nothing() {
     assert_eq!((need.need.kind, need.need.uses), (NeedKind::Update, 0));
     assert!(host.service.take_pushed(), "the courier is called");
     assert!(force(&mut host, &one, Command::Update, false).is_empty(), "that message reports it");
-    let key = StoredKey::of_need(&need.need);
+    let key = need.need.stored_key();
     let boot_ms = clock::boot_ms();
     let moment = ItemMoment { boot_ms, wall_ms: clock::now() };
     let reported = nodes::with_leases(&mut host.courier, &key, moment, clock::now(), |limits| {

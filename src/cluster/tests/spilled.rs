@@ -63,7 +63,7 @@ impl Clustered {
             assert_eq!(taken.need.kind, NeedKind::Fetch);
             let result = match self.is_silent {
                 true => NeedEnd::Unreachable,
-                false => self.place(&StoredKey::of_need(&taken.need)),
+                false => self.place(&taken.need.stored_key()),
             };
             assert!(self.host.finish(&taken, result));
         }

@@ -4,7 +4,7 @@ use frs_base::clock;
 use frs_engine::testing::{Ask, request};
 use frs_engine::{
     Command, Exchange, ItemError, ItemMoment, ItemOptions, NeedEnd, NeedKind, SPARE_BYTES, Stage,
-    StoredKey, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES,
+    WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES,
 };
 
 use crate::nodes::{self, LeasePass};
@@ -97,7 +97,7 @@ fn a_deadline_is_answered_as_the_biz_says() {
     let needs = host.needs();
     let [need] = needs[..] else { panic!("{needs:?}") };
     assert_eq!(need.need.uses, 0);
-    let key = StoredKey::of_need(&need.need);
+    let key = need.need.stored_key();
     let now = ItemMoment::at(1);
     let extra =
         nodes::with_leases(&mut host.courier, &key, now, 1, |limits| limits[0].holding.lease.extra);
@@ -122,7 +122,7 @@ fn an_exhausted_lease_refuses_at_once() {
     let mut exchange = host.begin(update(&[Ask("refuse", "k", 1)]));
     let need = host.needs().remove(0);
     host.grant(&need, 0);
-    let key = StoredKey::of_need(&need.need);
+    let key = need.need.stored_key();
     let boot_ms = clock::boot_ms();
     let now = ItemMoment { boot_ms, wall_ms: clock::now() };
     let exhaust = |limits: &mut [LeasedLimit]| {

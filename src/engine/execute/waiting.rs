@@ -11,54 +11,16 @@ use frs_base::clock::{self, Millis};
 use frs_conf::Scope;
 use frs_conf::key::KeyRef;
 use frs_limit::Waited;
-use frs_store::{Counter, SharedBell, Ticket};
+use frs_store::{Counter, SharedBell};
 
 use super::ItemAt;
 use super::one::Lack;
 use super::resolved::EarlyAnswer;
 use super::tally::wait_counter;
+use crate::exchange::{ItemWait, Phase};
 use crate::need::{Need, NeedEnd, NeedKind, NeededTogether};
 use crate::table::Entry;
 use crate::{Answer, Answers, Command, Exchange, ItemError, Request, Service, Stage};
-
-/// An item that waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ItemWait {
-    /// The position of the item in its request.
-    item: usize,
-    /// What it waits for.
-    kind: NeedKind,
-    phase: Phase,
-    /// When it is late, CLOCK_BOOTTIME.
-    late_ms: u64,
-}
-
-/// How far the wait of an item has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// Its need is not answered yet.
-    Asked(Ticket),
-    /// The cluster has answered on its uses.
-    Answered,
-    /// It waits no longer, but must ask again for its uses if it still lacks some.
-    Unanswered,
-    /// The cluster cannot be reached.
-    CutOff,
-    /// Its node has no room.
-    Full,
-}
-
-impl Phase {
-    /// The phase after the end of a need.
-    fn after(kind: NeedKind, end: NeedEnd) -> Phase {
-        match end {
-            NeedEnd::Answered if kind != NeedKind::Fetch => Phase::Answered,
-            NeedEnd::Answered | NeedEnd::Unserved | NeedEnd::Lost => Phase::Unanswered,
-            NeedEnd::Unreachable => Phase::CutOff,
-            NeedEnd::Full => Phase::Full,
-        }
-    }
-}
 
 /// An attempt to answer a request.
 #[derive(Debug, Clone, Copy)]

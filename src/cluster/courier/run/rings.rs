@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use frs_engine::{Need, NeedEnd, NeedKind, NeededTogether, StoredKey};
+use frs_engine::{Need, NeedEnd, NeedKind, NeededTogether};
 use frs_store::{LetterQueue, Reply, Runtime, TakenLetter, Ticket};
 
 use super::Courier;
@@ -83,7 +83,7 @@ impl Courier {
     /// Takes the needs of all rings that have some, and hands them to the core or to the warm tier.
     pub(super) fn drain(&mut self, now: Now) {
         for (ticket, need) in self.rings.drain(self.nodes.service.handle().runtime()) {
-            let (key, deadline_ms) = (StoredKey::of_need(&need), need.deadline_ms);
+            let (key, deadline_ms) = (need.stored_key(), need.deadline_ms);
             if need.kind == NeedKind::Fetch {
                 self.warm.warm.need(&mut self.nodes.records(), key, ticket, deadline_ms);
                 continue;
