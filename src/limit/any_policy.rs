@@ -174,8 +174,21 @@ ask! {
 }
 
 impl AnyPolicy {
+    /// The calendar by which it counts. Shared limits count by the time of all machines.
     fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        each!(self, limit => limit.calendar_mut())
+        match self {
+            AnyPolicy::Calendar(limit) => Some(limit),
+            AnyPolicy::Count(limit) => limit.calendar_mut(),
+            AnyPolicy::Distinct(limit) => limit.calendar_mut(),
+            AnyPolicy::History(limit) => Some(limit.calendar_mut()),
+            AnyPolicy::Interval(_)
+            | AnyPolicy::Sliding(_)
+            | AnyPolicy::SlidingCounter(_)
+            | AnyPolicy::Token(_)
+            | AnyPolicy::Gcra(_)
+            | AnyPolicy::Total(_)
+            | AnyPolicy::Shared(_) => None,
+        }
     }
 
     /// Sets the time. Returns the span in which it stays valid.

@@ -164,10 +164,6 @@ pub(super) enum Turned {
 }
 
 impl Policy for Calendar {
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        Some(self)
-    }
-
     fn shape(&self) -> [u64; 2] {
         [3, self.unit() as u64]
     }

@@ -25,13 +25,15 @@ impl Count {
     pub fn into_calendar(self) -> Result<Calendar, Count> {
         self.0.map(|calendar| *calendar).ok_or(Count(None))
     }
+
+    /// The calendar by which it counts. The time must be set before it is used. `None` if it
+    /// never restarts.
+    pub fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        self.0.as_deref_mut()
+    }
 }
 
 impl Policy for Count {
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        self.0.as_deref_mut()
-    }
-
     fn shape(&self) -> [u64; 2] {
         [7, self.0.as_ref().map_or(0, |calendar| calendar.unit() as u64)]
     }

@@ -84,16 +84,18 @@ impl Distinct {
             DistinctCounting::Sketch { max: None, .. } => 0,
         }
     }
+
+    /// The calendar by which it counts. The time must be set before it is used. `None` if it
+    /// never restarts.
+    pub fn calendar_mut(&mut self) -> Option<&mut Calendar> {
+        self.turns.as_deref_mut()
+    }
 }
 
 impl Policy for Distinct {
     #[inline]
     fn remembered(&self) -> Option<&Remembered> {
         self.remembered.as_deref()
-    }
-
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        self.turns.as_deref_mut()
     }
 
     fn shape(&self) -> [u64; 2] {

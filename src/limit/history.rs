@@ -94,16 +94,17 @@ impl History {
             }
         }
     }
+
+    /// The calendar by which it counts. The time must be set before it is used.
+    pub fn calendar_mut(&mut self) -> &mut Calendar {
+        &mut self.calendar
+    }
 }
 
 impl Policy for History {
     #[inline]
     fn remembered(&self) -> Option<&Remembered> {
         Some(&self.remembered)
-    }
-
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        Some(&mut self.calendar)
     }
 
     /// The shape of the limit without a history.

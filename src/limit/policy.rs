@@ -3,7 +3,6 @@
 //! Invariant: `state` is always exactly the policy's own words of a node, or for `sliding` those of
 //! the ring that it shares. A policy keeps state nowhere else.
 
-use super::calendar::Calendar;
 use super::history_ring::Remembered;
 use super::state_word::WordNames;
 use super::{Figures, Terms};
@@ -12,18 +11,12 @@ use super::{Figures, Terms};
 /// words are all zero is fresh.
 ///
 /// A method without a default is a question that each new policy has to answer. The defaults are
-/// those of a policy without a calendar and a history, whose state is a few words of its own.
+/// those of a policy without a history, whose state is a few words of its own.
 pub trait Policy {
     /// The windows that the limit remembers, and their place in the state. `None` if it keeps no
     /// history.
     #[inline]
     fn remembered(&self) -> Option<&Remembered> {
-        None
-    }
-
-    /// The calendar by which it counts. The time must be set before it is used. `None` if the
-    /// policy has no windows of a calendar.
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
         None
     }
 

@@ -28,29 +28,25 @@ impl<'a> KeptFilter<'a> {
         KeptFilter(region.half(head * 2 + 1))
     }
 
-    fn word(self) -> u32 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// Its bits, for a copy of the head.
+    /// Its bits, as the head holds them.
     pub fn bits(self) -> u32 {
-        self.word()
+        self.0.load(Ordering::Relaxed)
     }
 
     /// Whether a key with this tag may have a kept record.
     pub fn may_be_kept(self, tag: u8) -> bool {
-        let word = self.word();
+        let word = self.bits();
         (word | word >> BITS) & bit(tag) != 0
     }
 
     /// Whether any key may have a kept record.
     pub fn is_any(self) -> bool {
-        self.word() != 0
+        self.bits() != 0
     }
 
     /// Adds a key with this tag, whose record is kept.
     pub fn add(self, tag: u8) {
-        self.0.store(self.word() | bit(tag), Ordering::Relaxed);
+        self.0.store(self.bits() | bit(tag), Ordering::Relaxed);
     }
 
     /// Fills the filter: any key may have a kept record.
@@ -60,7 +56,7 @@ impl<'a> KeptFilter<'a> {
 
     /// Ends a period. Keys that were added in the period before it are forgotten.
     pub fn turn(self) {
-        let word = self.word();
+        let word = self.bits();
         if word != 0 {
             self.0.store(word << BITS, Ordering::Relaxed);
         }

@@ -83,10 +83,6 @@ impl Check {
     }
 }
 
-fn stamp_of(pass: u64) -> u64 {
-    pass % STAMPS + 1
-}
-
 impl Checks {
     /// The checksums of a file whose content is not known. All of them will be written.
     pub fn unknown(key_nodes: u32) -> Checks {
@@ -205,7 +201,7 @@ impl Group {
         let (head, nodes) = copy.split_at(HEAD_WORDS);
         let tags = head[1..].try_into().expect("a head is a word and the tags");
         let first_word = |place| nodes[place * self.node_words() + node::CHECK];
-        Check::of(self.header(), at, tags, first_word, stamp_of(pass))
+        Check::of(self.header(), at, tags, first_word, pass % STAMPS + 1)
     }
 
     /// Whether a key-node matches its checksum.
