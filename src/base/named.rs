@@ -9,7 +9,9 @@
 macro_rules! named {
     (
         $(#[$doc:meta])*
-        $name:ident $(at $first:ident)? { $($(#[$of:meta])* $variant:ident $(= $number:literal)? $word:literal,)* }
+        $name:ident $(at $first:ident)? {
+            $($(#[$of:meta])* $variant:ident $(= $number:literal)? $word:literal,)*
+        }
     ) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
