@@ -4,12 +4,15 @@
 //! numbers.
 
 /// Makes an enum with `ALL`, its variants in the order of their numbers, and `word`, the name of
-/// each. A number may be written where something else than the program keeps it.
+/// each. A number may be written where something else than the program keeps it. With `at FIRST`,
+/// words of a slot keep the numbers, and `place` is the word of each.
 #[macro_export]
 macro_rules! named {
     (
         $(#[$doc:meta])*
-        $name:ident { $($(#[$of:meta])* $variant:ident $(= $number:literal)? $word:literal,)* }
+        $name:ident $(at $first:ident)? {
+            $($(#[$of:meta])* $variant:ident $(= $number:literal)? $word:literal,)*
+        }
     ) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +26,11 @@ macro_rules! named {
             pub const fn word(self) -> &'static str {
                 [$($word),*][self as usize]
             }
+
+            $(/// Its word in a slot.
+            pub const fn place(self) -> usize {
+                $first + self as usize
+            })?
         }
 
         const _: () = {
