@@ -4,7 +4,8 @@
 //! numbers.
 
 /// Makes an enum with `ALL`, its variants in the order of their numbers, and `word`, the name of
-/// each. A number may be written where something else than the program keeps it.
+/// each. A number may be written where something else than the program keeps it. With `at FIRST`,
+/// words of a slot keep the numbers, and `place` is the word of each.
 #[macro_export]
 macro_rules! named {
     (
