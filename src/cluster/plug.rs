@@ -87,7 +87,7 @@ impl HostCluster {
         own.unwrap_or(0)
     }
 
-    /// The salt of the incarnation that [`Host::incarnation_of`] returned last.
+    /// The salt of the incarnation that [`HostCluster::incarnation_of`] returned last.
     pub fn salt_of(service: &mut Service) -> u64 {
         let salt =
             HostCluster::of(service).and_then(|(host, _)| Some(host.incarnation.as_ref()?.salt));

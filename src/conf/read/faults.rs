@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::settings::{Setting, Settings};
+use super::outside_settings::{Setting, Settings};
 
 /// The most faults kept for one file. Further faults are only counted, because a person has to read
 /// them.

@@ -8,8 +8,8 @@
 use std::path::PathBuf;
 
 use super::faults::{Fault, Notes, shown};
+use super::outside_settings::{Setting, Settings};
 use super::scalar::{is_word, path};
-use super::settings::{Setting, Settings};
 use super::xml::{Attribute, Element, white};
 use crate::key::is_xml_char;
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::conf_trust::Untrusted;
 use super::preparing_child::PrepareError;
-use super::refused_changes::RestartNeed;
+use super::reload_rules::RestartNeed;
 use crate::net::listeners::ListenError;
 use crate::process::control::Cause;
 use crate::process::data_lock::LockError;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::disk_room::{lacking_checkpoint_room, lacking_room, new_groups};
 use super::preparing_child::{How, Work, refusal};
-use super::{data_directory, refused_changes};
+use super::{data_directory, reload_rules};
 use crate::process::control::Loss;
 use crate::process::data_lock;
 use crate::process::live_lock::LiveLock;
@@ -87,7 +87,7 @@ pub fn restart_needs(data_dir: &Path, conf_dir: &Path) -> Vec<String> {
         let in_force = active::read(data_dir, generation).ok()?;
         match active::reread(data_dir, generation, conf_dir) {
             Ok(reread) => {
-                let needs = refused_changes::refused(&in_force, &reread);
+                let needs = reload_rules::refused(&in_force, &reread);
                 Some(needs.iter().map(ToString::to_string).collect())
             }
             Err(ActiveError::Faults { source, .. }) => {

@@ -17,7 +17,7 @@ use super::control_socket::{Asker, ControlSocket, Request};
 use super::error::ReloadError;
 use super::in_force::InForce;
 use super::preparing_child::{Answer, How, Preparation, Work};
-use super::refused_changes;
+use super::reload_rules;
 use crate::account::Account;
 use crate::process::control::{Ask, Loss, ReloadOptions, Reloaded};
 use frs_base::clock;
@@ -96,9 +96,9 @@ impl ReloadCandidate {
         let (old, new) = (in_force.conf(), &loaded.conf);
         // Read as the user of the workers.
         let tokens = new.srv.read_tokens()?;
-        let mut refused = refused_changes::refused(old, new);
+        let mut refused = reload_rules::refused(old, new);
         let is_moving = |name: &str| in_force.overlay().moving().contains_key(name);
-        refused.extend(refused_changes::second_changes(old, new, is_moving));
+        refused.extend(reload_rules::second_changes(old, new, is_moving));
         if !refused.is_empty() {
             return Err(ReloadError::Changes(refused));
         }

@@ -17,8 +17,8 @@ use super::files::Files;
 use super::in_force::InForce;
 use super::inherit::{Inherited, Predecessor};
 use super::preparing_child::{How, Preparation, PrepareError, Work, log_prepared};
-use super::refused_changes;
 use super::reload_queue::Reloads;
+use super::reload_rules;
 use super::run::{ClusterTies, Ended, Master, Moves};
 use super::stale_processes;
 use super::take_over::OlderMaster;
@@ -286,12 +286,12 @@ fn open_runtime_in_use(
     let runtime = Runtime::open(data_dir)?;
     let old = active::read(data_dir, runtime.generation())?;
     let new = active::placed(conf.clone(), data_dir, &std::env::current_dir()?);
-    let mut refused = refused_changes::refused_to_a_new_binary(&old, &new);
+    let mut refused = reload_rules::refused_to_a_new_binary(&old, &new);
     if old.srv.cluster.is_some()
         && keys.is_some()
         && runtime.kept_words() != keys.map(ClusterKeys::words)
     {
-        refused.push(refused_changes::other_secret());
+        refused.push(reload_rules::other_secret());
     }
     if !refused.is_empty() {
         return Err(MasterError::Changes(refused));

@@ -3,7 +3,7 @@
 //! Invariant: this file only chooses the format; the formats do the reading and writing.
 
 use super::format::{Bounds, Decoded, Format};
-use super::{Error, Line, json, response_document, xml};
+use super::{Error, Line, document_format, json, xml};
 use frs_conf::Listen;
 use frs_engine::{Answers, Command, Request};
 
@@ -33,8 +33,8 @@ pub fn write(
     answers: &Answers,
 ) {
     match format {
-        Format::Xml => response_document::write::<xml::Xml>(out, line, request, answers),
-        Format::Json => response_document::write::<json::Json>(out, line, request, answers),
+        Format::Xml => document_format::write::<xml::Xml>(out, line, request, answers),
+        Format::Json => document_format::write::<json::Json>(out, line, request, answers),
     }
 }
 
@@ -48,8 +48,8 @@ pub fn write_error(
     admin: Option<&Listen>,
 ) {
     match format {
-        Format::Xml => response_document::write_error::<xml::Xml>(out, line, error, admin),
-        Format::Json => response_document::write_error::<json::Json>(out, line, error, admin),
+        Format::Xml => document_format::write_error::<xml::Xml>(out, line, error, admin),
+        Format::Json => document_format::write_error::<json::Json>(out, line, error, admin),
     }
 }
 

@@ -16,7 +16,7 @@
 //! | [`call`] | the kinds by which requests and answers are counted |
 //! | [`accept_header`] | which format the client prefers |
 //! | [`mod@format`] | what the formats share |
-//! | `response_document` | response and error documents, as XML and JSON write them alike |
+//! | `document_format` | response and error documents, as XML and JSON write them alike |
 //! | [`xml`] | the XML format, both directions |
 //! | [`json`] | the JSON format, both directions |
 //! | [`codec`] | a document in either format |
@@ -31,6 +31,7 @@ pub mod authz;
 pub mod call;
 pub mod chunked;
 pub mod codec;
+mod document_format;
 pub mod element_tree;
 pub mod error;
 mod field_label;
@@ -39,7 +40,6 @@ pub mod format;
 pub mod json;
 pub mod request_head;
 pub mod resp;
-mod response_document;
 pub mod response_head;
 pub mod route;
 mod short_text;

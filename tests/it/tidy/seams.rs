@@ -35,7 +35,7 @@ const SEAMS: [Seam; 4] = [
             "src/server/admin/map_json/shape.rs",
             "src/server/cluster.rs",
             "src/server/master/error.rs",
-            "src/server/master/refused_changes/tests.rs",
+            "src/server/master/reload_rules/tests.rs",
             "src/server/process/child.rs",
             "src/server/stats/metrics.rs",
             "src/server/stats/metrics/tests.rs",

@@ -1,7 +1,7 @@
 //! JSON in requests and in answers.
 
 use super::*;
-use crate::protocol::response_document::{write, write_error};
+use crate::protocol::document_format::{write, write_error};
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
 use frs_engine::{Answer, Answers, CallRate, Command, ItemError, ItemNames, ItemOptions, Request};
 

@@ -3,7 +3,7 @@
 //! Invariant: for every request the output is JSON, and says what the XML document would:
 //! characters that XML forbids become U+FFFD here too.
 
-use crate::protocol::response_document::Document;
+use crate::protocol::document_format::Document;
 use crate::protocol::xml::is_char;
 use frs_base::scan::{Short, has_any, marks};
 use frs_engine::Request;

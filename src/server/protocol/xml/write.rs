@@ -4,7 +4,7 @@
 //! characters that XML forbids become U+FFFD.
 
 use super::value::{is_char, may_be_special};
-use crate::protocol::response_document::Document;
+use crate::protocol::document_format::Document;
 use frs_base::scan::{Short, has_any};
 use frs_engine::Request;
 

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use mio::Token;
 
 use super::{FIRST_CLIENT, REFUSED_CLIENTS, Worker};
-use crate::net::timers::TimerKind;
+use crate::net::client_timeouts::TimerKind;
 use crate::protocol;
 use crate::worker::accept::{ACCEPTS_PER_TICK, AcceptedClient};
 use crate::worker::client::Client;
