@@ -4,7 +4,7 @@
 //! Invariant: all machines of a cluster name a key alike. A name follows from the cluster's name
 //! and secret, from the configuration and from the key as a node stores it, and from nothing else.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use frs_base::hash;
@@ -145,9 +145,11 @@ impl SlotKeys {
         let begun = crc16(format!("{cluster}#").as_bytes());
         let mut numbers = vec![None; SLOTS.into()];
         let mut missing = numbers.len();
-        let mut number = 0_u32;
+        let (mut number, mut digits) = (0_u32, String::new());
         while missing > 0 {
-            let slot = number.to_string().bytes().fold(begun, add_to_crc16) % SLOTS;
+            digits.clear();
+            let _ = write!(digits, "{number}");
+            let slot = digits.bytes().fold(begun, add_to_crc16) % SLOTS;
             let place = &mut numbers[usize::from(slot)];
             missing -= usize::from(place.is_none());
             place.get_or_insert(number);

@@ -13,7 +13,7 @@ use frs_conf::{Turns, Unit};
 
 use super::calendar_windows::{self as windows, Span};
 use super::interval::Window;
-use super::policy::{Policy, Properties};
+use super::policy::{Policy, Properties, own_words};
 use super::state_word::WordNames;
 use super::{Figures, MAX_USED, Terms, use_more};
 
@@ -245,6 +245,8 @@ impl Policy for Calendar {
         let turns = if self.limit.debt == 0 { 1 } else { MAX_USED.div_ceil(max) };
         (turns + 1).checked_mul(self.unit().longest_ms())
     }
+
+    own_words!();
 
     fn is_kept(&self, _: &[u64]) -> bool {
         false

@@ -7,7 +7,7 @@ use frs_conf as conf;
 
 use super::calendar::Calendar;
 use super::interval::Window;
-use super::policy::{Policy, Properties};
+use super::policy::{Policy, Properties, own_words};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, MAX_USED, Terms, use_more};
 
@@ -99,6 +99,8 @@ impl Policy for Count {
     fn life_ms(&self) -> Option<u64> {
         self.0.as_ref()?.life_ms()
     }
+
+    own_words!();
 
     fn is_kept(&self, _: &[u64]) -> bool {
         false

@@ -9,7 +9,7 @@ use std::num::NonZero;
 use frs_conf as conf;
 
 use super::pace::{MAX_CAPACITY, MS, Pace};
-use super::policy::{Policy, Properties};
+use super::policy::{Policy, Properties, own_words};
 use super::state_word::{WordNames, WordUnit};
 use super::token::Level;
 use super::{Figures, Terms};
@@ -133,6 +133,8 @@ impl Policy for Gcra {
         let fill_ms = self.pace.fill_ms().max(of_call_ms);
         Some(last.max(last_use_ms).saturating_add(level_ms).saturating_add(fill_ms))
     }
+
+    own_words!();
 
     fn is_kept(&self, _: &[u64]) -> bool {
         false

@@ -5,7 +5,7 @@
 
 use frs_conf::Interval;
 
-use super::policy::{Policy, Properties};
+use super::policy::{Policy, Properties, own_words};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, MAX_USED, Terms, use_more};
 
@@ -172,6 +172,8 @@ impl Policy for Interval {
         let turns = if self.debt == 0 { 1 } else { MAX_USED.div_ceil(self.max.max(1)) };
         (turns + 1).checked_mul(self.interval_ms)
     }
+
+    own_words!();
 
     fn is_kept(&self, _: &[u64]) -> bool {
         false

@@ -11,7 +11,7 @@ use super::{Figures, Terms};
 /// words are all zero is fresh.
 ///
 /// A method without a default is a question that each new policy has to answer. The defaults are
-/// those of a policy without a history, whose state is a few words of its own.
+/// those of a policy without a history.
 pub trait Policy {
     /// The windows that the limit remembers, and their place in the state. `None` if it keeps no
     /// history.
@@ -77,21 +77,31 @@ pub trait Policy {
     }
 
     /// Whether the state is fresh.
-    #[inline]
-    fn is_fresh(&self, state: &[u64]) -> bool {
-        state.iter().all(|&word| word == 0)
-    }
+    fn is_fresh(&self, state: &[u64]) -> bool;
 
     /// Whether the loss of a state in use cannot be repaired.
     fn is_kept(&self, state: &[u64]) -> bool;
 
     /// Forgets the uses of the current window, but not the history. The caller rolls the state
     /// again. Returns false and changes nothing if the state is not the limit's alone.
-    fn clear(&self, state: &mut [u64]) -> bool {
-        state.fill(0);
-        true
-    }
+    fn clear(&self, state: &mut [u64]) -> bool;
 }
+
+/// The answers of a policy whose state is a few words of its own, without a history.
+macro_rules! own_words {
+    () => {
+        #[inline]
+        fn is_fresh(&self, state: &[u64]) -> bool {
+            state.iter().all(|&word| word == 0)
+        }
+
+        fn clear(&self, state: &mut [u64]) -> bool {
+            state.fill(0);
+            true
+        }
+    };
+}
+pub(super) use own_words;
 
 /// What sets a policy apart from a plain maximum.
 #[derive(Debug, Clone, Copy)]

@@ -10,7 +10,7 @@
 
 use frs_conf::SlidingCounter;
 
-use super::policy::{Policy, Properties};
+use super::policy::{Policy, Properties, own_words};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, MAX_USED, Terms, use_more};
 
@@ -155,6 +155,8 @@ impl Policy for SlidingCounter {
     fn life_ms(&self) -> Option<u64> {
         Some(self.interval_ms.saturating_mul(3))
     }
+
+    own_words!();
 
     fn is_kept(&self, _: &[u64]) -> bool {
         false

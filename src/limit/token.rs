@@ -6,7 +6,7 @@
 
 use frs_conf::{TOKEN_UNITS as UNITS, Token};
 
-use super::policy::{Policy, Properties};
+use super::policy::{Policy, Properties, own_words};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, Terms};
 
@@ -160,6 +160,8 @@ impl Policy for Bucket {
         let from_ms = last.max(last_use_ms);
         Some(from_ms.saturating_add(drained_ms).saturating_add(self.fill_ms()))
     }
+
+    own_words!();
 
     fn is_kept(&self, _: &[u64]) -> bool {
         false

@@ -5,7 +5,7 @@
 
 use frs_conf::Total;
 
-use super::policy::{Policy, Properties};
+use super::policy::{Policy, Properties, own_words};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, MAX_USED, Terms, use_more};
 
@@ -70,6 +70,8 @@ impl Policy for Total {
     fn life_ms(&self) -> Option<u64> {
         None
     }
+
+    own_words!();
 
     fn is_kept(&self, _: &[u64]) -> bool {
         true

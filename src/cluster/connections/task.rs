@@ -253,9 +253,7 @@ fn result_of(why: &Lost) -> ClusterResult {
 
 fn warm(message: &WarmMessage, value: &Value) -> Option<WarmAnswer> {
     match (&message.call, value) {
-        (WarmCall::Put { .. }, Value::Int(0)) => Some(WarmAnswer::Kept),
-        (WarmCall::Put { .. }, Value::Int(1)) => Some(WarmAnswer::Moved),
-        (WarmCall::Put { .. }, Value::Int(2)) => Some(WarmAnswer::Old),
+        (WarmCall::Put { .. }, Value::Int(number)) => WarmAnswer::of_put(*number),
         (WarmCall::Drop, Value::Int(_)) => Some(WarmAnswer::Nothing),
         (WarmCall::Fetch, Value::Array(found)) => match found.as_slice() {
             [] => Some(WarmAnswer::Nothing),

@@ -217,9 +217,10 @@ impl Courier {
         // The name and the secret stay as long as the master does.
         if cluster != self.cluster {
             // Answers of the old links are dropped, and the needs are taken from the rings again.
+            self.publish_figures();
             self.links = None;
-            self.telemetry.nodes.clear();
-            self.telemetry.masters = None;
+            self.telemetry.begin_anew();
+            self.warned = CourierFigures::default();
             self.core = Core::new(&cluster.name, Bounds::default());
             self.warm = WarmTier::default();
             (self.newest.asked, self.newest.next_ask) = (None, None);

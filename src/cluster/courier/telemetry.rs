@@ -43,6 +43,13 @@ impl Telemetry {
         self.counts.count(function, ClusterResult::Unreachable);
     }
 
+    /// The next figures are those of a courier that begins anew.
+    pub fn begin_anew(&mut self) {
+        self.published = CourierFigures::default();
+        self.nodes.clear();
+        self.masters = None;
+    }
+
     /// Publishes what was counted since the last call, and the present state.
     pub fn publish(
         &mut self,

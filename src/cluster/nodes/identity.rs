@@ -10,7 +10,8 @@ use frs_store::{Error, Runtime};
 
 use crate::incarnation::{ClusterId, HostIncarnation};
 
-/// The keys that the master has stored. `None` if it never stored any, or if they are damaged.
+/// The keys that the master has stored. `None` if it never stored any, or if they are damaged:
+/// damaged ones would give a key another name on this host than on the others.
 pub(crate) fn keys_of(runtime: &Runtime) -> Option<ClusterKeys> {
     runtime.kept_words().map(ClusterKeys::of_words)
 }

@@ -53,6 +53,18 @@ pub enum WarmAnswer {
     Nothing,
 }
 
+impl WarmAnswer {
+    /// The answer to a put, by its number. None: there is no such answer.
+    pub fn of_put(number: i64) -> Option<WarmAnswer> {
+        match number {
+            0 => Some(WarmAnswer::Kept),
+            1 => Some(WarmAnswer::Moved),
+            2 => Some(WarmAnswer::Old),
+            _ => None,
+        }
+    }
+}
+
 impl WarmMessage {
     /// The function.
     pub fn function(&self) -> &'static str {

@@ -11,7 +11,7 @@
 //! | `faults` | notes of what is wrong, with positions |
 //! | `xml`, `walk` | a text as a tree with positions; the tree as known names |
 //! | `scalar`, `suggest` | a value of an attribute; the known name nearest to an unknown one |
-//! | `settings`, `overrides` | settings from outside; how they replace those of srv.xml |
+//! | `outside_settings`, `overrides` | settings from outside; how they replace those of srv.xml |
 //! | `local_host` | values of the system |
 //! | `srv` | srv.xml, with `listen`, `authority`, `cluster`, `resp` and `rls` |
 //! | `map` | map.xml, with `limit`, `calendar`, `distinct`, `weight`, `list` and `share` |

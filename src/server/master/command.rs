@@ -233,13 +233,14 @@ impl RunningMaster {
     /// disk.
     pub fn stop(&self) -> Result<Pid, CommandError> {
         let pid = self.pid;
-        let runtime = Runtime::open_for_reading(&self.data_dir).ok();
-        let conf = runtime
-            .as_ref()
-            .and_then(|runtime| active::read(&self.data_dir, runtime.generation()).ok());
+        let open = || Runtime::open_for_reading(&self.data_dir).ok();
+        let conf =
+            open().and_then(|runtime| active::read(&self.data_dir, runtime.generation()).ok());
         let is_to_save = conf.is_some_and(|conf| conf.srv.data.checkpoint.is_some());
         self.signal(Signal::SIGTERM)?;
         let ended = self.wait(STOP, || Ok(None));
+        // Opened again: a start may have replaced the file meanwhile.
+        let runtime = open();
         let has_failed = |failed: fn(&Runtime) -> bool| runtime.as_ref().is_some_and(failed);
         match ended {
             Ok(_) | Err(CommandError::Ended { .. })

@@ -215,12 +215,15 @@ impl Reloads {
         self.upgrade.get_or_insert_default();
     }
 
-    /// Whether an upgrade waits. It waits no longer, and the reloads behind it are next.
-    pub fn take_upgrade(&mut self) -> bool {
-        let behind = self.upgrade.take();
-        let has_waited = behind.is_some();
-        self.waiting.extend(behind.into_iter().flatten());
-        has_waited
+    /// Takes the upgrade that waits. Returns the reloads behind it, to be put back once it has
+    /// begun: until then none of them may hold it back.
+    pub fn take_upgrade(&mut self) -> Option<VecDeque<Request>> {
+        self.upgrade.take()
+    }
+
+    /// Keeps the reloads that were behind an upgrade.
+    pub fn put_back(&mut self, behind: VecDeque<Request>) {
+        self.waiting.extend(behind);
     }
 
     /// Keeps resets of other machines.
@@ -321,20 +324,23 @@ impl Reloads {
         &mut self,
         laggards: impl Fn(u64) -> Vec<String>,
     ) -> Vec<(Report, Reloaded)> {
-        let is_over = |waiting: &mut Acknowledging| {
-            u128::from(waiting.waited_ns()) >= ACKNOWLEDGE.as_nanos()
-                || laggards(waiting.generation).is_empty()
-        };
-        let over = self.acknowledging.extract_if(.., is_over).map(|waiting| {
-            let (generation, laggards) = (waiting.generation, laggards(waiting.generation));
-            let waited_ms = waiting.waited_ns() / 1_000_000;
+        let mut answers = Vec::new();
+        let mut nth = 0;
+        while let Some(waiting) = self.acknowledging.get(nth) {
+            let (generation, waited_ns) = (waiting.generation, waiting.waited_ns());
+            let laggards = laggards(generation);
+            if !laggards.is_empty() && u128::from(waited_ns) < ACKNOWLEDGE.as_nanos() {
+                nth += 1;
+                continue;
+            }
+            let waited_ms = waited_ns / 1_000_000;
             tracing::info!(generation, waited_ms, "the new configuration is in force");
             for laggard in &laggards {
                 tracing::warn!(generation, "{laggard} has not acknowledged the new configuration");
             }
-            waiting.answer(laggards)
-        });
-        over.collect()
+            answers.push(self.acknowledging.remove(nth).answer(laggards));
+        }
+        answers
     }
 }
 
@@ -435,7 +441,10 @@ mod tests {
         assert_eq!(next(&mut reloads), Some((switch, vec![asker(4, true)])));
         assert_eq!(next(&mut reloads), None);
         assert!(!reloads.is_busy(), "the upgrade is next");
-        assert!(reloads.take_upgrade() && !reloads.take_upgrade());
+        let behind = reloads.take_upgrade().expect("it waits");
+        assert!(!reloads.is_busy(), "those behind it do not hold it back");
+        assert!(reloads.take_upgrade().is_none());
+        reloads.put_back(behind);
         assert_eq!(next(&mut reloads), Some((PLAIN, vec![asker(3, false)])));
         assert_eq!(next(&mut reloads), None);
     }

@@ -200,7 +200,9 @@ impl Master {
     }
 
     fn begin_end(&mut self, words: &str) {
-        self.reloads.take_upgrade();
+        if let Some(behind) = self.reloads.take_upgrade() {
+            self.reloads.put_back(behind);
+        }
         if let Some(upgrade) = self.upgrades.abandon() {
             self.go_on(upgrade.taken_from());
         }

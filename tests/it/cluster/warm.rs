@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use frs_cluster::figures::ClusterState;
-use frs_cluster::warm::{WarmCall, WarmMessage};
+use frs_cluster::warm::{WarmAnswer, WarmCall, WarmMessage};
 use frs_engine::Role;
 use frs_store::Runtime;
 use nix::sys::signal::{Signal, kill};
@@ -310,7 +310,7 @@ fn a_record_belongs_to_the_host_that_fetched_it_last() {
         let mut command = cmd("FCALL");
         command.arg(message.function()).arg(1).arg(key).arg(message.arguments());
         match command.query::<Value>(&mut connection).expect("an answer") {
-            Value::Int(number) => ["Kept", "Moved", "Old"][number as usize].to_owned(),
+            Value::Int(number) => format!("{:?}", WarmAnswer::of_put(number).expect("known")),
             Value::Array(found) if found.is_empty() => "Nothing".to_owned(),
             Value::Array(found) => match found.as_slice() {
                 [Value::BulkString(bytes)] => String::from_utf8_lossy(bytes).into_owned(),

@@ -392,13 +392,13 @@ impl State {
             }
             row.window = start;
             let is_before = claim.window > 0 && claim.window + interval_ms == start;
-            let reports = match claim.window {
+            let reported = match claim.window {
                 window if window == start => claim.noted,
                 _ if is_before && without != Some(Rule::WindowBefore) => claim.floor,
                 _ => 0,
             };
-            self.before += reports.saturating_sub(row.of_before);
-            row.of_before = row.of_before.max(reports);
+            self.before += reported.saturating_sub(row.of_before);
+            row.of_before = row.of_before.max(reported);
         }
         if matches!(kind, Kind::Sliding { .. }) {
             let knows = claim.window > 0;

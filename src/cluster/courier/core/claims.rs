@@ -17,11 +17,7 @@ impl<N: Nodes> Core<N> {
     /// a report, or for a claim.
     pub fn look(&mut self, nodes: &mut N, now: Now, key: &N::Key) {
         let (incarnation, now_ms) = (nodes.incarnation(), now.boot_ms);
-        let is_claimed = |ledger: LedgerId, seq: u64| {
-            seq <= self.claimed_seq
-                && !self.claimed.is_empty()
-                && self.claimed.contains(&ledger.slot(&self.cluster))
-        };
+        let may_claim = |seq: u64| seq <= self.claimed_seq && !self.claimed.is_empty();
         let due = |leased: &Leased| {
             let of_host = Leased { holding: leased.holding.of_host(incarnation), ..*leased };
             let lease = &of_host.holding.lease;
@@ -30,13 +26,16 @@ impl<N: Nodes> Core<N> {
                 true => now_ms >= lease.again_ms,
                 false => returns::keep(&of_host, Asks::No, now_ms).is_some(),
             };
-            let is_claimed = is_live && is_claimed(leased.ledger, lease.seq);
-            (is_live && is_due || is_claimed).then_some((leased.ledger, is_claimed))
+            let may_claim = may_claim(lease.seq);
+            (is_live && (is_due || may_claim)).then_some((leased.ledger, is_due, may_claim))
         };
         let due = |leased: &mut [Leased]| leased.iter().filter_map(due).collect::<Vec<_>>();
-        for (ledger, is_claimed) in nodes.with_leases(key, now, due).unwrap_or_default() {
-            self.state_of(ledger, key).reasons.is_claimed |= is_claimed;
-            self.look_soon(ledger);
+        for (ledger, is_due, may_claim) in nodes.with_leases(key, now, due).unwrap_or_default() {
+            let is_claimed = may_claim && self.claimed.contains(&ledger.slot(&self.cluster));
+            if is_due || is_claimed {
+                self.state_of(ledger, key).reasons.is_claimed |= is_claimed;
+                self.look_soon(ledger);
+            }
         }
     }
 

@@ -156,13 +156,16 @@ impl<N: Nodes> Core<N> {
         let tickets: Vec<N::Ticket> = needs.iter().map(|need| need.ticket).collect();
         let asked = needs.iter().map(|need| need.key.clone()).collect();
         for need in needs {
-            let leased = match nodes.with_leases(&need.key, now, |leased| leased.to_vec()) {
-                Ok(leased) => leased,
+            let look = |leased: &Leased| {
+                (leased.ledger, leased.is_tally(), leased.holding.is_live(now.boot_ms))
+            };
+            let look = |leased: &mut [Leased]| leased.iter().map(look).collect::<Vec<_>>();
+            let leases = match nodes.with_leases(&need.key, now, look) {
+                Ok(leases) => leases,
                 Err(end) => return self.end(tickets, end),
             };
-            for leased in leased {
-                let ledger = leased.ledger;
-                if leased.is_tally() {
+            for (ledger, is_tally, is_live) in leases {
+                if is_tally {
                     // Nobody waits for a limit that refuses nothing. Its uses go out with the other
                     // messages.
                     reported.push((ledger, need.key.clone()));
@@ -170,7 +173,7 @@ impl<N: Nodes> Core<N> {
                 }
                 match need.kind {
                     // The window is already known.
-                    NeedKind::Window if leased.holding.is_live(now.boot_ms) => continue,
+                    NeedKind::Window if is_live => continue,
                     NeedKind::Query | NeedKind::Window | NeedKind::Fetch => unanswered.push(ledger),
                     NeedKind::Update => parts.push(RequestPart { key: ledger, count: need.count }),
                 }

@@ -137,6 +137,23 @@ impl Courier {
             return;
         }
         self.rounds.next_publish = now + PUBLISH_EVERY;
+        self.publish_figures();
+        if !self.nodes.are_leases_unproven() {
+            self.ask_start();
+        }
+        let Some(links) = &mut self.links else { return };
+        let conf = self.nodes.service.conf();
+        let is_known = |biz: &&Biz| {
+            biz.sharing.is_some()
+                || conf.map.groups.get(biz.group).is_some_and(|group| group.keeps(biz))
+        };
+        for biz in conf.map.bizs.iter().filter(is_known) {
+            links.ask_epoch(biz.id.into(), biz.epoch);
+        }
+    }
+
+    /// Publishes the figures, and logs those that have become worse.
+    pub(super) fn publish_figures(&mut self) {
         let figures = *self.core.figures();
         if let Some(masters) = self.links.as_ref().and_then(Links::masters) {
             self.telemetry.masters = Some(masters.iter().map(ToString::to_string).collect());
@@ -157,18 +174,6 @@ impl Courier {
                 "answers by the max of another machine, to a copied directory, of too many uses"
             );
             self.warned = figures;
-        }
-        if !self.nodes.are_leases_unproven() {
-            self.ask_start();
-        }
-        let Some(links) = &mut self.links else { return };
-        let conf = self.nodes.service.conf();
-        let is_known = |biz: &&Biz| {
-            biz.sharing.is_some()
-                || conf.map.groups.get(biz.group).is_some_and(|group| group.keeps(biz))
-        };
-        for biz in conf.map.bizs.iter().filter(is_known) {
-            links.ask_epoch(biz.id.into(), biz.epoch);
         }
     }
 }

@@ -153,7 +153,10 @@ fn the_seed_of_keys_is_computed_of_the_secret_and_is_no_part_of_it() {
     let ClusterKeys { check, key_seed } = secret.keys();
     assert_eq!(key_seed, [0xa7c7_edce_b57c_264a, 0x2a5a_8856_4ab7_3898]);
     let (words, _) = secret.bytes().as_chunks::<8>();
+    // Files keep them in this order.
     let stored = [check, key_seed[0], key_seed[1]];
+    assert_eq!(secret.keys().words(), stored);
+    assert!(ClusterKeys::of_words(stored) == secret.keys());
     assert!(stored.iter().all(|word| !words.contains(&word.to_le_bytes())));
     // Each byte of the half from which the seed is derived changes both of its words.
     for at in 16..32 {

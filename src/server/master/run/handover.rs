@@ -57,11 +57,13 @@ impl Master {
         })
     }
 
-    /// Begins an upgrade that waited for reloads, and then the reloads behind it.
+    /// Begins an upgrade that waited for reloads, and then the reloads behind it. They are refused
+    /// if a new binary takes over.
     pub(super) fn begin_waiting_upgrade(&mut self) {
         let is_free = !self.reloads.is_busy() && !self.moves.is_ending();
-        if is_free && self.reloads.take_upgrade() {
+        if is_free && let Some(behind) = self.reloads.take_upgrade() {
             self.begin_upgrade();
+            self.reloads.put_back(behind);
             self.begin_requests();
         }
     }

@@ -4,7 +4,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use frs_base::testing::told;
 use frs_conf::{Conf, MoveMode};
@@ -76,7 +76,8 @@ fn keeper() {
     let take = || Checkpointer::new(&dir.join("data"), &dir.join("live")).unwrap();
     // The test made checkpoints too, and dropped the lock. A program that another test starts keeps
     // it between its fork and its exec.
-    while take().is_none() {
+    let begun = Instant::now();
+    while take().is_none() && begun.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(1));
     }
     crash::arm(kill_at.parse().unwrap());
