@@ -14,7 +14,7 @@ use std::sync::Arc;
 use frs_conf::{self as conf, MAX_SHARED, OnMiss, SHARED_WORDS, Share, Sharing, Turns};
 use frs_limit::ring::{self, Ring};
 use frs_limit::{
-    Demand, Figures, Heard, Log, Passed, Policy, Properties, SharedPolicy, SharedRecord,
+    AnswerAge, Demand, Figures, Log, Passed, Policy, Properties, SharedPolicy, SharedRecord,
     StateField, Terms, Waited, WordNames, WordUnit, window_at,
 };
 
@@ -257,8 +257,8 @@ impl Shared {
 
     #[inline(always)]
     fn passed(&self, holding: &Holding) -> Passed {
-        let heard = Heard::ago(self.age_of(holding));
-        Passed { figures: self.figures_of(holding), window_ms: self.window_ms, heard }
+        let answer_age = AnswerAge::of(self.age_of(holding));
+        Passed { figures: self.figures_of(holding), window_ms: self.window_ms, answer_age }
     }
 
     fn holding_takes_back(&self, holding: &Holding, count: i32) -> bool {

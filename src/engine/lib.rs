@@ -67,7 +67,7 @@ pub use request::{Command, Item, ItemNames, ItemOptions, Request};
 pub use table::{Entry, Seen, Table, with_room};
 pub use void_records::VoidRecords;
 
-pub use frs_limit::{Details, Figures, Heard, HistorySpan, LimitFigures, List, Quota, Verdict};
+pub use frs_limit::{AnswerAge, Details, Figures, HistorySpan, LimitFigures, List, Quota, Verdict};
 
 /// The kind of process that attaches. The slot stores the kind, for tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

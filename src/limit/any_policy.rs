@@ -197,16 +197,16 @@ impl AnyPolicy {
     }
 
     /// Takes the time set last from a limit with the same windows.
-    pub fn share_now(&mut self, told: &mut AnyPolicy) {
-        if let (Some(own), Some(told)) = (self.calendar_mut(), told.calendar_mut()) {
-            own.share_now(told);
+    pub fn share_now(&mut self, other: &mut AnyPolicy) {
+        if let (Some(own), Some(other)) = (self.calendar_mut(), other.calendar_mut()) {
+            own.share_now(other);
         }
     }
 }
 
 /// The figures that a lone limit reports for an item.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct LimitReport {
     pub figures: Figures,
     pub window_ms: Option<u64>,
     pub level_ns: u64,
@@ -223,7 +223,7 @@ impl AnyPolicy {
         state: &mut [u64],
         now: u64,
         demand: Demand<'_>,
-        tell: impl FnOnce(Told),
+        tell: impl FnOnce(LimitReport),
     ) -> bool {
         debug_assert!(!self.properties().is_logged, "a ring is more than its limit");
         let AnyPolicy::Interval(limit) = self else {
@@ -239,14 +239,14 @@ impl AnyPolicy {
         window.store(state);
         if admitted {
             let figures = window.figures(limit, now);
-            tell(Told { figures, window_ms: Some(limit.interval_ms), level_ns: 0 });
+            tell(LimitReport { figures, window_ms: Some(limit.interval_ms), level_ns: 0 });
         }
         admitted
     }
 
     /// As [`AnyPolicy::pass`], for any policy, with a dispatch at each step.
     #[inline(never)]
-    fn step_by_step(&self, state: &mut [u64], now: u64, demand: Demand<'_>) -> Option<Told> {
+    fn step_by_step(&self, state: &mut [u64], now: u64, demand: Demand<'_>) -> Option<LimitReport> {
         let Demand { count, charges, terms } = demand;
         self.roll(state, now, terms);
         if u32::try_from(count).is_ok_and(|count| !self.admits(state, now, count, terms)) {
@@ -255,11 +255,11 @@ impl AnyPolicy {
         if charges {
             self.charge(state, now, count, terms);
         }
-        Some(self.told(state, now, terms))
+        Some(self.report(state, now, terms))
     }
 
-    fn told(&self, state: &[u64], now: u64, terms: &Terms) -> Told {
-        Told {
+    fn report(&self, state: &[u64], now: u64, terms: &Terms) -> LimitReport {
+        LimitReport {
             figures: self.figures(state, now, terms),
             window_ms: self.window_ms(state, terms),
             level_ns: self.level_ns(state),
@@ -275,13 +275,13 @@ impl AnyPolicy {
         now: u64,
         count: u32,
         terms: &Terms,
-    ) -> (Told, Option<u64>) {
+    ) -> (LimitReport, Option<u64>) {
         let AnyPolicy::Interval(limit) = self else {
-            return (self.told(state, now, terms), self.retry_ms(state, now, count, terms));
+            return (self.report(state, now, terms), self.retry_ms(state, now, count, terms));
         };
         let window = Window::of(state);
         let figures = window.figures(limit, now);
-        let told = Told { figures, window_ms: Some(limit.interval_ms), level_ns: 0 };
-        (told, window.retry_ms(limit, now, count))
+        let report = LimitReport { figures, window_ms: Some(limit.interval_ms), level_ns: 0 };
+        (report, window.retry_ms(limit, now, count))
     }
 }

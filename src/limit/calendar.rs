@@ -44,8 +44,8 @@ impl Calendar {
     }
 
     /// Takes the time set last of a limit with the same windows.
-    pub(super) fn share_now(&mut self, told: &Calendar) {
-        self.current = told.current;
+    pub(super) fn share_now(&mut self, other: &Calendar) {
+        self.current = other.current;
     }
 
     /// The length of its windows.

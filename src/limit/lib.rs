@@ -61,4 +61,4 @@ pub use shared_record::SharedRecord;
 pub use state_word::{StateField, StateWord, WordNames, WordUnit};
 pub use uses::MAX_USED;
 use uses::use_more;
-pub use verdict::{Details, Figures, Heard, HistorySpan, LimitFigures, List, Quota, Verdict};
+pub use verdict::{AnswerAge, Details, Figures, HistorySpan, LimitFigures, List, Quota, Verdict};

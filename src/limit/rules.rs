@@ -30,7 +30,7 @@ use super::calendar_windows::Span;
 use super::ring;
 use super::shared_policy::SharedPolicies;
 use super::weight::Weights;
-use super::{Details, Figures, Heard, HistorySpan, LimitFigures, Quota, Terms, Verdict};
+use super::{AnswerAge, Details, Figures, HistorySpan, LimitFigures, Quota, Terms, Verdict};
 
 /// Tolerated clock skew between the workers' ticks, so that a slightly later ban is not taken for a
 /// clock set back.
@@ -282,9 +282,9 @@ impl Rules {
     }
 
     /// Copies the time from the limits from which these were made.
-    pub fn share_now(&mut self, told: &mut Rules) {
-        for (rule, told) in self.rules.iter_mut().zip(&mut told.rules) {
-            rule.policy.share_now(&mut told.policy);
+    pub fn share_now(&mut self, other: &mut Rules) {
+        for (rule, other) in self.rules.iter_mut().zip(&mut other.rules) {
+            rule.policy.share_now(&mut other.policy);
         }
     }
 
@@ -534,7 +534,7 @@ impl Rules {
             retry_ms: judgement.retry_ms.filter(|_| enforced),
             window_ms: policy.window_ms(state, states.terms),
             level_ns: policy.level_ns(state),
-            shared: policy.shared().map(|limit| Heard::ago(limit.age_ms(state))),
+            shared: policy.shared().map(|limit| AnswerAge::of(limit.age_ms(state))),
         }
     }
 

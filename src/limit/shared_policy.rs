@@ -13,7 +13,7 @@ use super::boot_clock::BootClock;
 use super::policy::Policy;
 use super::ring::Ring;
 use super::state_word::StateField;
-use super::{Demand, Figures, Heard, SharedRecord};
+use super::{AnswerAge, Demand, Figures, SharedRecord};
 
 /// Makes the policies of a biz whose limits machines share.
 pub trait SharedPolicies {
@@ -93,5 +93,5 @@ pub struct Passed {
     /// The length of its window.
     pub window_ms: Option<u64>,
     /// The time since the cluster last answered.
-    pub heard: Heard,
+    pub answer_age: AnswerAge,
 }

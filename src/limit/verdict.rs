@@ -211,24 +211,24 @@ pub struct Verdict {
     pub level_ns: u64,
     /// Set if machines share the deciding limit: the figures are those of all machines, by the last
     /// answer of the cluster.
-    pub shared: Option<Heard>,
+    pub shared: Option<AnswerAge>,
 }
 
 /// The time since the cluster last answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Heard(std::num::NonZero<u64>);
+pub struct AnswerAge(std::num::NonZero<u64>);
 
-impl Heard {
-    /// `age_ms` milliseconds ago; `None` if the cluster never answered.
-    pub fn ago(age_ms: Option<u64>) -> Heard {
-        let ago = age_ms.map_or(u64::MAX, |age_ms| age_ms.saturating_add(1).min(u64::MAX - 1));
-        Heard(std::num::NonZero::new(ago).unwrap_or(std::num::NonZero::<u64>::MAX))
+impl AnswerAge {
+    /// An answer of `age_ms` milliseconds ago. `None` if the cluster never answered.
+    pub fn of(age_ms: Option<u64>) -> AnswerAge {
+        let kept = age_ms.map_or(u64::MAX, |age_ms| age_ms.saturating_add(1).min(u64::MAX - 1));
+        AnswerAge(std::num::NonZero::new(kept).unwrap_or(std::num::NonZero::<u64>::MAX))
     }
 
     /// Milliseconds since the last answer; `None` if the cluster never answered.
     pub fn age_ms(self) -> Option<u64> {
-        let ago = self.0.get();
-        (ago != u64::MAX).then(|| ago - 1)
+        let kept = self.0.get();
+        (kept != u64::MAX).then(|| kept - 1)
     }
 }
 

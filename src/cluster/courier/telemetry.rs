@@ -80,3 +80,30 @@ impl Telemetry {
         ClusterState { nodes, kept_since_ms, uses: self.uses }.store(words);
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use frs_store::testing::World;
+
+    use super::*;
+    use crate::figures::ClusterSums;
+
+    #[test]
+    fn counters_never_fall_though_the_courier_begins_anew() {
+        let map = "<map><group name='g' files='1' key-nodes='1' chain='1' node-size='64'/></map>";
+        let world = World::new(map);
+        let handle = world.handle(5);
+        let mut telemetry = Telemetry::default();
+        let needs = |telemetry: &mut Telemetry, count: u64| {
+            let mut figures = CourierFigures::default();
+            figures.add(LeaseCounter::Needs, count);
+            let counters = handle.counters().expect("a slot");
+            telemetry.publish(counters, &figures, SpillCounts::default(), None);
+            ClusterSums::of(&handle.runtime().sums().extension).count(LeaseCounter::Needs)
+        };
+        assert_eq!(needs(&mut telemetry, 3), 3);
+        assert_eq!(needs(&mut telemetry, 7), 7, "what was published is not added again");
+        telemetry.begin_anew();
+        assert_eq!(needs(&mut telemetry, 2), 9);
+    }
+}

@@ -5,7 +5,7 @@
 use frs_conf::{Mode, Scope};
 
 use super::{Rule, Rules, States};
-use crate::any_policy::Told;
+use crate::any_policy::LimitReport;
 use crate::{Demand, Verdict};
 
 impl Rules {
@@ -29,7 +29,7 @@ impl Rules {
     ) -> bool {
         let Some(rule) = self.lone_rule() else { return false };
         let state = &mut words[rule.state()];
-        rule.policy.pass(state, now, demand, |Told { figures, window_ms, level_ns }| {
+        rule.policy.pass(state, now, demand, |LimitReport { figures, window_ms, level_ns }| {
             tell(Verdict { limit: 1, figures, window_ms, level_ns, ..Verdict::UNJUDGED });
         })
     }
@@ -42,8 +42,8 @@ impl Rules {
         let rule = self.lone_rule().filter(|rule| !rule.advises)?;
         let count = u32::try_from(demand.count).ok().filter(|_| self.mode == Mode::Enforce)?;
         let state = &words[rule.state()];
-        let (told, retry_ms) = rule.policy.refused(state, now, count, demand.terms);
-        let Told { figures, window_ms, level_ns } = told;
+        let (report, retry_ms) = rule.policy.refused(state, now, count, demand.terms);
+        let LimitReport { figures, window_ms, level_ns } = report;
         let limited = Verdict { limited: true, limit: 1, ..Verdict::UNJUDGED };
         let verdict = Verdict { figures, retry_ms, window_ms, level_ns, ..limited };
         debug_assert_eq!(verdict, self.judged(words, now, demand));

@@ -95,8 +95,14 @@ impl Rules {
         let Some(rule) = self.lone_rule() else { return false };
         let Some(limit) = rule.policy.shared() else { return false };
         let Some(passed) = limit.pass(&mut words[rule.state()], now, demand) else { return false };
-        let Passed { figures, window_ms, heard } = passed;
-        tell(Verdict { limit: 1, figures, window_ms, shared: Some(heard), ..Verdict::UNJUDGED });
+        let Passed { figures, window_ms, answer_age } = passed;
+        tell(Verdict {
+            limit: 1,
+            figures,
+            window_ms,
+            shared: Some(answer_age),
+            ..Verdict::UNJUDGED
+        });
         true
     }
 }

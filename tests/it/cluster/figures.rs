@@ -224,6 +224,46 @@ fn every_function_that_the_courier_calls_is_counted() {
     assert!(times.expect("a count").parse::<u64>().expect("a number") > 0);
 }
 
+// Shows: seen-of-a-cluster.
+#[test]
+fn counts_of_leases_go_on_though_a_reload_changes_the_cluster() {
+    let Some(nodes) = Nodes::start() else { return };
+    let biz = "share=\"cluster\" hosts=\"2\" wait=\"500ms\"";
+    let map = hosts::map(&[Shared::new(biz, "policy=\"total\" max=\"1000\"")]);
+    let plane = hosts::plane(&nodes.seeds(), "timeout=\"500ms\"", &map);
+    let server = plane.start(2);
+    let needs = || {
+        let page = plane.get("/metrics").body;
+        let needs = page.lines().find_map(|line| line.strip_prefix("frs_lease_wants_total "));
+        needs.expect("a count").parse::<u64>().expect("a number")
+    };
+    // Each new key needs a lease.
+    let use_keys = |name: &str, count: usize| {
+        for key in 0..count {
+            wait_until("the masters grant", || {
+                let target = format!("/update?biz=b0&key={name}{key}");
+                (server.client().get(&target).status == 200).then_some(())
+            });
+        }
+    };
+    use_keys("before", 9);
+    let before = wait_until("they are counted", || Some(needs()).filter(|&needs| needs >= 9));
+    let courier = server.attached("courier");
+    let srv = std::fs::read_to_string(plane.setup.path("conf/srv.xml")).expect("readable");
+    let changed = srv.replace("timeout=\"500ms\"", "timeout=\"600ms\"");
+    assert_ne!(changed, srv);
+    std::fs::write(plane.setup.path("conf/srv.xml"), changed).expect("written");
+    let output = plane.setup.frs(&["reload"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    use_keys("after", 1);
+    wait_until("the new one is counted, too", || {
+        let now = needs();
+        assert!(now >= before, "{now} after {before}");
+        (now > before).then_some(())
+    });
+    assert_eq!(server.attached("courier"), courier, "the courier has not died over it");
+}
+
 /// The two lines of a lease that `frs-inspect get` prints, as words.
 fn lease_shown(setup: &Setup) -> Vec<String> {
     let output = setup.inspect(&["get", "data", "b0", "alice"]);

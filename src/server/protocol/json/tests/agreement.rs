@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::*;
 use crate::protocol::{Format, codec};
 use frs_engine::{
-    Details, Figures, Heard, HistorySpan, ItemNames, ItemOptions, LimitFigures, List, Verdict,
+    AnswerAge, Details, Figures, HistorySpan, ItemNames, ItemOptions, LimitFigures, List, Verdict,
 };
 
 /// An element or object: its name in XML, its attributes or members, and its content.
@@ -117,7 +117,7 @@ fn verdict() -> impl Strategy<Value = Verdict> {
                 retry_ms,
                 window_ms,
                 level_ns: 0,
-                shared: shared.map(Heard::ago),
+                shared: shared.map(AnswerAge::of),
             }
         })
 }
@@ -427,7 +427,7 @@ fn the_longest_words_fit() {
         retry_ms: Some(u64::MAX),
         window_ms: None,
         level_ns: 0,
-        shared: Some(Heard::ago(Some(u64::MAX))),
+        shared: Some(AnswerAge::of(Some(u64::MAX))),
     };
     let (xml, json) = said(verdict, Some(&"word".repeat(200)));
     assert!(xml.contains("list=\"allow\" action=\"word") && xml.ends_with("word\""), "{xml}");

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::*;
 use crate::protocol::format::ANSWER_BYTES;
-use frs_engine::{Details, Figures, Heard, HistorySpan, ItemOptions, LimitFigures, List, Verdict};
+use frs_engine::{
+    AnswerAge, Details, Figures, HistorySpan, ItemOptions, LimitFigures, List, Verdict,
+};
 
 fn figures() -> Figures {
     Figures { used: 1, max: 5, remaining: 4, reset_ms: Some(60_000) }
@@ -58,7 +60,7 @@ fn what_few_items_have_comes_in_the_order_of_the_page() {
         shadow: true,
         degraded: true,
         banned: true,
-        shared: Some(Heard::ago(Some(12))),
+        shared: Some(AnswerAge::of(Some(12))),
         ..judged()
     };
     let text = format!(
@@ -66,7 +68,7 @@ fn what_few_items_have_comes_in_the_order_of_the_page() {
          $6 banned :1 $6 shared :1 $3 age :12 "
     );
     assert_eq!(one(all), [format!("*26 {text}"), format!("%13 {text}")]);
-    let unheard = Verdict { shared: Some(Heard::ago(None)), ..judged() };
+    let unheard = Verdict { shared: Some(AnswerAge::of(None)), ..judged() };
     assert_eq!(one(unheard)[1], format!("%7 $7 limited :0 {FIGURES}$6 shared :1 "));
     let denied = Verdict { limited: true, list: Some(List::Deny), ..Verdict::UNJUDGED };
     assert_eq!(one(denied)[1], "%2 $7 limited :1 $4 list $4 deny ");
@@ -119,7 +121,7 @@ fn the_longest_answer_is_within_its_bound() {
         weight: Some(u32::MAX),
         figures: most,
         retry_ms: Some(u64::MAX),
-        shared: Some(Heard::ago(Some(u64::MAX))),
+        shared: Some(AnswerAge::of(Some(u64::MAX))),
         ..Verdict::UNJUDGED
     };
     let items = vec![Answer { action: 1, ..answer(Ok(all)) }];
@@ -217,7 +219,7 @@ fn many_items_are_whole_however_full_the_line_is() {
         shadow: true,
         degraded: true,
         banned: true,
-        shared: Some(Heard::ago(Some(u64::MAX - 5))),
+        shared: Some(AnswerAge::of(Some(u64::MAX - 5))),
         limit: u16::MAX,
         figures: Figures {
             used: u64::MAX,
