@@ -3,9 +3,10 @@
 //! Invariant: a variant and its name stand on one line, and variants are in the order of their
 //! numbers.
 
-/// Makes an enum with `ALL`, its variants in the order of their numbers, and `word`, the name of
-/// each. A number may be written where something else than the program keeps it. With `at FIRST`,
-/// words of a slot keep the numbers, and `place` is the word of each.
+/// Makes an enum with `ALL`, its variants in the order of their numbers, `word`, the name of a
+/// variant, and `of`, the variant of a name. State the number of a variant if it is stored or sent.
+/// With `at FIRST`, `place` is the index of a variant's word in memory, where the word of the first
+/// variant is at `FIRST`.
 #[macro_export]
 macro_rules! named {
     (
@@ -27,7 +28,12 @@ macro_rules! named {
                 [$($word),*][self as usize]
             }
 
-            $(/// Its place in words of which the first variant has this one.
+            /// The variant of this name.
+            pub fn of(word: &str) -> Option<$name> {
+                $name::ALL.into_iter().find(|variant| variant.word() == word)
+            }
+
+            $(/// The index of its word.
             pub const fn place(self) -> usize {
                 $first + self as usize
             })?

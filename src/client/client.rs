@@ -125,7 +125,7 @@ impl Client {
     /// the verdict without a move.
     ///
     /// # Errors
-    /// The same.
+    /// The same as of [`Client::query`] or [`Client::update`].
     #[inline]
     pub fn tell(&self, command: Command, item: &Item<'_>, tell: impl Tell) -> Result<(), Error> {
         self.run_and(command, item, InPlace(tell))

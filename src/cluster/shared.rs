@@ -350,13 +350,13 @@ impl Shared {
         // The fields have so few bits that sums of them fit.
         let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX / 4);
         let max = signed(self.settings.max);
-        let unanswered = lease.extra + lease.sent_extra.max(0);
+        let unreported = lease.extra + lease.sent_extra.max(0);
         let left = if holding.is_live(now_ms) {
-            signed(lease.obtainable) + signed(lease.allowance) - signed(holding.used) - unanswered
+            signed(lease.obtainable) + signed(lease.allowance) - signed(holding.used) - unreported
         } else if self.ring.is_some() {
             max - signed(holding.used)
         } else {
-            max - unanswered
+            max - unreported
         };
         left.clamp(0, max) as u64
     }

@@ -6,8 +6,8 @@
 //!
 //! Invariant: a [`Request`] holds what a front end parsed, and [`Answers`] what it has to write.
 //! Both are reused, so the steady state allocates nothing.
-// `cargo test NAME` builds the tests of every package. Those of the engine are in the package
-// `crash`; here there are none.
+// `cargo test NAME` builds the tests of every package. Those of the engine run in
+// `frs-engine-crash`, so the same files in `frs-engine` have none.
 #![cfg(any(not(test), feature = "crash-points"))]
 #![allow(missing_docs, reason = "for the crates above; programs see what `frs` exports")]
 

@@ -46,7 +46,7 @@ pub struct Files<'a> {
 
 /// The cluster of a process, under one configuration.
 pub trait Cluster: fmt::Debug + Send {
-    /// Makes the policies of shared limits.
+    /// The maker of the policies of shared limits.
     fn policies(&self) -> &dyn SharedPolicies;
 
     /// The key of the digests by which all machines name keys. `None`: it is not known, so that

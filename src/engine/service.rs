@@ -124,13 +124,14 @@ impl Service {
     /// Sets the time of a batch: the wall clock's, and CLOCK_BOOTTIME if items may wait.
     #[inline]
     pub(super) fn set_now(&mut self, now: Millis) {
-        self.table.set_now(now);
         if self.table.is_shared() || self.table.has_remote() {
             self.set_times(now, clock::boot_ms());
+        } else {
+            self.table.set_now(now);
         }
     }
 
-    /// The same with both clocks read.
+    /// Sets both times.
     pub(super) fn set_times(&mut self, now: Millis, boot_ms: u64) {
         self.table.set_now(now);
         self.table.boot_clock().set_now(boot_ms);

@@ -19,7 +19,7 @@ use super::{Figures, MAX_USED, Terms, use_more};
 
 /// Prepared settings, with the window of the time set last.
 #[derive(Debug, Clone)]
-pub struct Calendar {
+pub(super) struct Calendar {
     limit: conf::Calendar,
     current: Span,
 }

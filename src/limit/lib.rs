@@ -48,7 +48,6 @@ mod weight;
 
 pub use ban::Ban;
 pub use boot_clock::BootClock;
-pub use calendar::Calendar;
 pub use calendar_windows::{Span, window_at};
 pub use demand::{Demand, Member, Terms, Waited};
 pub use history_ring::Remembered;

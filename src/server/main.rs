@@ -80,7 +80,7 @@ struct WholeConf {
     set: Vec<Setting>,
 }
 
-/// What finds a running server.
+/// The directories of a server's configuration and data.
 #[derive(Args)]
 struct Place {
     /// Directory of srv.xml and map.xml, before or behind the command [default: conf]
@@ -146,7 +146,7 @@ impl Command {
 }
 
 impl Place {
-    fn path(&self) -> &Path {
+    fn conf_dir(&self) -> &Path {
         self.conf.as_deref().unwrap_or(Path::new("conf"))
     }
 
@@ -157,7 +157,7 @@ impl Place {
     /// The running server of this place.
     fn master(&self) -> Result<RunningMaster, Failed> {
         let settings = Settings::new(self.settings().collect(), environment()?);
-        report_result(RunningMaster::find(self.path(), &settings))
+        report_result(RunningMaster::find(self.conf_dir(), &settings))
     }
 }
 
@@ -222,7 +222,7 @@ fn main() -> ExitCode {
 fn serve(how: &ServeArguments) -> Result<(), Failed> {
     let settings = how.conf.settings()?;
     let how = Start {
-        conf_dir: how.conf.place.path(),
+        conf_dir: how.conf.place.conf_dir(),
         settings: &settings,
         strict: how.strict,
         accepts_loss: how.accept_loss,
@@ -252,7 +252,7 @@ fn become_child(child: ForkedChild) -> Result<(), Failed> {
 
 fn check(of: &WholeConf) -> Result<(), Failed> {
     let settings = of.settings()?;
-    let conf_dir = of.place.path();
+    let conf_dir = of.place.conf_dir();
     report_result(master::conf_trust::look(conf_dir))?;
     let loaded = Conf::load_texts(conf_dir, &settings);
     let loaded = loaded.and_then(|loaded| store::settled(loaded, &[]));

@@ -3,8 +3,8 @@
 //! [`prepare_at_start`] makes a data directory ready. A [`Handle`] attaches to it.
 //! [`Handle::begin`] opens a [`Transaction`] over one or many key-nodes. Its commit is the only way
 //! to change a node.
-// `cargo test NAME` builds the tests of every package. Those of the store are in `frs-store`; in
-// the package `crash` there are none.
+// `cargo test NAME` builds the tests of every package. Those of the store run in `frs-store`, so
+// the same files in `frs-store-crash` have none.
 #![cfg(not(all(test, feature = "crash-points")))]
 #![allow(missing_docs, reason = "for the crates above; programs see what `frs` exports")]
 

@@ -118,7 +118,7 @@ pub fn run(
     };
     let ended = courier.run();
     // The process ends, and takes the threads along.
-    courier.links.take().into_iter().for_each(std::mem::forget);
+    std::mem::forget(courier.links.take());
     ended
 }
 

@@ -58,8 +58,8 @@ impl Holding {
             Taken::Nothing => {
                 // The ledger has counted nothing. A copy of the message may still arrive and be
                 // granted, so `unanswered_since` stays.
-                let unanswered = std::mem::take(&mut lease.sent_extra).max(0);
-                lease.extra = lease.extra.max(0).saturating_add(unanswered);
+                let uncounted = std::mem::take(&mut lease.sent_extra).max(0);
+                lease.extra = lease.extra.max(0).saturating_add(uncounted);
                 self.pause(received);
                 if take.need == 0 { Next::Run } else { Next::Wait }
             }

@@ -106,7 +106,7 @@ pub struct Claim {
 }
 
 /// *In this window I have bound myself to at most FLOOR, of which SPENT are used, and used EXTRA
-/// beyond any lease; grant me NEED now, and up to REQUEST.*
+/// beyond any lease; grant me NEED now, and up to WANT.*
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Take {
     /// The sender.

@@ -70,25 +70,25 @@ impl Tally {
 fn used_by_all(kind: &Kind, holding: &Holding, now_ms: u64) -> u64 {
     let lease = &holding.lease;
     let (is_live, counts) = (holding.is_live(now_ms), holding.counts(now_ms));
-    let received = i128::from(TALLY_MAX) - i128::from(lease.obtainable);
+    let of_all = i128::from(TALLY_MAX) - i128::from(lease.obtainable);
     let since = i128::from(holding.used) - i128::from(lease.allowance);
     let beyond = i128::from(lease.extra) + i128::from(lease.sent_extra.max(0));
     let used = match *kind {
         // Uses of other machines stay in their logs after the lease; the log of this machine
         // holds all of its own uses.
-        Kind::Sliding { .. } if counts => received + since,
+        Kind::Sliding { .. } if counts => of_all + since,
         Kind::Sliding { .. } => holding.used.into(),
         Kind::Token { rate, period_ms } if is_live => {
             let passed_ms = now_ms.saturating_sub(lease.answered_ms);
             let flowed = i128::from(rate) * i128::from(passed_ms) / i128::from(period_ms);
-            (received - flowed).max(0) + since + beyond
+            (of_all - flowed).max(0) + since + beyond
         }
         // The known window is the previous one now, and its weight falls.
         Kind::SlidingCounter { interval_ms } if counts && !is_live => {
             let weight_ms = lease.gone_ms.saturating_sub(now_ms).min(interval_ms);
-            (received + since) * i128::from(weight_ms) / i128::from(interval_ms) + beyond
+            (of_all + since) * i128::from(weight_ms) / i128::from(interval_ms) + beyond
         }
-        _ if is_live => received + since + beyond,
+        _ if is_live => of_all + since + beyond,
         _ => beyond,
     };
     used.clamp(0, MAX_USED.into()) as u64

@@ -10,12 +10,13 @@
 //! compared within one owner only, and of two owners the last to fetch is right.
 
 mod filters;
+mod full_chains;
 mod record_message;
 mod record_rounds;
 mod spill;
 mod transfers;
 
-pub use self::transfers::{Done, Finished, Sending, SpillCounts, Warm};
 pub use filters::FilterTurns;
 pub use record_message::{WarmAnswer, WarmCall, WarmMessage};
 pub use record_rounds::{RecordRounds, RoundTime, STEP, Sent};
+pub use transfers::{Done, Finished, Sending, SpillCounts, Warm};

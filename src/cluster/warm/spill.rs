@@ -1,13 +1,13 @@
 //! Makes room in full chains: the records that were not used for longest are spilled.
 //!
 //! Invariant: a record leaves this host only once the cluster has it in its present state. Waiting
-//! records get room in order. A chain is listed only while a record waits for room in it, or is on
-//! its way out of it.
+//! records get room in order.
 
 use frs_engine::NeedEnd;
 
+use super::full_chains::FullChain;
 use super::record_message::{WarmAnswer, WarmCall};
-use super::transfers::{FullChain, Pending, Warm, What};
+use super::transfers::{Pending, Warm, What};
 use crate::figures::SpillResult;
 use crate::ledger::NoAnswer;
 use crate::nodes::{Chain, ChainPlace, ChangedRecord, Records};

@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use frs_engine::{ItemError, NeedEnd, StoredKey};
 
+use super::full_chains::FullChains;
 use super::record_message::{WarmAnswer, WarmCall};
 use crate::figures::SpillResult;
 use crate::ledger::NoAnswer;
@@ -347,23 +348,6 @@ impl<T> Warm<T> {
         }
         None
     }
-}
-
-/// All chains without room for the records that wait.
-#[derive(Debug, Default)]
-pub struct FullChains {
-    pub by_chain: HashMap<ChainPlace, FullChain>,
-    /// Records on their way out, of all chains.
-    pub spills: usize,
-}
-
-/// The records that wait for room in one chain.
-#[derive(Debug, Default)]
-pub struct FullChain {
-    /// The ids of their messages, oldest first.
-    pub waiting: VecDeque<u64>,
-    /// Records on their way out of the chain.
-    pub under_way: usize,
 }
 
 fn insert(

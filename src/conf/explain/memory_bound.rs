@@ -167,9 +167,9 @@ fn sketches_bytes(conf: &Conf) -> u64 {
 /// Bytes of a slot of runtime.mmap that counts the businesses of `conf` and may use its cluster.
 pub fn slot_bytes(conf: &Conf) -> u64 {
     let rows = (conf.map.bizs.len() as u64).saturating_add(2).min(BIZ_ROWS);
-    let wants = if conf.srv.cluster.is_some() { MAILBOX_BYTES } else { 0 };
+    let mailbox = if conf.srv.cluster.is_some() { MAILBOX_BYTES } else { 0 };
     let rows = (rows * BIZ_ROW_BYTES).next_multiple_of(PAGE_BYTES);
-    SLOT_BYTES + rows + wants + sketches_bytes(conf)
+    SLOT_BYTES + rows + mailbox + sketches_bytes(conf)
 }
 
 /// Bytes of a process without the parts that are counted separately.

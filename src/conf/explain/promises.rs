@@ -11,8 +11,8 @@ use crate::schema::{
     Sharing,
 };
 
-/// The largest maxima first: from this max on, so many per cent of the checks stay local. It was
-/// measured with eight machines, keys distributed by Zipf's law and routed to their machine, and
+/// The least `max`, and the percentage of checks that stay local from it on; the largest first.
+/// Measured with eight machines, keys distributed by Zipf's law and routed to their machine, and
 /// windows of 60 s.
 const LOCAL_SHARES: [(u64, u32); 3] = [(100, 94), (20, 90), (5, 86)];
 

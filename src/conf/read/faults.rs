@@ -127,8 +127,8 @@ pub(crate) struct Faulty;
 /// A checked value, or the guarantee that its fault is noted.
 pub(crate) type Checked<T> = Result<T, Faulty>;
 
-/// A struct whose fields are read one after the other. All of them are read before the first fault
-/// ends the function.
+/// A struct whose fields are read in this order. All of them are read before the first fault ends
+/// the function. A field may use an earlier one by its name: there it is still a [`Checked`].
 macro_rules! checked {
     ($type:ident { $($field:ident: $read:expr),* $(,)? }) => {{
         $(let $field = $read;)*

@@ -38,6 +38,7 @@ const LIMIT: ElementSchema = ElementSchema {
     many: &["weight"],
     ..ElementSchema::EMPTY
 };
+
 type PolicyReader = fn(&mut Notes<'_>, &Element) -> Checked<Policy>;
 /// The policies, each with the reader of its settings.
 const POLICIES: [(&str, PolicyReader); 9] = [

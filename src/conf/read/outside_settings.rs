@@ -16,7 +16,7 @@ pub struct Setting {
 /// setting.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
-    pub(super) settings: Vec<Setting>,
+    settings: Vec<Setting>,
 }
 
 impl Setting {
@@ -69,5 +69,22 @@ impl Settings {
     /// All of the settings.
     pub fn iter(&self) -> std::slice::Iter<'_, Setting> {
         self.settings.iter()
+    }
+
+    /// The settings as text for [`Settings::from_text`].
+    pub(crate) fn to_text(&self) -> String {
+        // Neither arguments nor variables can hold a NUL.
+        let parts = |it: &Setting| format!("{}\0{}\0{}\0", it.name(), it.value, it.origin);
+        self.iter().map(parts).collect()
+    }
+
+    /// Reads what [`Settings::to_text`] wrote. `None` if the text is something else.
+    pub(crate) fn from_text(text: &str) -> Option<Settings> {
+        let mut parts = text.split_terminator('\0');
+        let mut settings = Vec::new();
+        while let Some(name) = parts.next() {
+            settings.push(Setting::named(name, parts.next()?, parts.next()?));
+        }
+        Some(Settings { settings })
     }
 }

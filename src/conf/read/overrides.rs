@@ -1,5 +1,4 @@
-//! Settings from outside: values of the command line and the environment that replace those of
-//! srv.xml.
+//! Lays settings from outside over the tree of srv.xml.
 //!
 //! Invariant: they are laid over the tree of srv.xml before it is checked, so they are checked like
 //! the file's own. A fault names the option or variable that the setting comes from. The text of
@@ -66,23 +65,6 @@ impl Settings {
                 Some(attribute) => set(notes, root, setting, attribute, at),
             }
         }
-    }
-
-    /// The settings as text for [`Settings::from_text`].
-    pub(crate) fn to_text(&self) -> String {
-        // Neither arguments nor variables can hold a NUL.
-        let parts = |it: &Setting| format!("{}\0{}\0{}\0", it.name(), it.value, it.origin);
-        self.iter().map(parts).collect()
-    }
-
-    /// Reads what [`Settings::to_text`] wrote. `None` if the text is something else.
-    pub(crate) fn from_text(text: &str) -> Option<Settings> {
-        let mut parts = text.split_terminator('\0');
-        let mut settings = Vec::new();
-        while let Some(name) = parts.next() {
-            settings.push(Setting::named(name, parts.next()?, parts.next()?));
-        }
-        Some(Settings { settings })
     }
 }
 

@@ -77,8 +77,8 @@ impl ElementSchema {
     }
 }
 
-/// The offset of the first element with this value, if it is another than the one at `at`. `seen`
-/// has the values so far, each with the offset of its first element.
+/// Notes the value of the element at `at`. Returns the offset of an earlier element with the same
+/// value. `seen` has each value with the offset of its first element.
 pub(super) fn first_before<T: Eq + Hash>(
     seen: &mut HashMap<T, usize>,
     value: T,

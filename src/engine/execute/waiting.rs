@@ -233,7 +233,7 @@ impl Service {
         // Deadlines count even if the configuration in force shares nothing any more.
         self.table.boot_clock().set_now(clock::boot_ms());
         let mut waits = std::mem::take(&mut exchange.waits);
-        waits.iter_mut().for_each(|wait| self.hear(wait));
+        waits.iter_mut().for_each(|wait| self.take_reply(wait));
         let Exchange { request, answers, .. } = exchange;
         if request.atomic {
             self.go_on_together(request, &mut waits, now, answers);
@@ -247,7 +247,7 @@ impl Service {
     }
 
     /// Takes the answer to a need, if it has come.
-    fn hear(&self, wait: &mut ItemWait) {
+    fn take_reply(&self, wait: &mut ItemWait) {
         let Phase::Asked(ticket) = wait.phase else { return };
         let end = match self.handle.mailbox() {
             Some(mailbox) => mailbox.poll(ticket).map(NeedEnd::of_reply),

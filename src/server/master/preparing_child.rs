@@ -349,7 +349,7 @@ fn in_child(
                 tracing::info!("{words}");
                 let _ = (&*writer).write_all(format!("{PROGRESS}{words}\n").as_bytes());
             };
-            // Before it, because the preparation changes the files.
+            // First, because the preparation changes the files.
             let fresh = fresh_lines(conf, work);
             encode(work.run(conf, &progress).map(|prepared| Answer { prepared, fresh }))
         }

@@ -7,7 +7,7 @@
 //! | [`Children`] | supervision, the channels to the children |
 //! | [`ControlSocket`] | the connections of those who send requests |
 //! | [`Reloads`] | what waits, and the reload that is prepared or not yet acknowledged |
-//! | [`Moves`] | groups that have moved, and the end of their moves |
+//! | [`Moves`] | the end of a group's move |
 //! | [`Upgrades`] | the new binary that is taking over |
 //! | [`OlderMaster`] | the channel to the master that this one takes over from |
 //! | [`ChangeNotes`] | changes for the log that do not come over the admin plane |
@@ -63,7 +63,7 @@ pub enum Ended {
     Child(Box<ForkedChild>),
 }
 
-/// What the server's processes share if there is a cluster.
+/// The doorbells and secrets of a server in a cluster.
 pub(super) struct ClusterTies {
     pub bells: Bells,
     /// The secret of the start, or of the reload that added the cluster, and the password of the
@@ -154,7 +154,6 @@ impl Master {
         }
         self.look_at_files(&mut events);
         let ChildReports { raises, moved } = self.children.receive(&mut events);
-        self.moves.moved = moved.or(self.moves.moved);
         self.reloads.note_raises(raises);
         self.receive_requests();
         self.follow_reload(&mut events)?;
@@ -174,7 +173,7 @@ impl Master {
         }
         self.announce();
         self.follow_resets();
-        self.follow_moves();
+        self.follow_moves(moved);
         self.changes.flush();
         Ok(None)
     }

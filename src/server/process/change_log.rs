@@ -29,9 +29,8 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
 
-use super::words::words;
 use frs_base::clock::{self, Millis};
-use frs_base::figures;
+use frs_base::{figures, named};
 use frs_conf::active;
 
 pub use read::{LoggedChange, find, list};
@@ -49,21 +48,19 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// The most times that an append opens the file, because another process may fill it meanwhile.
 const ATTEMPTS: usize = 8;
 
-/// The kind of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs)]
-pub enum ChangeKind {
-    Biz,
-    Node,
-    Reset,
-    Reload,
-    Degrade,
-    LiftBans,
-    Undo,
+named! {
+    /// The kind of a change.
+    #[expect(missing_docs)]
+    ChangeKind {
+        Biz "biz",
+        Node "node",
+        Reset "reset",
+        Reload "reload",
+        Degrade "degrade",
+        LiftBans "lift-bans",
+        Undo "undo",
+    }
 }
-
-words!(ChangeKind: Biz "biz", Node "node", Reset "reset", Reload "reload", Degrade "degrade",
-    LiftBans "lift-bans", Undo "undo");
 
 /// The author of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +72,7 @@ pub struct Author {
 }
 
 impl Author {
-    /// A part of the server, or an author of whom only the way is known.
+    /// A part of the server, or an author known only by how the request came: `signal`.
     pub fn named(who: &str) -> Author {
         Author { who: who.into(), peer: None }
     }
@@ -101,15 +98,16 @@ impl Subject {
     }
 }
 
-/// The outcome of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChangeOutcome {
-    /// The change is in force.
-    Done,
-    /// Nothing was changed.
-    Failed,
-    /// It is unknown whether the change is in force.
-    Unknown,
+named! {
+    /// The outcome of a change.
+    ChangeOutcome {
+        /// The change is in force.
+        Done "done",
+        /// Nothing was changed.
+        Failed "failed",
+        /// It is unknown whether the change is in force.
+        Unknown "unknown",
+    }
 }
 
 impl ChangeOutcome {
@@ -118,8 +116,6 @@ impl ChangeOutcome {
         matches!(self, ChangeOutcome::Unknown)
     }
 }
-
-words!(ChangeOutcome: Done "done", Failed "failed", Unknown "unknown");
 
 /// The outcome of a change, with the texts that were unknown when it began.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -60,7 +60,7 @@ pub struct ForkedChild {
     pub(crate) inherited: Inheritance,
 }
 
-/// What a child keeps of the master.
+/// The descriptors and settings that a child inherits from the master.
 pub struct Inheritance {
     /// The channel to the master.
     pub channel: Channel,

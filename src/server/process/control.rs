@@ -11,7 +11,7 @@
 //!
 //! LOSS is a number of [`Loss`], EDIT and SWITCH are 0 or 1, and BIZ and EPOCH may be `-`.
 
-use super::words::words;
+use frs_base::named;
 
 /// The most bytes of the text of a request.
 pub const REQUEST_BYTES_MAX: usize = 128;
@@ -144,21 +144,21 @@ pub enum Reloaded {
     },
 }
 
-/// The cause of a refusal, by what resolves it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Cause {
-    /// A corrected configuration resolves it.
-    #[default]
-    Fault,
-    /// More room on the disk resolves it.
-    NoRoom,
-    /// The end of a move that is under way resolves it.
-    Moving,
-    /// A later try resolves it.
-    NotNow,
+named! {
+    /// The cause of a refusal, by what resolves it.
+    #[derive(Default)]
+    Cause {
+        /// A corrected configuration resolves it.
+        #[default]
+        Fault "fault",
+        /// More room on the disk resolves it.
+        NoRoom "no-room",
+        /// The end of a move that is under way resolves it.
+        Moving "moving",
+        /// A later try resolves it.
+        NotNow "not-now",
+    }
 }
-
-words!(Cause: Fault "fault", NoRoom "no-room", Moving "moving", NotNow "not-now");
 
 impl Reloaded {
     /// The text of the answer. It ends with the last line that fits.

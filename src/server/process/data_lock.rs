@@ -38,7 +38,7 @@ const SIGNED: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// The byte of data/lock that keeps other masters out. Earlier versions lock it, too.
 const LOCK_BYTE: u64 = 0;
-/// The byte by which the kernel names the process that locks it as the master.
+/// Lock byte of the master. The kernel names the process that holds it.
 const MASTER_BYTE: u64 = 1;
 /// The mode of data/lock. Only its writers may open it, because any reader of a file could lock it.
 const FILE_MODE: u32 = 0o600;

@@ -16,4 +16,3 @@ pub mod log;
 pub mod message;
 pub mod pending_edit;
 pub mod token_board;
-mod words;

@@ -269,7 +269,7 @@ impl Part {
 }
 
 impl Value {
-    /// The value without escapes, as XML has it.
+    /// The value without escapes, alike in both formats. Numbers are as in XML; JSON has an array.
     fn bare(&self) -> Cow<'_, str> {
         match self {
             Value::Text(text) => text.into(),

@@ -111,7 +111,7 @@ enum RequestPlan {
 }
 
 /// The result of one step, in any protocol.
-pub(super) enum Step {
+pub(super) enum InputStep {
     /// Consumed this many bytes; go on.
     Took(usize),
     /// Consumed this many bytes and answered.
@@ -164,13 +164,13 @@ impl Connection {
         }
         while !context.is_full(answered, from) && !context.is_parked() {
             match self.step(&input[consumed..], &mut context) {
-                Step::Took(bytes) => consumed += bytes,
-                Step::Answered(bytes) => {
+                InputStep::Took(bytes) => consumed += bytes,
+                InputStep::Answered(bytes) => {
                     consumed += bytes;
                     answered += 1;
                     context.weigh(bytes);
                 }
-                Step::Starved(bytes, more) => {
+                InputStep::Starved(bytes, more) => {
                     consumed += bytes;
                     need = more;
                     break;
@@ -226,18 +226,18 @@ impl Connection {
         self.gathered = Vec::new();
     }
 
-    fn step<S: Serve>(&mut self, input: &[u8], context: &mut RequestContext<'_, S>) -> Step {
+    fn step<S: Serve>(&mut self, input: &[u8], context: &mut RequestContext<'_, S>) -> InputStep {
         match &mut self.state {
-            HttpState::Closed => Step::Starved(input.len(), 1),
+            HttpState::Closed => InputStep::Starved(input.len(), 1),
             HttpState::Head(_) => self.step_head(input, context),
             HttpState::Items(pending, length) => {
                 let (pending, length) = (*pending, *length);
                 match input.get(..length) {
-                    None => Step::Starved(0, length),
+                    None => InputStep::Starved(0, length),
                     Some(body) => {
                         self.state = BETWEEN;
                         self.answer_items(body, pending, input.len() == length, context);
-                        Step::Answered(length)
+                        InputStep::Answered(length)
                     }
                 }
             }
@@ -246,44 +246,48 @@ impl Connection {
                 let taken = input.len().min(*left);
                 *left -= taken;
                 if *left > 0 {
-                    return Step::Starved(taken, 1);
+                    return InputStep::Starved(taken, 1);
                 }
                 self.state = BETWEEN;
-                Step::Took(taken)
+                InputStep::Took(taken)
             }
             HttpState::ChunkedSkip(chunked) => match chunked.decode(input, |_| ()) {
                 Ok(taken) if chunked.is_done() => {
                     self.state = BETWEEN;
-                    Step::Took(taken)
+                    InputStep::Took(taken)
                 }
-                Ok(taken) => Step::Starved(taken, 1),
+                Ok(taken) => InputStep::Starved(taken, 1),
                 // The request is already answered. The client would take a second answer for that
                 // of its next request.
                 Err(_) => {
                     self.close();
-                    Step::Took(input.len())
+                    InputStep::Took(input.len())
                 }
             },
         }
     }
 
-    fn step_head<S: Serve>(&mut self, input: &[u8], context: &mut RequestContext<'_, S>) -> Step {
-        let HttpState::Head(search) = &mut self.state else { return Step::Took(0) };
+    fn step_head<S: Serve>(
+        &mut self,
+        input: &[u8],
+        context: &mut RequestContext<'_, S>,
+    ) -> InputStep {
+        let HttpState::Head(search) = &mut self.state else { return InputStep::Took(0) };
         if *search == Search::START
             && let Some(met) = context.scratch.heads.get(self.slot, input)
             && met.fits(context.rules.http)
         {
             self.state = HttpState::Items(met.pending, met.body_bytes);
-            return Step::Took(met.head_bytes);
+            return InputStep::Took(met.head_bytes);
         }
         // Skips empty lines before a request line (RFC 9112, section 2.2).
         if *search == Search::START {
             let empty = input.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count() * 2;
             if empty > 0 {
-                return Step::Took(empty);
+                return InputStep::Took(empty);
             }
             if matches!(input, [] | [b'\r']) {
-                return Step::Starved(0, input.len() + 1);
+                return InputStep::Starved(0, input.len() + 1);
             }
         }
         let max_head_bytes = context.rules.http.max_head_bytes;
@@ -307,7 +311,7 @@ impl Connection {
                 self.take_head(head, &input[..end], end == input.len(), context)
             }
             Ok(None) if resp::looks_like_resp(input) => self.refuse_resp(input, context),
-            Ok(None) => Step::Starved(0, max_head_bytes as usize),
+            Ok(None) => InputStep::Starved(0, max_head_bytes as usize),
             Err(error) => self.take_head(Err(error), input, true, context),
         }
     }
@@ -319,7 +323,7 @@ impl Connection {
         bytes: &[u8],
         last: bool,
         context: &mut RequestContext<'_, S>,
-    ) -> Step {
+    ) -> InputStep {
         let asked = head.and_then(|head| {
             let (target, host) = (Target::parse(head.target)?, head.authority()?);
             Ok((head, target, host))
@@ -342,18 +346,22 @@ impl Connection {
         }
         // If a body follows, the answer is counted after the body.
         match self.state {
-            HttpState::Items(..) | HttpState::ChunkedItems(..) => Step::Took(bytes.len()),
-            _ => Step::Answered(bytes.len()),
+            HttpState::Items(..) | HttpState::ChunkedItems(..) => InputStep::Took(bytes.len()),
+            _ => InputStep::Answered(bytes.len()),
         }
     }
 
     /// Tells a Redis client, in RESP, that this listener does not speak RESP.
     #[cold]
-    fn refuse_resp<S: Serve>(&mut self, bytes: &[u8], context: &mut RequestContext<'_, S>) -> Step {
+    fn refuse_resp<S: Serve>(
+        &mut self,
+        bytes: &[u8],
+        context: &mut RequestContext<'_, S>,
+    ) -> InputStep {
         self.close();
         let fault = resp::Fault::OnHttp;
         context.write_with(Call::Other, fault.status(), |out| resp::write_fault(out, fault));
-        Step::Answered(bytes.len())
+        InputStep::Answered(bytes.len())
     }
 
     /// Answers a request whose head is complete, or awaits its items. `host` is that of the Host
@@ -504,9 +512,9 @@ impl Connection {
         &mut self,
         input: &[u8],
         context: &mut RequestContext<'_, S>,
-    ) -> Step {
+    ) -> InputStep {
         let HttpState::ChunkedItems(pending, chunked) = &mut self.state else {
-            return Step::Took(0);
+            return InputStep::Took(0);
         };
         let pending = *pending;
         let most = context.rules.http.max_body_bytes as usize;
@@ -528,19 +536,19 @@ impl Connection {
                 if first {
                     chunks = body;
                 }
-                Step::Answered(taken)
+                InputStep::Answered(taken)
             }
             Ok(taken) => {
                 if first {
                     self.gathered = chunks.as_slice().into();
                 }
-                Step::Starved(taken, 1)
+                InputStep::Starved(taken, 1)
             }
             Err(error) => {
                 self.close();
                 let options = pending.closing();
                 context.write_error(Call::from(pending.command), options, &error);
-                Step::Answered(input.len())
+                InputStep::Answered(input.len())
             }
         };
         context.scratch.chunks = chunks;

@@ -12,7 +12,8 @@ mod transaction;
 
 use super::buffer_pool::BufferPool;
 use super::connection::{
-    ConnectionBuffers, InputProgress, ParkedItem, ReplyForm, RequestContext, RespRules, Serve, Step,
+    ConnectionBuffers, InputProgress, InputStep, ParkedItem, ReplyForm, RequestContext, RespRules,
+    Serve,
 };
 use crate::protocol::call::Call;
 use crate::protocol::resp::{
@@ -95,13 +96,13 @@ impl RespConnection {
             && !has_guessed
         {
             match self.step(&input[consumed..], bounds, &mut serving) {
-                Step::Took(bytes) => consumed += bytes,
-                Step::Answered(bytes) => {
+                InputStep::Took(bytes) => consumed += bytes,
+                InputStep::Answered(bytes) => {
                     consumed += bytes;
                     answered += 1;
                     serving.context.weigh(bytes);
                 }
-                Step::Starved(_, more) => {
+                InputStep::Starved(_, more) => {
                     (starved, need) = (true, more);
                     break;
                 }
@@ -159,7 +160,7 @@ impl RespConnection {
         input: &[u8],
         bounds: CommandBounds,
         serving: &mut Serving<'_, S>,
-    ) -> Step {
+    ) -> InputStep {
         if self.is_running() {
             return self.step_transaction(serving);
         }
@@ -167,24 +168,24 @@ impl RespConnection {
             Ok(Scanned::Array(end)) => {
                 let args = Args::of_array(&input[..end]);
                 self.command(args, CommandOrigin::Input, serving);
-                Step::Answered(end)
+                InputStep::Answered(end)
             }
             Ok(Scanned::Line { text, end }) => {
                 self.line(&input[..text], bounds, serving);
-                Step::Answered(end)
+                InputStep::Answered(end)
             }
-            Ok(Scanned::Empty(end)) => Step::Took(end),
+            Ok(Scanned::Empty(end)) => InputStep::Took(end),
             Ok(Scanned::Http) => {
                 self.closed = true;
                 // The client speaks HTTP, so the error is written in HTTP.
                 let options = ResponseOptions::CLOSE;
                 serving.context.write_error(Call::Other, options, &Error::OnResp);
-                Step::Answered(0)
+                InputStep::Answered(0)
             }
-            Ok(Scanned::Partial) => Step::Starved(0, bounds.bytes),
+            Ok(Scanned::Partial) => InputStep::Starved(0, bounds.bytes),
             Err(fault) => {
                 self.fail(fault, serving);
-                Step::Answered(0)
+                InputStep::Answered(0)
             }
         }
     }

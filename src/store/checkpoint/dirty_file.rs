@@ -101,7 +101,7 @@ pub(crate) fn create(
 ) -> Result<FilePlace, Error> {
     let path = path_of(group_file);
     let draft = path.with_extension("dirty.new");
-    let (_, place) = create_whole(&path, &draft, |file| {
+    let file = create_whole(&path, &draft, |file| {
         let bytes = bytes_for(file_bytes);
         sys::allocate(file, 0, bytes).map_err(io_error(&draft, "allocate its blocks"))?;
         let mut words = header_of(file_bytes, entry).to_vec();
@@ -110,10 +110,9 @@ pub(crate) fn create(
         words.push(awaits.into());
         file.write_all_at(&bytes_of(&words), 0).map_err(io_error(&draft, "write its header"))?;
         // After a crash of the machine this file tells whether checkpoints were on.
-        file.sync_all().map_err(io_error(&draft, "sync it"))?;
-        FilePlace::of(file).map_err(io_error(&draft, "read its inode"))
+        file.sync_all().map_err(io_error(&draft, "sync it"))
     })?;
-    Ok(place)
+    FilePlace::of(&file).map_err(io_error(&path, "read its inode"))
 }
 
 /// Maps the file beside the group file of `entry`. The file must be the one at `place`.

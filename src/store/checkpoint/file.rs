@@ -252,7 +252,7 @@ pub(super) fn create(
     let draft = path.with_extension(end);
     let tail = tail::empty_tail(header);
     super::fault::point(&draft)?;
-    let (file, ()) = create_whole(&path, &draft, |file| {
+    let file = create_whole(&path, &draft, |file| {
         // Allocate all blocks now, so that a full disk breaks off no pass later.
         sys::allocate(file, 0, tail::file_bytes(header, 0))
             .map_err(io_error(&draft, "allocate its blocks"))?;

@@ -77,16 +77,16 @@ pub(crate) fn create_draft(path: &Path) -> Result<File, Error> {
 
 /// Creates a file that has its name only once it is whole: `write` fills a draft, which is renamed
 /// then. A draft that fails is removed.
-pub(crate) fn create_whole<T>(
+pub(crate) fn create_whole(
     path: &Path,
     draft: &Path,
-    write: impl FnOnce(&File) -> Result<T, Error>,
-) -> Result<(File, T), Error> {
+    write: impl FnOnce(&File) -> Result<(), Error>,
+) -> Result<File, Error> {
     let made = create_draft(draft).and_then(|file| {
-        let result = write(&file)?;
+        write(&file)?;
         std::fs::rename(draft, path).map_err(io_error(path, "rename it into place"))?;
         sync_directory(path)?;
-        Ok((file, result))
+        Ok(file)
     });
     made.inspect_err(|_| {
         // Free the blocks: the disk is full, or a later try will need them.

@@ -22,7 +22,7 @@ pub(crate) enum Backing {
 /// A lock of a slot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum SlotLock {
-    /// The owner of the slot holds it. Whoever else takes it recovers the slot of a dead owner.
+    /// Held by the owner of the slot while it lives, then by the process that recovers the slot.
     Owner(u32),
     /// Held while semaphores are freed in the name of the slot.
     Freeing(u32),

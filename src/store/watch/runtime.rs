@@ -140,7 +140,7 @@ impl Runtime {
 
     fn create(path: &Path) -> Result<Runtime, Error> {
         let draft = path.with_extension("mmap.new");
-        let (file, ()) = create_whole(path, &draft, |file| Self::write_draft(&draft, file))?;
+        let file = create_whole(path, &draft, |file| Self::write_draft(&draft, file))?;
         Self::map(path.to_path_buf(), file)
     }
 

@@ -32,7 +32,7 @@ fn table(kind: Kind, max: u64, request_size: RequestSize) -> Table {
     Table { settings: Settings { kind, max, hosts: 3 }, request_size, limits: 1, keys: 3 }
 }
 
-/// A table whose kind, maximum and request_size depend on the seed.
+/// A table whose kind, maximum and request size depend on the seed.
 fn any_table(seed: u64, interval_ms: u64) -> Table {
     let calendar = Kind::Calendar { start_ms: 0, end_ms: interval_ms, next_end_ms: 0 };
     let kind = [Kind::Interval { interval_ms }, calendar, Kind::Total][seed as usize % 3];

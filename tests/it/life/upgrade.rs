@@ -338,12 +338,6 @@ fn newcomer(setup: &Setup) -> Pid {
     Pid::from_raw(pid.expect("named").parse().expect("a pid"))
 }
 
-fn parent_of(pid: Pid) -> Pid {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("there");
-    let mut fields = stat.rsplit(')').next().expect("after the name").split_whitespace();
-    Pid::from_raw(fields.nth(1).expect("a parent").parse().expect("a pid"))
-}
-
 /// Waits until the process reads signals instead of being ended by them.
 fn wait_for_signalfd(pid: Pid) {
     wait_until("it reads its signals", || {
@@ -452,7 +446,11 @@ fn a_server_that_is_stopped_while_a_new_binary_starts_ends_both() {
     life.wait_for_log("a new binary is started");
     let silent = newcomer(&setup);
     // systemd tracks the end of a main process only if that is its own child.
-    assert_ne!(parent_of(silent), life.first(), "whoever adopts orphans is its parent");
+    assert_ne!(
+        process::parent_of(silent),
+        Some(life.first()),
+        "whoever adopts orphans is its parent"
+    );
     let output = setup.frs(&["reload"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("a new binary is taking over"), "{output:?}");

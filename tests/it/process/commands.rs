@@ -98,7 +98,7 @@ fn a_connection_that_the_master_closes_ends_while_a_reload_is_prepared() {
         pids.filter(|&pid| parent_of(Pid::from_raw(pid)) == Some(server.master())).collect()
     };
     let before = children();
-    let (command, begun) = (begin(&setup, &["reload"]), Instant::now());
+    let (mut command, begun) = (begin(&setup, &["reload"]), Instant::now());
     let is_of_more = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with("more");
     while !fs::read_dir(setup.path("data")).expect("read").flatten().any(is_of_more) {
         assert!(begun.elapsed() < BOUND, "no process makes the group");
@@ -108,7 +108,9 @@ fn a_connection_that_the_master_closes_ends_while_a_reload_is_prepared() {
     let _ = kill(child, Signal::SIGSTOP);
     stream.write_all(&[0xff; 64]).expect("sent");
     let ended = stream.read(&mut [0]);
+    let is_held = command.try_wait().expect("asked").is_none();
     let _ = kill(child, Signal::SIGCONT);
+    assert!(is_held, "the child was stopped too late");
     let is_late = |error: std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
     assert!(!ended.is_err_and(is_late), "the child holds the connection");
     assert_eq!(end(command).status.code(), Some(0));

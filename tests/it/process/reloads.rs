@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 
 use crate::common::load::{under_load, wait_for_more};
 use crate::common::plane::ask_socket;
-use crate::common::{Server, Settings, Setup, text, wait_until};
+use crate::common::{Server, Settings, Setup, text, try_wait, wait_until};
 
 /// Reloads after which every one-time allocation has been made.
 const FIRST: usize = 99;
@@ -127,13 +127,14 @@ fn hundreds_of_reloads_under_load_fail_no_request_and_leave_nothing_behind() {
     let (before, files_before) = (held(&server), files("data"));
     reload(&server, then);
     // The master closes the connection of a command a moment after the command has ended.
-    let after = wait_until("no descriptors stay open", || {
+    let after = try_wait(|| {
         let after = held(&server);
         let is_open = |(name, now): (&String, &Held)| {
             before.get(name).is_some_and(|then| now.descriptors > then.descriptors)
         };
         (!after.iter().any(is_open)).then_some(after)
-    });
+    })
+    .unwrap_or_else(|| held(&server));
     println!("before: {before:#?}\nafter: {after:#?}");
     assert_eq!(files("data"), files_before);
     assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>(), "none died");
@@ -141,5 +142,6 @@ fn hundreds_of_reloads_under_load_fail_no_request_and_leave_nothing_behind() {
         let before = &before[name];
         assert!(after.heap_bytes <= before.heap_bytes + SLACK_BYTES, "{name}: memory grows");
         assert_eq!(after.maps, before.maps, "{name}: files stay mapped");
+        assert!(after.descriptors <= before.descriptors, "{name}: descriptors stay open");
     }
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Bytes charged for a call besides its message: its stream, its head, its task.
 pub const CALL_BYTES: usize = 1 << 10;
@@ -93,8 +93,7 @@ pub struct TakenPlace {
     number: u64,
     place: Arc<ConnectionPlace>,
     places: Arc<ConnectionPlaces>,
-    /// Never an error, because nobody closes the semaphore.
-    _room: Result<OwnedSemaphorePermit, AcquireError>,
+    _room: OwnedSemaphorePermit,
 }
 
 /// Bytes that a connection holds. Dropping it releases them.
@@ -145,10 +144,11 @@ impl ConnectionPlaces {
     /// Takes a place. If none is free, asks the least recently used connection to go, and waits.
     pub async fn take(self: &Arc<ConnectionPlaces>) -> TakenPlace {
         let room = match Arc::clone(&self.room).try_acquire_owned() {
-            Ok(room) => Ok(room),
+            Ok(room) => room,
             Err(_) => {
                 self.make_room();
-                Arc::clone(&self.room).acquire_owned().await
+                let room = Arc::clone(&self.room).acquire_owned().await;
+                room.expect("nobody closes the semaphore")
             }
         };
         let number = self.next_use();

@@ -100,8 +100,8 @@ impl<N: Nodes> Core<N> {
         if !was_open {
             return;
         }
-        let is_there = |state: &&LedgerId| self.ledgers[*state].slot == slot;
-        let ledgers: Vec<LedgerId> = self.ledgers.keys().filter(is_there).copied().collect();
+        let there = self.ledgers.iter().filter(|(_, state)| state.slot == slot);
+        let ledgers: Vec<LedgerId> = there.map(|(ledger, _)| *ledger).collect();
         ledgers.into_iter().for_each(|ledger| self.look_soon(ledger));
     }
 

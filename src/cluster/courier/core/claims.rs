@@ -59,7 +59,9 @@ impl<N: Nodes> Core<N> {
         for ledger in ledgers {
             let Some(state) = self.ledgers.get_mut(&ledger) else { continue };
             // An answer of the old master is void.
-            state.flight.take().map(|flight| self.flights.remove(&flight.id));
+            if let Some(flight) = state.flight.take() {
+                self.flights.remove(&flight.id);
+            }
             state.reasons.is_claimed = true;
             self.look_soon(ledger);
         }

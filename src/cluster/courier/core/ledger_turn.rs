@@ -49,8 +49,9 @@ pub struct LedgerTurn<'a> {
     pub now_ms: u64,
     /// The incarnation of the host.
     pub incarnation: Incarnation,
-    /// The id of the next message, and the seq for a new binding.
+    /// The id of the next message.
     pub id: u64,
+    /// The seq for a new binding.
     pub seq: u64,
     /// The requests that need uses, in the order of arrival.
     pub waiters: &'a [Waiter],
@@ -159,14 +160,14 @@ impl LedgerTurn<'_> {
         let (now_ms, reasons) = (self.now_ms, self.reasons);
         // An earlier courier sent the first request, and its answer was never received. A claim
         // would count that grant as spent. No other master can answer this courier.
-        let is_unheard = node.lease.in_flight && node.lease.window == 0 && !self.has_followed;
+        let is_unanswered = node.lease.in_flight && node.lease.window == 0 && !self.has_followed;
         // Uses are reported under one seq only, or they might count twice. Nothing is granted for
         // them, so an answer of any master does no harm.
         let reports_first = is_tally && node.lease.sent_extra > 0;
         outcome.left.is_claimed = reasons.is_claimed && reports_first && node.lease.in_flight;
         let claim = if is_tally { Holding::claim_reported } else { Holding::claim };
         if reasons.is_claimed
-            && !is_unheard
+            && !is_unanswered
             && !outcome.left.is_claimed
             && let Some(take) = claim(node, &settings, self.seq, now_ms)
         {

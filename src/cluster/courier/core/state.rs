@@ -335,7 +335,9 @@ impl<N: Nodes> Core<N> {
     /// Ends all requests that wait for a ledger without a node here.
     fn give_up(&mut self, ledger: LedgerId, end: NeedEnd) {
         let Some(state) = self.ledgers.get_mut(&ledger) else { return };
-        state.flight.take().map(|flight| self.flights.remove(&flight.id));
+        if let Some(flight) = state.flight.take() {
+            self.flights.remove(&flight.id);
+        }
         let full = state.key.clone();
         for id in std::mem::take(&mut state.waiting) {
             self.end_request_by(id, |key| match end {
@@ -449,7 +451,7 @@ impl<N: Nodes> Core<N> {
         });
     }
 
-    /// Ends a request with a end for each key, and releases its reserved uses.
+    /// Ends a request with an end for each key, and releases its reserved uses.
     fn end_request_by(&mut self, id: u64, end: impl Fn(&N::Key) -> NeedEnd) {
         let Some(request) = self.requests.remove(&id) else { return };
         let until_ms = request.parts.deadline_ms;

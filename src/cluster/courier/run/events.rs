@@ -15,7 +15,7 @@ use crate::figures::{ClusterFunction, ClusterResult, LeaseCounter};
 use crate::ledger::NoAnswer;
 use crate::news;
 
-/// The interval between two questions for the epochs.
+/// The interval at which figures are published and epochs are asked for.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 
 impl Courier {
@@ -32,11 +32,12 @@ impl Courier {
             Event::Answered { id, function, result } => {
                 let before = core.figures().stale;
                 core.answered(nodes, now, id, result.map_err(NoAnswer::from));
-                // If the core ignored a stale answer, a later message of this host had overtaken
-                // it.
-                let is_accepted = core.figures().stale > before;
-                let counted = if is_accepted { ClusterResult::Stale } else { ClusterResult::Ok };
                 if is_stale {
+                    // If the core ignored the answer, a later message of this host had overtaken
+                    // it.
+                    let is_accepted = core.figures().stale > before;
+                    let counted =
+                        if is_accepted { ClusterResult::Stale } else { ClusterResult::Ok };
                     self.telemetry.counts.count(function, counted);
                 }
             }
@@ -49,9 +50,9 @@ impl Courier {
                 self.warm.sent.forget_all();
             }
             // Nothing is returned before the leases are proven to be this host's.
+            Event::Published { .. } if nodes.are_leases_unproven() => {}
             Event::Published { payload, .. } => {
-                let news = news::decode(&nodes.cluster, &payload);
-                if let Some(news) = news.filter(|_| !nodes.are_leases_unproven()) {
+                if let Some(news) = news::decode(&nodes.cluster, &payload) {
                     core.news(nodes, news);
                 }
             }

@@ -18,11 +18,9 @@ const SETTLES: Duration = Duration::from_secs(5);
 /// The interval between looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Groups that have moved.
+/// The end of a group's move.
 #[derive(Default)]
 pub(in crate::master) struct Moves {
-    /// The keeper's last report, if it has not been followed yet.
-    pub moved: Option<MovedGroup>,
     ending: Option<EndingMove>,
 }
 
@@ -50,8 +48,7 @@ impl Moves {
 impl Master {
     /// Ends the moves of groups whose nodes have all moved. If a move cannot end now the keeper
     /// reports it again.
-    pub(super) fn follow_moves(&mut self) {
-        let moved = self.moves.moved.take();
+    pub(super) fn follow_moves(&mut self, moved: Option<MovedGroup>) {
         if self.older.is_some() || self.lock.is_none() || self.failure.is_some() {
             return;
         }

@@ -214,7 +214,7 @@ impl RespConnection {
                 self.session.set_name(args.next().unwrap_or_default())?;
                 serving.simple(version, "OK");
             }
-            // frs keeps no other facts about a client.
+            // frs stores nothing else about a client.
             _ => serving.simple(version, "OK"),
         }
         Ok(())

@@ -8,7 +8,7 @@ use crate::protocol::resp::{
     Args, CommandBounds, CommandError, Fault, Scan, Scanned, command_bytes, push_command,
 };
 use crate::worker::buffer_pool::{BufferPool, make_room};
-use crate::worker::connection::{Serve, Step};
+use crate::worker::connection::{InputStep, Serve};
 
 /// Bounds for commands that were within the bounds when they were queued.
 const ANY: CommandBounds = CommandBounds { arguments: u32::MAX, bytes: usize::MAX / 2 };
@@ -103,8 +103,8 @@ impl RespConnection {
     }
 
     /// Answers the next command of the running transaction.
-    pub(super) fn step_transaction<S: Serve>(&mut self, serving: &mut Serving<'_, S>) -> Step {
-        let Some(transaction) = &mut self.transaction else { return Step::Took(0) };
+    pub(super) fn step_transaction<S: Serve>(&mut self, serving: &mut Serving<'_, S>) -> InputStep {
+        let Some(transaction) = &mut self.transaction else { return InputStep::Took(0) };
         let from = transaction.next.unwrap_or(0);
         let text = std::mem::take(&mut transaction.text);
         // The queued text consists of arrays.
@@ -122,7 +122,7 @@ impl RespConnection {
         if is_over {
             serving.drop_transaction(&mut self.transaction);
         }
-        Step::Answered(0)
+        InputStep::Answered(0)
     }
 }
 

@@ -133,10 +133,12 @@ impl Transaction<'_> {
         let (key_node, id) = (self.key_node_of(wanted), wanted.at.key_node_id());
         let group = &self.groups()[wanted.group];
         let tags = &self.copies.key_nodes[key_node].tags;
-        let is_moved = |place: usize| {
+        let mut words = vec![0; group.node_words()];
+        let mut is_moved = |place: usize| {
             let tag = tag::of(tags[place / 8], place);
             tag != 0 && {
-                let expected = group.judge_node(&group.node_at(id, place), id);
+                group.read_node(id, place, &mut words);
+                let expected = group.judge_node(&words, id);
                 expected.is_ok_and(|expected| group.is_moved(tag, expected))
             }
         };

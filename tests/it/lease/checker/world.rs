@@ -116,7 +116,7 @@ pub struct World {
     /// Uses of lost nodes.
     lost: u8,
     /// Forced uses that the ledger may never learn of, because their node is lost.
-    unanswered: u8,
+    unreported: u8,
     fault: Option<&'static str>,
 }
 
@@ -170,7 +170,7 @@ impl World {
             forced: [0; TICKS],
             windows: 0,
             lost: 0,
-            unanswered: 0,
+            unreported: 0,
             fault: None,
         }
     }
@@ -466,7 +466,7 @@ impl World {
         let Some(_) = self.hosts[host].node.take() else { return };
         self.hosts[host].log = [0; TICKS];
         self.lost += used as u8;
-        self.unanswered = self.bounds.forced - self.left.forced;
+        self.unreported = self.bounds.forced - self.left.forced;
         self.hosts[host].claiming = Claiming::Done;
     }
 

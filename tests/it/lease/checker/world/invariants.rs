@@ -120,8 +120,8 @@ impl World {
         let window = start.min(TICKS)..TICKS.min(start + self.length());
         let admitted: i64 = self.admitted[window].iter().map(|n| i64::from(*n)).sum();
         let [granted, _] = self.ledger.granted();
-        let unanswered = i64::from(self.unanswered);
-        (admitted > granted + unanswered)
+        let unreported = i64::from(self.unreported);
+        (admitted > granted + unreported)
             .then(|| format!("{admitted} admitted, {granted} granted, all quiet"))
     }
 }
