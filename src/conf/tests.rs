@@ -13,6 +13,7 @@ use super::{
     Scope, Settings, Total, report,
 };
 
+mod calls;
 mod cluster;
 mod fit;
 mod limit;
@@ -340,13 +341,17 @@ proptest! {
             "", "share='exact'", "share='cluster' hosts='1'", "share='cluster' hosts='1024'",
             "share='exact' on-down='local' on-miss='admit'", "hosts='8'",
         ]),
+        calls in proptest::sample::select(vec![
+            "", "once='64' once-for='1h'", "holds='1024'", "hold-ttl='7d'", "on-lapse='free'",
+            "once='1' holds='1' hold-ttl='1s' on-lapse='keep'", "once-for='1s'", "holds='0'",
+        ]),
         limits in proptest::collection::vec(some_limit(), 1..4),
         lists in proptest::collection::vec(some_list(), 0..5),
     ) {
         let (limits, lists) = (limits.concat(), lists.concat());
         let map = format!(
             "<map><group name='g' files='1' key-nodes='8' node-size='32768'/>\
-             <biz id='1' name='a' key='{key}' mode='{mode}' {share}>\
+             <biz id='1' name='a' key='{key}' mode='{mode}' {share} {calls}>\
              {limits}{lists}</biz></map>"
         );
         let srv = "<srv><http max-atomic-items='15'/><cluster name='c' secret-file='s'>\
@@ -363,7 +368,7 @@ proptest! {
 
 /// A `<limit>` of any policy, with settings of all policies.
 fn some_limit() -> impl Strategy<Value = String> {
-    const POLICIES: [&str; 9] = [
+    const POLICIES: [&str; 11] = [
         "interval",
         "calendar",
         "sliding",
@@ -372,9 +377,11 @@ fn some_limit() -> impl Strategy<Value = String> {
         "gcra",
         "total",
         "count",
+        "distinct",
+        "concurrent",
         "tokn",
     ];
-    const NEEDS: [&str; 9] = [
+    const NEEDS: [&str; 11] = [
         "interval='1m' max='5'",
         "unit='day' max='5'",
         "interval='1m' max='4096'",
@@ -383,6 +390,8 @@ fn some_limit() -> impl Strategy<Value = String> {
         "rate='30/m' per-call='true'",
         "max='0'",
         "",
+        "precision='exact' max='5'",
+        "max='5'",
         "",
     ];
     let more = proptest::sample::select(vec![
@@ -409,6 +418,10 @@ fn some_limit() -> impl Strategy<Value = String> {
         " burst='18446744073709551615'",
         " max='4097'",
         " interval='45d'",
+        " per-call='true'",
+        " per-call='true' most='4096'",
+        " per-call='true' max-period='45d'",
+        " most='18446744073709551615'",
     ]);
     let weight = proptest::sample::select(vec![
         "<weight at='0' value='1'/>",

@@ -3,7 +3,7 @@
 //!
 //! Invariant: a missing cluster is a fault of map.xml only if srv.xml was read to its end.
 
-use crate::read::{Notes, RawBiz, RawGroup, RawMap, named_share};
+use crate::read::{HOLDS_STAY, Notes, RawBiz, RawGroup, RawMap, named_share, shown};
 
 /// Notes each biz and each group that needs a cluster. Called if srv.xml names none.
 pub(super) fn without_cluster(notes: &mut Notes<'_>, map: &RawMap<'_>) {
@@ -34,5 +34,27 @@ pub(super) fn shared_bizs(notes: &mut Notes<'_>, map: &RawMap<'_>) {
             let found = format!("share=\"{share}\" in the group {name:?} with spill=\"true\"");
             notes.note(biz.value_at("share"), found, "another group, or share=\"host\"");
         }
+    }
+}
+
+/// Notes each biz with holds in a group whose records go to the cluster.
+pub(super) fn bizs_with_holds(notes: &mut Notes<'_>, map: &RawMap<'_>) {
+    for RawBiz { element: biz, group, holds, .. } in &map.bizs {
+        let group = group.as_ref().ok().and_then(|&at| map.groups.get(at)?.group.as_ref().ok());
+        let (Some(group), Ok(Some(_))) = (group, holds) else { continue };
+        let with = match (group.spill, group.backup_ms) {
+            (true, _) => "spill=\"true\"",
+            (false, Some(_)) => "backup",
+            (false, None) => continue,
+        };
+        // Without `holds` they are those of a `concurrent` limit.
+        let named = biz.attribute("holds").or_else(|| {
+            let mut policies = biz.children_named("limit").filter_map(|it| it.attribute("policy"));
+            policies.find(|policy| policy.value == "concurrent")
+        });
+        let Some(named) = named else { continue };
+        let (name, value) = (&named.name, shown(&named.value));
+        let found = format!("{name}=\"{value}\" in the group {:?} with {with}", group.name);
+        notes.note(named.value_at, found, format!("another group: {HOLDS_STAY}"));
     }
 }

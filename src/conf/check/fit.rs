@@ -54,6 +54,8 @@ fn biz(raw: &RawBiz<'_>) -> Option<Biz> {
         limits: limits?,
         listed: listed?,
         sharing: raw.sharing.ok()?,
+        once: raw.once.ok()?,
+        holds: raw.holds.ok()?,
         epoch: 0,
         lifts: Lifts::default(),
         former: Vec::new(),
@@ -119,6 +121,9 @@ fn nodes_hold(
         }
         let cure = match most.next_multiple_of(64) {
             size if size <= MAX_NODE_BYTES => format!("node-size=\"{size}\""),
+            _ if biz.holds.is_some() => {
+                format!("fewer limits or holds: node-size is at most {MAX_NODE_BYTES}")
+            }
             _ => format!("fewer limits: node-size is at most {MAX_NODE_BYTES}"),
         };
         let expected =
@@ -151,7 +156,8 @@ fn files_fit(notes: &mut Notes<'_>, groups: &[(&Element, Group)]) -> Checked<()>
 pub(crate) fn needs(biz: &Biz, key_bytes: u32) -> String {
     let of_scope = |scope| node_needs(biz, scope, key_bytes);
     let has = |scope| biz.limits_of(scope).next().is_some();
-    match (has(Scope::Key) || biz.bans(), has(Scope::Biz)) {
+    let has_keys = has(Scope::Key) || biz.bans() || biz.table_words(Scope::Key) > 0;
+    match (has_keys, has(Scope::Biz)) {
         (true, true) => {
             let (key, whole) = (of_scope(Scope::Key), of_scope(Scope::Biz));
             format!("{key} for each key and {whole} for the biz")
@@ -172,6 +178,14 @@ fn node_needs(biz: &Biz, scope: Scope, key_bytes: u32) -> String {
         let (windows, bytes) = (limit.history, grouped(limit.history_words() as u64 * 8));
         format!("history of {windows} windows of limit {} {bytes}", at + 1)
     }));
+    if let Some(once) = biz.once.filter(|_| scope == Scope::Key) {
+        let bytes = grouped(biz.once_words(scope) as u64 * 8);
+        parts.push(format!("ids of {} retries {bytes}", once.ids));
+    }
+    if let Some(holds) = biz.holds.filter(|_| scope == Scope::Key) {
+        let bytes = grouped(biz.hold_words(scope) as u64 * 8);
+        parts.push(format!("table of {} holds {bytes}", grouped(holds.entries.into())));
+    }
     if let Some(uses) = biz.ring_uses(scope) {
         let bytes = grouped(biz.ring_words(scope) as u64 * 8);
         parts.push(format!("ring of {} uses {bytes}", grouped(uses.into())));
@@ -184,9 +198,10 @@ fn node_needs(biz: &Biz, scope: Scope, key_bytes: u32) -> String {
 }
 
 fn limit_needs(biz: &Biz, at: usize, limit: &Limit) -> String {
-    let bytes = match limit.policy.state_place() {
+    let bytes = match limit.state_place() {
         StatePlace::Ring(_) if biz.sharing.is_none() => "in the ring".to_owned(),
         StatePlace::Set { .. } => "in the set".to_owned(),
+        StatePlace::Holds => "in the holds".to_owned(),
         StatePlace::Own { .. } | StatePlace::Ring(_) => biz.state_bytes(limit).to_string(),
     };
     format!("limit {} ({}) {bytes}", at + 1, limit.policy.name())

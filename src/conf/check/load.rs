@@ -229,6 +229,7 @@ fn check(srv: &Source, map: &Source, kept: &KeptFiles, host: &LocalHost) -> Resu
     let map = rooted(map, "map", &mut map_faults, |notes, root, complete| {
         let raw = read::map::map(notes, root, complete);
         clustered::shared_bizs(notes, &raw);
+        clustered::bizs_with_holds(notes, &raw);
         if may_have_cluster == Ok(false) {
             clustered::without_cluster(notes, &raw);
         }

@@ -1,10 +1,10 @@
 //! Checks the bizs that srv.xml names: in `<resp throttle>` and in the descriptors of `<rls>`.
 //!
-//! Invariant: CL.THROTTLE finds a biz that takes limits of calls, and Envoy finds a biz that counts
-//! no members.
+//! Invariant: CL.THROTTLE finds a biz that takes limits of calls. Envoy finds a biz that counts no
+//! members and has what the ids of its calls need.
 
 use crate::read::{CALLS_BRING_LIMITS, Checked, Element, Notes, THROTTLE, nearest_words, shown};
-use crate::schema::{Biz, ChargeTarget, Gcra, Limit, Map, Policy, Resp, Rls};
+use crate::schema::{Biz, ChargeTarget, Limit, Map, Policy, Resp, Rls};
 
 /// Notes each `throttle` whose biz does not exist, or does not take limits of calls. `root` is the
 /// element that `resps` come from.
@@ -35,15 +35,14 @@ pub(super) fn throttles(
 }
 
 fn takes_limits_of_calls(biz: &Biz) -> bool {
-    let [Limit { policy, .. }] = biz.limits.as_slice() else { return false };
-    policy.max_period_ms().is_some()
+    matches!(biz.limits.as_slice(), [Limit { policy: Policy::Gcra(_), per_call: Some(_), .. }])
 }
 
 /// A biz with its policies: `1001 "login" with policy="interval"`.
 fn has(biz: &Biz) -> String {
     let limits = biz.limits.iter().map(|limit| {
-        let without = match limit.policy {
-            Policy::Gcra(Gcra { max_period_ms: None, .. }) => " without per-call=\"true\"",
+        let without = match limit {
+            Limit { policy: Policy::Gcra(_), per_call: None, .. } => " without per-call=\"true\"",
             _ => "",
         };
         format!("policy=\"{}\"{without}", limit.policy.name())
@@ -51,8 +50,8 @@ fn has(biz: &Biz) -> String {
     format!("{} {:?} with {}", biz.id, biz.name, limits.collect::<Vec<_>>().join(", "))
 }
 
-/// Notes each biz of a descriptor that map.xml lacks, or that counts members. `root` is the element
-/// that `rls` comes from.
+/// Notes each biz of a descriptor that map.xml lacks, or that does not fit the descriptor. `root`
+/// is the element that `rls` comes from.
 pub(super) fn targets(
     notes: &mut Notes<'_>,
     root: &Element,
@@ -64,21 +63,41 @@ pub(super) fn targets(
     for (element, domain) in element.children_named("domain").zip(&rls.domains) {
         let descriptors = element.children_named("descriptor").zip(&domain.descriptors);
         for (element, descriptor) in descriptors {
-            let Some(ChargeTarget { biz, .. }) = &descriptor.target else { continue };
-            let found = format!("biz=\"{}\"", shown(biz));
-            let (found, expected) = match map.find_biz(biz).map(|at| &map.bizs[at]) {
-                Some(known) if known.notes_members() => (
-                    format!("{found}, which counts members"),
-                    "a biz without a distinct limit: calls of Envoy bring no member".to_owned(),
-                ),
-                Some(_) => continue,
+            let Some(target) = &descriptor.target else { continue };
+            let misfit = match map.find_biz(&target.biz).map(|at| &map.bizs[at]) {
+                Some(biz) => misfit(target, biz),
                 None => {
-                    let near = nearest_words(biz, map.bizs.iter().map(|biz| biz.name.as_str()));
-                    (found, format!("the name or id of a biz of map.xml{near}"))
+                    let names = map.bizs.iter().map(|biz| biz.name.as_str());
+                    let near = nearest_words(&target.biz, names);
+                    Some(("biz", "", format!("the name or id of a biz of map.xml{near}")))
                 }
             };
-            fits = Err(notes.note(element.value_at("biz"), found, expected));
+            if let Some((name, found, expected)) = misfit {
+                let found = format!("{name}=\"{}\"{found}", shown(element.value_of(name)));
+                fits = Err(notes.note(element.value_at(name), found, expected));
+            }
         }
     }
     fits
+}
+
+/// The attribute of a descriptor that its biz does not fit, what was found, and what was expected.
+fn misfit(target: &ChargeTarget, biz: &Biz) -> Option<(&'static str, &'static str, String)> {
+    let has_hold = target.hold.is_some();
+    let (name, found, expected) = if biz.notes_members() {
+        let expected = "a biz without a distinct limit: calls of Envoy bring no member";
+        ("biz", ", which counts members", expected)
+    } else if biz.is_concurrent() && !has_hold {
+        ("biz", ", which has a concurrent limit", "hold with it: the id of what a call holds")
+    } else if biz.is_concurrent() && target.settle {
+        let expected = "none for a concurrent limit: a count of 0 lets a hold go";
+        ("settle", " of a biz with a concurrent limit", expected)
+    } else if has_hold && biz.holds.is_none() && !biz.is_concurrent() {
+        ("hold", " of a biz without holds", "holds at the <biz>, or none here")
+    } else if target.once.is_some() && biz.once.is_none() {
+        ("once", " of a biz without once", "once at the <biz>, or none here")
+    } else {
+        return None;
+    };
+    Some((name, found, expected.to_owned()))
 }

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use frs_base::figures::grouped;
 
 use crate::schema::{
-    Biz, DURATION_UNITS, Distinct, DistinctCounting, Limit, ListRule, Mode, Policy, RATE_UNITS,
-    Scope, Share, Sharing, Suffix, Turns, Unit, Weight, sketch_words,
+    Biz, DURATION_UNITS, Distinct, DistinctCounting, Holds, Limit, ListRule, Mode, OnLapse, Once,
+    PerCall, Policy, RATE_UNITS, Scope, Share, Sharing, Suffix, Turns, Unit, Weight, sketch_words,
 };
 
 /// The most weights that are listed. `…` stands for all later ones.
@@ -23,6 +23,14 @@ pub fn biz_words(biz: &Biz) -> String {
         limits => (1..).zip(limits).map(|(nth, l)| format!("({nth}) {}", limit_words(l))).collect(),
     };
     let mut words = format!("{}: {}", biz.name, limits.join("; "));
+    if let Some(Once { ids, for_ms }) = biz.once {
+        let life = duration_words(for_ms);
+        let ids = if ids == 1 { "id".to_owned() } else { format!("{ids} ids") };
+        let _ = write!(words, "; retries charge once: the last {ids} for {life}");
+    }
+    if let Some(holds) = &biz.holds {
+        let _ = write!(words, "; {}", holds_words(holds, biz.is_concurrent()));
+    }
     let lists = lists_words(biz);
     if !lists.is_empty() {
         let _ = write!(words, "; listed keys: {lists}");
@@ -41,6 +49,9 @@ pub fn biz_words(biz: &Biz) -> String {
 /// What a limit allows: `3 in each natural day of Asia/Shanghai, turning at 00:00`.
 pub fn limit_words(limit: &Limit) -> String {
     let mut words = policy_words(&limit.policy);
+    if let Some(per_call) = &limit.per_call {
+        words.push_str(&per_call_words(per_call));
+    }
     match limit.history {
         0 => {}
         1 => words.push_str(", the window before is kept"),
@@ -63,6 +74,34 @@ pub fn limit_words(limit: &Limit) -> String {
     words
 }
 
+/// The bounds of what a call brings: `, or what the call brings, up to 200 in at most 24 h`.
+fn per_call_words(PerCall { most, max_period_ms }: &PerCall) -> String {
+    let mut words = ", or what the call brings".to_owned();
+    let mut bounds = Vec::new();
+    if *most < u64::MAX {
+        bounds.push(format!("up to {}", grouped(*most)));
+    }
+    if *max_period_ms > 0 {
+        bounds.push(format!("in at most {}", duration_words(*max_period_ms)));
+    }
+    if !bounds.is_empty() {
+        let _ = write!(words, ", {}", bounds.join(" "));
+    }
+    words
+}
+
+/// What calls hold: `16 holds of at most 10 m, which stay charged when they lapse`.
+fn holds_words(holds: &Holds, is_concurrent: bool) -> String {
+    let (entries, life) = (grouped(holds.entries.into()), duration_words(holds.ttl_ms));
+    let lapse = match (is_concurrent, holds.on_lapse) {
+        (true, _) => "freed when they lapse",
+        (false, OnLapse::Keep) => "which stay charged when they lapse",
+        (false, OnLapse::Free) => "given back when they lapse",
+    };
+    let holds = if holds.entries == 1 { "hold" } else { "holds" };
+    format!("{entries} {holds} of at most {life}, {lapse}")
+}
+
 fn policy_words(policy: &Policy) -> String {
     match policy {
         Policy::Interval(limit) => format!(
@@ -80,20 +119,14 @@ fn policy_words(policy: &Policy) -> String {
             format!("about {} in any {}", grouped(limit.max), duration_words(limit.interval_ms))
         }
         Policy::Token(limit) => bucket_words(limit.rate, limit.per_ms, limit.burst),
-        Policy::Gcra(limit) => {
-            let mut words = bucket_words(limit.rate, limit.per_ms, limit.burst);
-            if let Some(max_period_ms) = limit.max_period_ms {
-                let period = duration_words(max_period_ms);
-                let _ = write!(words, ", or what the call says of at most {period}");
-            }
-            words
-        }
+        Policy::Gcra(limit) => bucket_words(limit.rate, limit.per_ms, limit.burst),
         Policy::Total(limit) => format!("{} in all", grouped(limit.max)),
         Policy::Count(limit) => match &limit.turns {
             Some(turns) => format!("counted in {}, never refused", turns_words(turns)),
             None => "counted for ever, never refused".to_owned(),
         },
         Policy::Distinct(limit) => distinct_words(limit),
+        Policy::Concurrent(limit) => format!("{} held at once", grouped(limit.max)),
     }
 }
 

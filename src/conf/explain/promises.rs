@@ -109,7 +109,8 @@ fn missed(biz: &Biz, sharing: &Sharing) -> String {
             | Policy::Gcra(_)
             | Policy::Total(_)
             | Policy::Count(_)
-            | Policy::Distinct(_) => 1,
+            | Policy::Distinct(_)
+            | Policy::Concurrent(_) => 1,
         };
         Some(grouped(windows * sharing.largest_lease(max)))
     };
@@ -160,7 +161,8 @@ fn lost_line(policy: &Policy, sharing: &Sharing) -> String {
         | Policy::Calendar(_)
         | Policy::Gcra(_)
         | Policy::Count(_)
-        | Policy::Distinct(_) => (COUNTED, "until the window turns"),
+        | Policy::Distinct(_)
+        | Policy::Concurrent(_) => (COUNTED, "until the window turns"),
     };
     let missing = match sharing.share {
         Share::Exact => format!("the uses that it had just asked for, {uses}"),
@@ -182,7 +184,8 @@ fn cut_off_line(policy: &Policy, max: u64, sharing: &Sharing) -> String {
         | Policy::Token(_)
         | Policy::Gcra(_)
         | Policy::Count(_)
-        | Policy::Distinct(_) => ("in each window", ""),
+        | Policy::Distinct(_)
+        | Policy::Concurrent(_) => ("in each window", ""),
         Policy::Sliding(_) => ("in any interval", ""),
         Policy::Total(_) => ("in all", ""),
     };

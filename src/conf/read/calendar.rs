@@ -9,14 +9,6 @@ use super::suggest::nearest;
 use super::xml::Element;
 use crate::schema::{Turns, Unit};
 
-const UNITS: [(&str, Unit); 6] = [
-    ("minute", Unit::Minute),
-    ("hour", Unit::Hour),
-    ("day", Unit::Day),
-    ("week", Unit::Week),
-    ("month", Unit::Month),
-    ("year", Unit::Year),
-];
 const WITH_TIME_OF_DAY: [&str; 4] = ["day", "week", "month", "year"];
 
 /// The turns of a limit that requires a unit.
@@ -59,7 +51,7 @@ pub(super) fn look(notes: &mut Notes<'_>, element: &Element) {
 }
 
 fn unit(text: &str) -> Parsed<Unit> {
-    word(&UNITS)(text)
+    word(&Unit::NAMES)(text)
 }
 
 fn zone(text: &str) -> Parsed<TimeZone> {

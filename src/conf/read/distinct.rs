@@ -84,10 +84,10 @@ pub(super) fn stand_alone(notes: &mut Notes<'_>, biz: &Element, limits: &[Checke
         let mut last = None;
         for (element, limit) in biz.children_named("limit").zip(limits) {
             let Ok(limit) = limit else { continue };
-            let name = match limit.policy.state_place() {
+            let name = match limit.state_place() {
                 StatePlace::Set { .. } => "exact",
                 StatePlace::Ring(_) => "sliding",
-                StatePlace::Own { .. } => continue,
+                StatePlace::Own { .. } | StatePlace::Holds => continue,
             };
             if limit.scope != scope {
                 continue;

@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use super::distinct::REFUSE;
 use super::faults::{Checked, Notes, checked};
-use super::scalar::{Parsed, boolean, duration, is_word, only_with, rate, whole, word};
+use super::per_call::{WITH_PER_CALL, WITH_PERIOD, per_call};
+use super::scalar::{Parsed, duration, is_word, only_with, rate, whole, word};
 use super::walk::ElementSchema;
 use super::xml::Element;
 use super::{calendar, distinct, weight};
 use crate::schema::{
-    Calendar, Count, Credit, Gcra, Interval, Limit, MAX_BURST, MAX_COUNT, MAX_DURATION_MS,
-    MAX_HISTORY, MAX_SLIDING, MAX_SLIDING_MS, Policy, Rate, Scope, Sliding, SlidingCounter, Token,
-    Total, duration_text, most_burst, most_gcra_burst, most_gcra_rate, most_rate,
+    Calendar, Concurrent, Count, Credit, Gcra, Interval, Limit, MAX_BURST, MAX_COUNT,
+    MAX_DURATION_MS, MAX_HISTORY, MAX_SLIDING, MAX_SLIDING_MS, Policy, Rate, Scope, Sliding,
+    SlidingCounter, Token, Total, duration_text, most_burst, most_gcra_burst, most_gcra_rate,
+    most_rate,
 };
 
 const LIMIT: ElementSchema = ElementSchema {
@@ -32,6 +34,7 @@ const LIMIT: ElementSchema = ElementSchema {
         "ban",
         "on-exceed",
         "per-call",
+        "most",
         "max-period",
         "precision",
     ],
@@ -41,7 +44,7 @@ const LIMIT: ElementSchema = ElementSchema {
 
 type PolicyReader = fn(&mut Notes<'_>, &Element) -> Checked<Policy>;
 /// The policies, each with the reader of its settings.
-const POLICIES: [(&str, PolicyReader); 9] = [
+const POLICIES: [(&str, PolicyReader); 10] = [
     ("interval", |notes, limit| interval(notes, limit).map(Policy::Interval)),
     ("calendar", |notes, limit| calendar(notes, limit).map(Policy::Calendar)),
     ("sliding", |notes, limit| sliding(notes, limit).map(Policy::Sliding)),
@@ -51,9 +54,10 @@ const POLICIES: [(&str, PolicyReader); 9] = [
     ("total", |notes, limit| Ok(Policy::Total(Total { max: max(notes, limit)? }))),
     ("count", |notes, limit| Ok(Policy::Count(Count { turns: calendar::optional(notes, limit)? }))),
     ("distinct", |notes, limit| distinct::distinct(notes, limit).map(Policy::Distinct)),
+    ("concurrent", |notes, limit| concurrent(notes, limit).map(Policy::Concurrent)),
 ];
 /// What other systems call some policies, and what these are called here.
-const OTHER_NAMES: [(&[&str], &str); 6] = [
+const OTHER_NAMES: [(&[&str], &str); 7] = [
     (
         &["fixed-window", "fixed", "window", "fixed-window-counter"],
         "policy=\"interval\", whose window opens at the first use, or policy=\"calendar\", whose \
@@ -68,14 +72,30 @@ const OTHER_NAMES: [(&[&str], &str); 6] = [
     (&["token-bucket", "bucket"], "policy=\"token\""),
     (&["leaky-bucket", "cell", "throttle"], "policy=\"gcra\", or policy=\"token\""),
     (&["quota", "daily", "monthly"], "policy=\"calendar\" with unit, or policy=\"total\""),
+    (
+        &["concurrency", "in-flight", "inflight", "semaphore", "parallel"],
+        "policy=\"concurrent\", which counts what calls hold",
+    ),
 ];
-const REFUSING: &[&str] =
-    &["interval", "calendar", "sliding", "sliding-counter", "token", "gcra", "total", "distinct"];
+const REFUSING: &[&str] = &[
+    "interval",
+    "calendar",
+    "sliding",
+    "sliding-counter",
+    "token",
+    "gcra",
+    "total",
+    "distinct",
+    "concurrent",
+];
 /// The policies with calendar windows, which a history can remember.
 const WITH_WINDOWS: &[&str] = &["calendar", "count", "distinct"];
 /// Settings that only some policies have, each with these policies.
-const SETTINGS: [(&str, &[&str]); 14] = [
-    ("max", &["interval", "calendar", "sliding", "sliding-counter", "total", "distinct"]),
+const SETTINGS: [(&str, &[&str]); 15] = [
+    (
+        "max",
+        &["interval", "calendar", "sliding", "sliding-counter", "total", "distinct", "concurrent"],
+    ),
     ("interval", &["interval", "sliding", "sliding-counter"]),
     ("unit", WITH_WINDOWS),
     ("tz", WITH_WINDOWS),
@@ -83,15 +103,14 @@ const SETTINGS: [(&str, &[&str]); 14] = [
     ("history", WITH_WINDOWS),
     ("rate", &["token", "gcra"]),
     ("burst", &["token", "gcra"]),
-    ("per-call", &["gcra"]),
-    ("max-period", &["gcra"]),
+    ("per-call", WITH_PER_CALL),
+    ("most", WITH_PER_CALL),
+    ("max-period", WITH_PERIOD),
     ("precision", &["distinct"]),
     ("debt", &["interval", "calendar"]),
     ("ban", REFUSING),
     ("on-exceed", REFUSING),
 ];
-/// The default of `max-period`.
-const DEFAULT_MAX_PERIOD_MS: u64 = 86_400_000;
 const BEYOND_SLIDING: &str = "beyond that policy=\"sliding-counter\"";
 
 /// Reads a `<limit>` and notes its faults.
@@ -117,9 +136,10 @@ pub(super) fn limit(notes: &mut Notes<'_>, element: &Element) -> Checked<Limit> 
             Err(faulty)
         }
     };
+    let per_call = per_call(notes, element, name, &policy);
     let (ban_ms, advice) = exceeded?;
-    let (weights, history) = (weights?, history?);
-    Ok(Limit { ban_ms, advice, weights, history, ..Limit::new(scope?, policy?) })
+    let (weights, history, per_call) = (weights?, history?, per_call?);
+    Ok(Limit { ban_ms, advice, weights, history, per_call, ..Limit::new(scope?, policy?) })
 }
 
 /// Reads the name of a policy.
@@ -181,8 +201,6 @@ fn look(notes: &mut Notes<'_>, element: &Element) {
     let _noted = element.optional(notes, "debt", whole(0, MAX_COUNT));
     let _noted = element.optional(notes, "rate", rate(most_rate));
     let _noted = element.optional(notes, "burst", whole(1, MAX_BURST));
-    let _noted = element.optional(notes, "per-call", boolean);
-    let _noted = element.optional(notes, "max-period", duration(1, MAX_DURATION_MS));
     let _noted = element.optional(notes, "precision", distinct::precision);
     calendar::look(notes, element);
 }
@@ -249,23 +267,26 @@ fn sliding_counter(notes: &mut Notes<'_>, element: &Element) -> Checked<SlidingC
     }))
 }
 
+/// Reads `concurrent`. Its holds are in the record of a key, so it counts no other uses.
+fn concurrent(notes: &mut Notes<'_>, element: &Element) -> Checked<Concurrent> {
+    let max = max(notes, element);
+    if element.attribute_value("scope") == Some("biz") {
+        let found = "scope=\"biz\" with policy=\"concurrent\"";
+        let expected = "scope=\"key\"; for a maximum over all calls, a key that all of them share";
+        return Err(notes.note(element.value_at("scope"), found, expected));
+    }
+    Ok(Concurrent { max: max? })
+}
+
 fn token(notes: &mut Notes<'_>, element: &Element) -> Checked<Token> {
     let (Rate { number: rate, per_ms }, burst) = bucket(notes, element, most_rate, most_burst)?;
     Ok(Token { rate, per_ms, burst })
 }
 
 fn gcra(notes: &mut Notes<'_>, element: &Element) -> Checked<Gcra> {
-    let read = bucket(notes, element, most_gcra_rate, most_gcra_burst);
-    let is_per_call = element.or(notes, "per-call", false, boolean);
-    let max_period_ms =
-        element.or(notes, "max-period", DEFAULT_MAX_PERIOD_MS, duration(1, MAX_DURATION_MS));
-    if let (Some(attribute), Ok(false)) = (element.attribute("max-period"), is_per_call) {
-        let found = "attribute max-period without per-call=\"true\"";
-        return Err(notes.note(attribute.at, found, "per-call=\"true\", or no max-period"));
-    }
-    let (Rate { number: rate, per_ms }, burst) = read?;
-    let max_period_ms = is_per_call?.then_some(max_period_ms?);
-    Ok(Gcra { rate, per_ms, burst, max_period_ms })
+    let (Rate { number: rate, per_ms }, burst) =
+        bucket(notes, element, most_gcra_rate, most_gcra_burst)?;
+    Ok(Gcra { rate, per_ms, burst })
 }
 
 /// Reads the rate and the burst of a bucket. `highest` takes the milliseconds of the rate's unit,

@@ -54,7 +54,7 @@ fn override_of(
     OVERRIDE.check(notes, element);
     let index = element.required(notes, "limit", whole(1, limits.len().max(1) as u64));
     let limit = index.ok().and_then(|index| limits.get(index as usize - 1)?.as_ref().ok());
-    let bounds = match limit.map(|limit| override_max(&limit.policy)) {
+    let bounds = match limit.map(override_max) {
         Some(Some(bounds)) => bounds,
         Some(None) => {
             let found = format!("limit=\"{}\", which counts only", index.unwrap_or_default());

@@ -12,10 +12,10 @@ use super::scalar::{
 };
 use super::walk::{ElementSchema, first_before};
 use super::xml::Element;
-use super::{distinct, limit, list, share, weight};
+use super::{distinct, limit, list, per_call, share, tables, weight};
 use crate::schema::{
-    GeometrySettings, HashKind, KeyType, Limit, Listed, MAX_FILES, MAX_KEYS, Mode, NodeCount,
-    OnFull, Sharing,
+    GeometrySettings, HashKind, Holds, KeyType, Limit, Listed, MAX_FILES, MAX_KEYS, Mode,
+    NodeCount, OnFull, Once, Sharing,
 };
 
 const MAP: ElementSchema = ElementSchema { many: &["group", "biz"], ..ElementSchema::EMPTY };
@@ -48,6 +48,11 @@ const BIZ: ElementSchema = ElementSchema {
         "on-down",
         "wait",
         "hosts",
+        "once",
+        "once-for",
+        "holds",
+        "hold-ttl",
+        "on-lapse",
     ],
     many: &["limit", "allow", "deny", "override"],
     ..ElementSchema::EMPTY
@@ -87,6 +92,8 @@ pub(crate) struct RawBiz<'e> {
     pub limits: Vec<Checked<Limit>>,
     pub listed: Vec<Checked<Listed>>,
     pub sharing: Checked<Option<Sharing>>,
+    pub once: Checked<Option<Once>>,
+    pub holds: Checked<Option<Holds>>,
 }
 
 /// The readable parts of a `<map>`.
@@ -207,7 +214,10 @@ fn biz<'e>(
     let sharing = share::sharing(notes, element);
     share::limits_fit(notes, element, &limits, &listed);
     distinct::stand_alone(notes, element, &limits);
-    RawBiz { element, id, name, group, key, mode, limits, listed, sharing }
+    per_call::few_enough(notes, element, &limits);
+    let once = tables::once(notes, element);
+    let holds = tables::holds(notes, element, &limits, &listed);
+    RawBiz { element, id, name, group, key, mode, limits, listed, sharing, once, holds }
 }
 
 fn limits(notes: &mut Notes<'_>, biz: &Element) -> Vec<Checked<Limit>> {

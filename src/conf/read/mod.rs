@@ -14,7 +14,8 @@
 //! | `outside_settings`, `overrides` | settings from outside; how they replace those of srv.xml |
 //! | `local_host` | values of the system |
 //! | `srv` | srv.xml, with `listen`, `authority`, `cluster`, `resp` and `rls` |
-//! | `map` | map.xml, with `limit`, `calendar`, `distinct`, `weight`, `list` and `share` |
+//! | `map` | map.xml, with `limit`, `list`, `tables` and `share` |
+//! | `limit` | a limit, with `calendar`, `distinct`, `per_call` and `weight` |
 //! | `token_file` | the file of a token, for `admin_tokens` and `resp_tokens` |
 //! | `secret_file` | the files of a cluster's secret and of its password |
 //! | [`element_positions`] | positions of elements, for programs that edit a file |
@@ -34,6 +35,7 @@ mod local_host;
 pub(super) mod map;
 mod outside_settings;
 mod overrides;
+mod per_call;
 pub(super) mod resp;
 mod resp_tokens;
 mod rls;
@@ -42,6 +44,7 @@ mod secret_file;
 mod share;
 pub(super) mod srv;
 mod suggest;
+mod tables;
 mod token_file;
 mod walk;
 mod weight;
@@ -59,7 +62,7 @@ pub use resp_tokens::RespTokens;
 pub use scalar::duration;
 pub(super) use scalar::lower_case_name;
 pub use secret_file::{ClusterKeys, ClusterSecret, ClusterSecrets, Password, SecretError};
-pub(super) use share::named_share;
+pub(super) use share::{HOLDS_STAY, named_share};
 pub(super) use suggest::nearest_words;
 pub use token_file::TokenError;
 pub(super) use xml::{Document, Element};

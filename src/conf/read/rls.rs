@@ -12,7 +12,8 @@ use super::suggest::nearest_words;
 use super::walk::{ElementSchema, first_before};
 use super::xml::Element;
 use crate::schema::{
-    ChargeMode, ChargeTarget, Descriptor, DescriptorEntry, Domain, KeyPart, Rls, ValuePattern,
+    ChargeMode, ChargeTarget, Descriptor, DescriptorEntry, Domain, Rls, Template, TemplatePart,
+    ValuePattern,
 };
 
 const RLS: ElementSchema =
@@ -20,7 +21,7 @@ const RLS: ElementSchema =
 const DOMAIN: ElementSchema =
     ElementSchema { attributes: &["name"], many: &["descriptor"], ..ElementSchema::EMPTY };
 const DESCRIPTOR: ElementSchema = ElementSchema {
-    attributes: &["entries", "biz", "key", "unlimited", "force"],
+    attributes: &["entries", "biz", "key", "unlimited", "force", "hold", "settle", "once"],
     ..ElementSchema::EMPTY
 };
 /// The most domains, and below it the most descriptors of all domains.
@@ -34,6 +35,7 @@ const ENTRIES_EXPECTED: &str =
     "1 to 16 words: NAME, NAME=VALUE or NAME=PREFIX*, where %20 is a space and %2A a star";
 const KEY_EXPECTED: &str = "text with {NAME} for the value of an entry, where NAME is as in entries \
      and %7B, %7D are its braces; {{ and }} for braces";
+const ID_EXPECTED: &str = "{NAME} of an entry in it, since each use needs an id of its own";
 const BETWEEN_EXPECTED: &str = "text between two values that begins with an ASCII character other \
      than %, as in {A}|{B}: without it two rows of values make one key";
 
@@ -106,7 +108,7 @@ fn descriptor(notes: &mut Notes<'_>, element: &Element) -> Checked<Descriptor> {
     let entries = element.required(notes, "entries", entries);
     let unlimited = element.or(notes, "unlimited", false, boolean);
     if unlimited == Ok(true) {
-        for name in ["biz", "key", "force"] {
+        for name in ["biz", "key", "force", "hold", "settle", "once"] {
             if element.attribute(name).is_some() {
                 let found = format!("{name} of an unlimited descriptor");
                 return Err(notes.note(element.value_at(name), found, "none"));
@@ -114,15 +116,33 @@ fn descriptor(notes: &mut Notes<'_>, element: &Element) -> Checked<Descriptor> {
         }
         return Ok(Descriptor { entries: entries?, target: None });
     }
-    let biz = element.required(notes, "biz", |text| match text {
+    let named = element.required(notes, "biz", |text| match text {
         "" => Err("a biz of map.xml, or unlimited=\"true\"".to_owned()),
         text => Ok(text.to_owned()),
     });
-    let force = element.or(notes, "force", false, boolean);
+    let forces = element.or(notes, "force", false, boolean);
+    let settles = settle(notes, element);
     let entries = entries?;
-    let key = element.required(notes, "key", |text| key(text, &entries));
+    let target = checked!(ChargeTarget {
+        biz: named,
+        key: element.required(notes, "key", |text| template(text, &entries)),
+        force: forces,
+        hold: element.optional(notes, "hold", |text| id(text, &entries)),
+        settle: settles,
+        once: element.optional(notes, "once", |text| id(text, &entries)),
+    });
     unlimited?;
-    Ok(Descriptor { entries, target: Some(ChargeTarget { biz: biz?, key: key?, force: force? }) })
+    Ok(Descriptor { entries, target: Some(target) })
+}
+
+/// Reads `settle`, which needs a hold.
+fn settle(notes: &mut Notes<'_>, element: &Element) -> Checked<bool> {
+    let settle = element.or(notes, "settle", false, boolean)?;
+    if settle && element.attribute("hold").is_none() {
+        let expected = "hold with it: the id of what is settled";
+        return Err(notes.note(element.value_at("settle"), "settle without hold", expected));
+    }
+    Ok(settle)
 }
 
 fn entries(text: &str) -> Parsed<Vec<DescriptorEntry>> {
@@ -169,7 +189,13 @@ fn unescaped(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-fn key(text: &str, entries: &[DescriptorEntry]) -> Parsed<Vec<KeyPart>> {
+fn id(text: &str, entries: &[DescriptorEntry]) -> Parsed<Template> {
+    let id = template(text, entries)?;
+    if id.has_value() { Ok(id) } else { Err(ID_EXPECTED.to_owned()) }
+}
+
+/// Reads a key or an id.
+fn template(text: &str, entries: &[DescriptorEntry]) -> Parsed<Template> {
     let expected = || KEY_EXPECTED.to_owned();
     let (mut parts, mut plain, mut rest) = (Vec::new(), String::new(), text);
     while let Some(at) = rest.find(['{', '}']) {
@@ -187,7 +213,7 @@ fn key(text: &str, entries: &[DescriptorEntry]) -> Parsed<Vec<KeyPart>> {
         let name = unescaped(name).ok_or_else(expected)?;
         let mut found = (0..).zip(entries).filter(|(_, entry)| entry.name == name);
         let value = match (found.next(), found.next()) {
-            (Some((at, _)), None) => KeyPart::Value(at),
+            (Some((at, _)), None) => TemplatePart::Value(at),
             (Some(_), Some(_)) => {
                 return Err(format!("names that entries has once, not {{{}}}", shown(&name)));
             }
@@ -196,21 +222,21 @@ fn key(text: &str, entries: &[DescriptorEntry]) -> Parsed<Vec<KeyPart>> {
                 return Err(format!("names of entries, not {{{}}}{near}", shown(&name)));
             }
         };
-        let is_between = parts.iter().any(|part| matches!(part, KeyPart::Value(_)));
+        let is_between = parts.iter().any(|part| matches!(part, TemplatePart::Value(_)));
         if is_between && !plain.starts_with(|first: char| first.is_ascii() && first != '%') {
             return Err(BETWEEN_EXPECTED.to_owned());
         }
         if !plain.is_empty() {
-            parts.push(KeyPart::Text(std::mem::take(&mut plain)));
+            parts.push(TemplatePart::Text(std::mem::take(&mut plain)));
         }
         parts.push(value);
         rest = after;
     }
     plain.push_str(rest);
     if !plain.is_empty() {
-        parts.push(KeyPart::Text(plain));
+        parts.push(TemplatePart::Text(plain));
     }
-    if parts.is_empty() { Err(expected()) } else { Ok(parts) }
+    if parts.is_empty() { Err(expected()) } else { Ok(Template(parts)) }
 }
 
 #[cfg(test)]
@@ -242,11 +268,11 @@ mod tests {
     #[test]
     fn keys_are_text_and_values() {
         let entries = entries("user path a a").expect("understood");
-        let parts = |text: &str| key(text, &entries);
-        let text = |text: &str| KeyPart::Text(text.to_owned());
-        assert_eq!(parts("{user}"), Ok(vec![KeyPart::Value(0)]));
+        let parts = |text: &str| template(text, &entries).map(|Template(parts)| parts);
+        let text = |text: &str| TemplatePart::Text(text.to_owned());
+        assert_eq!(parts("{user}"), Ok(vec![TemplatePart::Value(0)]));
         assert_eq!(parts("all"), Ok(vec![text("all")]));
-        let mixed = vec![text("{u}:"), KeyPart::Value(1), text("/"), KeyPart::Value(0)];
+        let mixed = vec![text("{u}:"), TemplatePart::Value(1), text("/"), TemplatePart::Value(0)];
         assert_eq!(parts("{{u}}:{path}/{user}"), Ok(mixed));
         for wrong in ["", "{user", "user}", "{}", "{usr}", "{a}"] {
             assert!(parts(wrong).is_err(), "{wrong}");
@@ -261,11 +287,11 @@ mod tests {
     #[test]
     fn names_in_keys_are_written_as_in_entries() {
         let entries = entries("{x} a%2Ab c%25d").expect("understood");
-        let parts = |text: &str| key(text, &entries);
-        assert_eq!(parts("{%7Bx%7D}"), Ok(vec![KeyPart::Value(0)]));
-        assert_eq!(parts("{{x}}"), Ok(vec![KeyPart::Text("{x}".to_owned())]));
-        assert_eq!(parts("{a%2Ab}"), Ok(vec![KeyPart::Value(1)]));
-        assert_eq!(parts("{c%25d}"), Ok(vec![KeyPart::Value(2)]));
+        let parts = |text: &str| template(text, &entries).map(|Template(parts)| parts);
+        assert_eq!(parts("{%7Bx%7D}"), Ok(vec![TemplatePart::Value(0)]));
+        assert_eq!(parts("{{x}}"), Ok(vec![TemplatePart::Text("{x}".to_owned())]));
+        assert_eq!(parts("{a%2Ab}"), Ok(vec![TemplatePart::Value(1)]));
+        assert_eq!(parts("{c%25d}"), Ok(vec![TemplatePart::Value(2)]));
         for wrong in ["{a*b}", "{c%d}", "{{x}", "{c%2}"] {
             assert!(parts(wrong).is_err(), "{wrong}");
         }
@@ -275,10 +301,8 @@ mod tests {
     #[test]
     fn keys_of_several_values_escape_what_stands_between_them() {
         let entries = entries("a b c").expect("understood");
-        let escaped = |text: &str| {
-            let key = key(text, &entries).expect("understood");
-            String::from_utf8(ChargeTarget { biz: String::new(), key, force: false }.escaped())
-        };
+        let escaped =
+            |text: &str| String::from_utf8(template(text, &entries).expect("understood").escaped());
         let cases =
             [("all", ""), ("app|{a}|x", ""), ("app/{a}|{b}!", "|%"), ("{a}|x{b}:{c}", "|:%")];
         for (text, expected) in cases {

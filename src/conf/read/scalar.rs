@@ -8,19 +8,55 @@ use std::path::PathBuf;
 use super::faults::shown;
 use super::suggest::nearest_words;
 use crate::schema::{
-    DURATION_UNITS, RATE_UNITS, Rate, SIZE_UNITS, Suffix, duration_text, size_text,
+    CallRate, CallWindow, DURATION_UNITS, RATE_UNITS, Rate, SIZE_UNITS, Suffix, Unit,
+    duration_text, size_text,
 };
+
+const NS_PER_MS: u64 = 1_000_000;
 
 /// The result of a reader: the value, or words for what was expected.
 pub(crate) type Parsed<T> = Result<T, String>;
 
-impl Rate {
-    /// Reads a rate such as `10/s`. `None` if the text is malformed.
-    pub fn of_text(text: &str) -> Option<Rate> {
-        let (number, unit) = rate_parts(text)?;
-        let number = digits(number).filter(|&number| number > 0)?;
-        Some(Rate { number, per_ms: unit.factor })
+impl CallRate {
+    /// Reads `5/s`, `5/90s` or `1000/month`. `None` if the text is malformed, or if its period does
+    /// not fit into 64 bits of nanoseconds.
+    pub fn of_text(text: &str) -> Option<CallRate> {
+        CallRate::of_bytes(text.as_bytes())
     }
+
+    /// The same, in one pass: a call may bring it.
+    pub fn of_bytes(text: &[u8]) -> Option<CallRate> {
+        let (uses, rest) = leading_digits(text)?;
+        let window = rest.strip_prefix(b"/").filter(|_| rest.len() < text.len())?;
+        let (times, name) = leading_digits(window)?;
+        let has_times = name.len() < window.len();
+        let times = if has_times { times } else { 1 };
+        let unit_ms = match name {
+            b"s" => 1000,
+            b"m" => 60_000,
+            b"h" => 3_600_000,
+            b"d" => 86_400_000,
+            b"ms" => 1,
+            _ if has_times => return None,
+            name => {
+                let unit = Unit::of_name(std::str::from_utf8(name).ok()?)?;
+                return Some(CallRate { uses, window: CallWindow::Unit(unit) });
+            }
+        };
+        let period = times.checked_mul(unit_ms * NS_PER_MS).filter(|&period| period > 0)?;
+        Some(CallRate::per(uses, period))
+    }
+}
+
+/// The number that leads a text, 0 if there is none, and the rest. `None`: the number does not fit
+/// into 64 bits.
+fn leading_digits(text: &[u8]) -> Option<(u64, &[u8])> {
+    let (mut number, mut rest) = (0_u64, text);
+    while let [digit @ b'0'..=b'9', after @ ..] = rest {
+        number = number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+        rest = after;
+    }
+    Some((number, rest))
 }
 
 /// The number of a rate as text, and its unit.

@@ -3,9 +3,9 @@
 //! Invariant: the ledger's floating-point numbers hold the figures of a shared limit, the sums of
 //! several of them, and the products that the ledger computes, exactly.
 
-use super::faults::{Checked, Notes, checked};
+use super::faults::{Checked, Notes, checked, shown};
 use super::scalar::{duration, only_with, whole32, word};
-use super::xml::Element;
+use super::xml::{Attribute, Element};
 use crate::schema::{
     Calendar, Interval, Limit, ListRule, Listed, MAX_BURST, MAX_SHARED, MAX_SHARED_COUNTER_MS,
     MAX_SHARED_MS, OnDown, OnMiss, Policy, Share, Sharing, SlidingCounter, Token, most_rate,
@@ -17,6 +17,8 @@ const TOKEN_LIFE_MS: u64 = 4000;
 // At most the rate times the ledger's life flows back. For the shortest life, the assertion bounds
 // this product. For a longer life, it is twice a burst. So bursts need no check of their own.
 const _: () = assert!(TOKEN_LIFE_MS * most_rate(1) <= MAX_SHARED && 2 * MAX_BURST <= MAX_SHARED);
+/// Why holds are this machine's.
+pub(crate) const HOLDS_STAY: &str = "holds are not shared over machines yet; route by key";
 const SHARES: [(&str, Option<Share>); 3] =
     [("host", None), ("cluster", Some(Share::Cluster)), ("exact", Some(Share::Exact))];
 /// Settings that are allowed only with a share.
@@ -84,6 +86,10 @@ pub(super) fn limits_fit(
     listed: &[Checked<Listed>],
 ) {
     let Some(share) = named_share(biz) else { return };
+    if let Some(Attribute { value, value_at, .. }) = biz.attribute("holds") {
+        let expected = format!("none with share=\"{share}\": {HOLDS_STAY}");
+        notes.note(*value_at, format!("holds=\"{}\"", shown(value)), expected);
+    }
     let elements = biz.children_named("limit");
     for (element, limit) in elements.zip(limits) {
         if let Ok(limit) = limit {
@@ -121,6 +127,11 @@ fn limit_fits(notes: &mut Notes<'_>, element: &Element, limit: &Limit, share: &s
             let expected = format!("another policy with share=\"{share}\", or share=\"host\"");
             notes.note(element.value_at("policy"), "policy=\"distinct\"", expected);
         }
+        Policy::Concurrent(_) => {
+            let expected =
+                format!("another policy with share=\"{share}\", or share=\"host\": {HOLDS_STAY}");
+            notes.note(element.value_at("policy"), "policy=\"concurrent\"", expected);
+        }
         // The bound of a `sliding` interval is below that of a shared one.
         Policy::Calendar(_) | Policy::Sliding(_) | Policy::Total(_) | Policy::Count(_) => {}
     }
@@ -131,6 +142,12 @@ fn limit_fits(notes: &mut Notes<'_>, element: &Element, limit: &Limit, share: &s
         let expected =
             format!("none with share=\"{share}\": nothing can be lent of what is leased");
         notes.note(element.value_at("debt"), format!("debt=\"{debt}\""), expected);
+    }
+    if limit.per_call.is_some() {
+        let expected =
+            format!("none with share=\"{share}\": what machines lease is the maximum of map.xml");
+        let at = element.attribute("per-call").map_or(element.at, |attribute| attribute.at);
+        notes.note(at, "per-call=\"true\"", expected);
     }
     if limit.history > 0 {
         let expected =

@@ -6,8 +6,8 @@
 use std::ops::RangeInclusive;
 
 use super::map::{
-    Calendar, Distinct, DistinctCounting, Gcra, Interval, MAX_GCRA_NS, MAX_MEMBERS, MAX_RING_USES,
-    Policy, TOKEN_UNITS, Token,
+    Calendar, Distinct, DistinctCounting, Gcra, Interval, Limit, MAX_GCRA_NS, MAX_MEMBERS,
+    MAX_RING_USES, Policy, Sliding, SlidingCounter, TOKEN_UNITS, Token, Total, Unit,
 };
 use super::quantity::{MAX_COUNT, MAX_DURATION_MS};
 
@@ -36,7 +36,7 @@ pub(crate) struct Credit {
 
 impl Credit {
     /// The credit of `interval`.
-    pub fn of_interval(limit: &Interval) -> Credit {
+    pub const fn of_interval(limit: &Interval) -> Credit {
         Credit { debt: limit.debt, window_ms: limit.interval_ms, most_ms: MAX_DURATION_MS }
     }
 
@@ -100,14 +100,34 @@ pub(crate) fn most_gcra_burst(rate: u64, per_ms: u64) -> u64 {
     (MAX_GCRA_NS / emission.max(1)).min(MAX_BURST)
 }
 
+impl Interval {
+    /// Whether its debt is paid back in time.
+    pub const fn is_paid_back(&self) -> bool {
+        (self.debt == 0 || self.max > 0) && Credit::of_interval(self).is_paid_back(self.max)
+    }
+}
+
+impl Unit {
+    /// Whether windows of this length pay a debt back in time.
+    pub const fn pays_back(self, debt: u64, max: u64) -> bool {
+        let credit = Credit { debt, window_ms: self.longest_ms(), most_ms: MAX_CALENDAR_MS };
+        (debt == 0 || max > 0) && credit.is_paid_back(max)
+    }
+}
+
 /// The range of an override's max under the other settings of its limit. `None` if the limit has no
 /// max.
-pub(crate) fn override_max(policy: &Policy) -> Option<RangeInclusive<u64>> {
-    Some(match policy {
-        Policy::Interval(limit) => Credit::of_interval(limit).least_max()..=MAX_COUNT,
-        Policy::Calendar(limit) => Credit::of_calendar(limit).least_max()..=MAX_COUNT,
+pub(crate) fn override_max(limit: &Limit) -> Option<RangeInclusive<u64>> {
+    // A call may bring the longest window for the max of an override.
+    let longest_ms = limit.per_call.map_or(0, |bounds| bounds.max_period_ms);
+    let least_max = |credit: Credit| {
+        Credit { window_ms: credit.window_ms.max(longest_ms), ..credit }.least_max()
+    };
+    Some(match &limit.policy {
+        Policy::Interval(limit) => least_max(Credit::of_interval(limit))..=MAX_COUNT,
+        Policy::Calendar(limit) => least_max(Credit::of_calendar(limit))..=MAX_COUNT,
         Policy::Sliding(_) => 0..=MAX_SLIDING,
-        Policy::SlidingCounter(_) | Policy::Total(_) => 0..=MAX_COUNT,
+        Policy::SlidingCounter(_) | Policy::Total(_) | Policy::Concurrent(_) => 0..=MAX_COUNT,
         Policy::Token(Token { rate, per_ms, .. }) => 1..=most_burst(*rate, *per_ms),
         Policy::Gcra(Gcra { rate, per_ms, .. }) => 1..=most_gcra_burst(*rate, *per_ms),
         Policy::Distinct(Distinct { counting: DistinctCounting::Exact { .. }, .. }) => {
@@ -118,6 +138,40 @@ pub(crate) fn override_max(policy: &Policy) -> Option<RangeInclusive<u64>> {
             ..
         }) => 0..=MAX_COUNT,
         Policy::Distinct(_) | Policy::Count(_) => return None,
+    })
+}
+
+/// The range of `most`: from the max of the limit, which is the burst of a bucket, to the largest
+/// that its state can hold. `None` if a call brings nothing for the limit.
+pub(crate) fn call_max(policy: &Policy) -> Option<RangeInclusive<u64>> {
+    Some(match policy {
+        Policy::Interval(Interval { max, .. })
+        | Policy::Calendar(Calendar { max, .. })
+        | Policy::SlidingCounter(SlidingCounter { max, .. })
+        | Policy::Total(Total { max }) => *max..=MAX_COUNT,
+        Policy::Sliding(Sliding { max, .. }) => *max..=MAX_SLIDING,
+        Policy::Token(Token { burst, .. }) | Policy::Gcra(Gcra { burst, .. }) => *burst..=MAX_BURST,
+        Policy::Distinct(Distinct { counting: DistinctCounting::Exact { max }, .. }) => {
+            *max..=MAX_MEMBERS
+        }
+        Policy::Distinct(_) | Policy::Count(_) | Policy::Concurrent(_) => return None,
+    })
+}
+
+/// The range of `max-period` in milliseconds: from the longest window of the limit itself. A bucket
+/// has no window. `None` if the rate of a call has no place in the limit.
+pub(crate) fn call_period_ms(policy: &Policy) -> Option<RangeInclusive<u64>> {
+    Some(match policy {
+        Policy::Interval(Interval { interval_ms, .. })
+        | Policy::SlidingCounter(SlidingCounter { interval_ms, .. }) => {
+            *interval_ms..=MAX_DURATION_MS
+        }
+        Policy::Calendar(Calendar { turns, .. }) => turns.unit.longest_ms()..=MAX_DURATION_MS,
+        Policy::Sliding(Sliding { interval_ms, .. }) => *interval_ms..=MAX_SLIDING_MS,
+        Policy::Token(_) | Policy::Gcra(_) => 1..=MAX_DURATION_MS,
+        Policy::Total(_) | Policy::Count(_) | Policy::Distinct(_) | Policy::Concurrent(_) => {
+            return None;
+        }
     })
 }
 

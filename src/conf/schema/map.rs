@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
+use super::calls::{Holds, Once, PerCall};
 use super::cidr::Cidr;
 use super::geometry::{Geometry, GeometrySettings};
 use super::index::BizIndex;
@@ -160,6 +161,10 @@ pub struct Biz {
     pub listed: Vec<Listed>,
     /// How several machines share its limits. `None` if each machine has its own.
     pub sharing: Option<Sharing>,
+    /// The ids of Updates that its records remember. `None` if they remember none.
+    pub once: Option<Once>,
+    /// The holds of its records. `None` if calls hold nothing.
+    pub holds: Option<Holds>,
     /// The epoch of its counters, which each reset raises. Nodes of another epoch start fresh. 0 as
     /// read from map.xml; the overlay sets it.
     pub epoch: u64,
@@ -244,6 +249,8 @@ impl Biz {
             limits,
             listed,
             sharing: None,
+            once: None,
+            holds: None,
             epoch: 0,
             lifts,
             former,
@@ -262,7 +269,7 @@ impl Biz {
 
     /// 64-bit words of state of one of its limits in a node, without those in a ring or a set.
     pub fn state_words(&self, limit: &Limit) -> usize {
-        if self.sharing.is_some() { SHARED_WORDS } else { limit.policy.state_words() }
+        if self.sharing.is_some() { SHARED_WORDS } else { limit.state_words() }
     }
 
     /// Like [`Biz::state_words`], in bytes.
@@ -271,13 +278,13 @@ impl Biz {
     }
 
     /// Bytes of a node of a scope: header, key field, the states of the limits of that scope, in a
-    /// key's node the end of a ban, the histories of these limits, and the ring of sliding limits
-    /// or the set of an exact `distinct`.
+    /// key's node the end of a ban, the histories of these limits, in a key's node the remembered
+    /// ids and the holds, and the ring of sliding limits or the set of an exact `distinct`.
     pub fn node_bytes(&self, scope: Scope, key_bytes: u32) -> u32 {
         let states: u32 = self.limits_of(scope).map(|(_, limit)| self.state_bytes(limit)).sum();
         let ban = if scope == Scope::Key && self.bans() { BAN_BYTES } else { 0 };
         let last = self.ring_words(scope) + self.set_words(scope);
-        let behind = self.history_words(scope) + last;
+        let behind = self.history_words(scope) + self.table_words(scope) + last;
         NODE_HEADER_BYTES + key_bytes + states + ban + behind as u32 * 8
     }
 
@@ -296,7 +303,7 @@ impl Biz {
     pub fn ring_uses(&self, scope: Scope) -> Option<u32> {
         self.largest_max(scope, |place| match place {
             StatePlace::Ring(sliding) => Some(sliding.max),
-            StatePlace::Own { .. } | StatePlace::Set { .. } => None,
+            StatePlace::Own { .. } | StatePlace::Set { .. } | StatePlace::Holds => None,
         })
     }
 
@@ -305,13 +312,13 @@ impl Biz {
     pub fn set_room(&self, scope: Scope) -> Option<u32> {
         self.largest_max(scope, |place| match place {
             StatePlace::Set { max } => Some(max),
-            StatePlace::Own { .. } | StatePlace::Ring(_) => None,
+            StatePlace::Own { .. } | StatePlace::Ring(_) | StatePlace::Holds => None,
         })
     }
 
     /// The largest max among the limits of a scope whose place `max` accepts, overrides included.
     fn largest_max(&self, scope: Scope, max: impl Fn(StatePlace) -> Option<u64>) -> Option<u32> {
-        let placed = self.limits_of(scope).map(|(at, limit)| (at, limit.policy.state_place()));
+        let placed = self.limits_of(scope).map(|(at, limit)| (at, limit.state_place()));
         let own = placed.filter_map(|(at, place)| Some((at, max(place)?)));
         let largest = own.map(|(at, max)| {
             let overrides = self.listed.iter().filter_map(move |listed| match listed.rule {
@@ -380,12 +387,48 @@ pub struct Limit {
     /// Number of earlier windows whose totals the limit keeps, 0..=366. Above 0 only for a limit
     /// that has calendar windows and is not shared.
     pub history: u16,
+    /// What a call may bring for this limit. `None` if it brings nothing.
+    pub per_call: Option<PerCall>,
 }
 
 impl Limit {
     /// A limit that refuses, without a ban.
     pub const fn new(scope: Scope, policy: Policy) -> Limit {
-        Limit { scope, policy, ban_ms: None, advice: None, weights: Vec::new(), history: 0 }
+        Limit {
+            scope,
+            policy,
+            ban_ms: None,
+            advice: None,
+            weights: Vec::new(),
+            history: 0,
+            per_call: None,
+        }
+    }
+
+    /// Where the state of the limit is in a node. The log of a limit with `per-call` is as long as
+    /// calls may need, and so is its set. The state of a window whose length calls choose has two
+    /// words more: the length, and since when the state has counted by it.
+    pub const fn state_place(&self) -> StatePlace {
+        let place = self.policy.state_place();
+        let Some(PerCall { most, max_period_ms }) = self.per_call else { return place };
+        match (place, &self.policy) {
+            (StatePlace::Own { words }, Policy::Calendar(_) | Policy::SlidingCounter(_)) => {
+                StatePlace::Own { words: words + 2 }
+            }
+            (StatePlace::Ring(_), _) => {
+                StatePlace::Ring(Sliding { interval_ms: max_period_ms, max: most })
+            }
+            (StatePlace::Set { .. }, _) => StatePlace::Set { max: most },
+            (StatePlace::Own { .. } | StatePlace::Holds, _) => place,
+        }
+    }
+
+    /// 64-bit words of state in a node, without those in a ring, a set or a table.
+    pub const fn state_words(&self) -> usize {
+        match self.state_place() {
+            StatePlace::Own { words } => words,
+            StatePlace::Ring(_) | StatePlace::Set { .. } | StatePlace::Holds => 0,
+        }
     }
 
     /// 64-bit words of its history in a node. 0 without a history.
@@ -431,6 +474,8 @@ pub enum Policy {
     Count(Count),
     /// Counts different members.
     Distinct(Distinct),
+    /// At most `max` held at once.
+    Concurrent(Concurrent),
 }
 
 /// Where the state of an unshared limit is in its node.
@@ -448,6 +493,8 @@ pub enum StatePlace {
         /// The most members.
         max: u64,
     },
+    /// In the holds of its scope.
+    Holds,
 }
 
 /// Settings of `interval`.
@@ -497,6 +544,21 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// The names of all units, the shortest first.
+    pub const NAMES: [(&'static str, Unit); 6] = [
+        ("minute", Unit::Minute),
+        ("hour", Unit::Hour),
+        ("day", Unit::Day),
+        ("week", Unit::Week),
+        ("month", Unit::Month),
+        ("year", Unit::Year),
+    ];
+
+    /// The unit with a name.
+    pub fn of_name(name: &str) -> Option<Unit> {
+        Unit::NAMES.iter().find(|(known, _)| *known == name).map(|&(_, unit)| unit)
+    }
+
     /// The longest possible window. A place that moves across the date line may have a day twice.
     pub const fn longest_ms(self) -> u64 {
         const DAY_MS: u64 = 86_400_000;
@@ -549,14 +611,19 @@ pub struct Gcra {
     pub per_ms: u64,
     /// Uses of a full bucket, at least 1.
     pub burst: u64,
-    /// The longest period of a rate that a call may bring. `None` if calls bring no limits.
-    pub max_period_ms: Option<u64>,
 }
 
 /// Settings of `total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Total {
     /// Uses ever, 0..2^53.
+    pub max: u64,
+}
+
+/// Settings of `concurrent`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Concurrent {
+    /// What may be held at once, 0..2^53.
     pub max: u64,
 }
 

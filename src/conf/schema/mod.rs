@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `conf` | both files |
 //! | `map` | map.xml: groups, businesses, limits, lists |
+//! | `calls` | what calls may bring, repeat and hold |
 //! | `policy` | what follows from the settings of a limit alone |
 //! | `geometry` | the geometry of a group, and its description in map.xml |
 //! | `scope` | whose uses a limit counts |
@@ -22,11 +23,13 @@
 //! | `cluster` | the cluster that holds the ledgers of shared limits |
 //! | `share` | how several machines share the limits of a business |
 //! | `shared_limits` | the identities of shared limits |
+//! | `tables` | the tables of ids and of holds in a record |
 //! | `warm_tier` | which records the cluster keeps |
 
 mod access_token;
 mod authority;
 mod bounds;
+mod calls;
 mod cidr;
 mod cluster;
 mod conf;
@@ -41,6 +44,7 @@ mod scope;
 mod share;
 mod shared_limits;
 mod srv;
+mod tables;
 mod warm_tier;
 
 pub use access_token::AccessToken;
@@ -50,8 +54,12 @@ pub(super) use authority::MAX_HOST_BYTES;
 pub(super) use authority::MAX_SCHEME_BYTES;
 pub use authority::{Authority, HostName, Origin};
 pub(super) use bounds::{
-    Credit, MAX_BURST, MAX_SLIDING, MAX_SLIDING_MS, most_burst, most_gcra_burst, most_gcra_rate,
-    most_rate, override_max,
+    Credit, MAX_BURST, MAX_SLIDING, MAX_SLIDING_MS, call_max, call_period_ms, most_burst,
+    most_gcra_burst, most_gcra_rate, most_rate, override_max,
+};
+pub use calls::{
+    HOLD_BYTES, Holds, MAX_HOLDS, MAX_ONCE, MAX_PER_CALL, ONCE_BYTES, OnLapse, Once, PerCall,
+    TABLE_HEADER_BYTES,
 };
 pub use cidr::Cidr;
 pub use cluster::{Cluster, ClusterNode, Login};
@@ -61,19 +69,20 @@ pub(super) use geometry::MAX_KEYS;
 pub use geometry::{Geometry, GeometrySettings, HashKind, NodeCount, OtherSetting};
 pub(super) use map::MAX_MEMBERS;
 pub use map::{
-    BAN_BYTES, Biz, Calendar, Count, DISTINCT_HEADER_WORDS, Distinct, DistinctCounting, Gcra,
-    Group, HISTORY_HEADER_BYTES, HISTORY_WINDOW_BYTES, Interval, KeyType, Lifts, Limit, ListRule,
-    Listed, MAX_FILES, MAX_GCRA_NS, MAX_HISTORY, MAX_RING_USES, Map, Mode, MoveMode,
+    BAN_BYTES, Biz, Calendar, Concurrent, Count, DISTINCT_HEADER_WORDS, Distinct, DistinctCounting,
+    Gcra, Group, HISTORY_HEADER_BYTES, HISTORY_WINDOW_BYTES, Interval, KeyType, Lifts, Limit,
+    ListRule, Listed, MAX_FILES, MAX_GCRA_NS, MAX_HISTORY, MAX_RING_USES, Map, Mode, MoveMode,
     NODE_HEADER_BYTES, OnFull, Pattern, Policy, RING_HEADER_BYTES, RING_USE_BYTES, Sliding,
     SlidingCounter, StatePlace, TOKEN_UNITS, Token, Total, Turns, UNDO_WORDS, Unit, Weight,
     sketch_words,
 };
+pub use quantity::{CallRate, CallWindow, MAX_COUNT, Rate};
 pub(super) use quantity::{
     DURATION_UNITS, MAX_DURATION_MS, RATE_UNITS, SIZE_UNITS, Suffix, duration_text, size_text,
 };
-pub use quantity::{MAX_COUNT, Rate};
 pub use rls::{
-    ChargeMode, ChargeTarget, Descriptor, DescriptorEntry, Domain, KeyPart, ValuePattern,
+    ChargeMode, ChargeTarget, Descriptor, DescriptorEntry, Domain, Template, TemplatePart,
+    ValuePattern,
 };
 pub use scope::Scope;
 pub use share::{

@@ -3,8 +3,8 @@
 //! Invariant: no match has a wildcard, so the compiler points a new policy at each question.
 
 use super::map::{
-    Calendar, Count, DISTINCT_HEADER_WORDS, Distinct, DistinctCounting, Gcra, Interval, Policy,
-    Sliding, SlidingCounter, StatePlace, Token, Total, sketch_words,
+    Calendar, Concurrent, Count, DISTINCT_HEADER_WORDS, Distinct, DistinctCounting, Gcra, Interval,
+    Policy, Sliding, SlidingCounter, StatePlace, Token, Total, sketch_words,
 };
 
 impl Policy {
@@ -24,16 +24,9 @@ impl Policy {
             Policy::Distinct(Distinct { counting: DistinctCounting::Exact { max }, .. }) => {
                 return StatePlace::Set { max: *max };
             }
+            Policy::Concurrent(_) => return StatePlace::Holds,
         };
         StatePlace::Own { words }
-    }
-
-    /// 64-bit words of state in a node, without those in a ring or a set.
-    pub const fn state_words(&self) -> usize {
-        match self.state_place() {
-            StatePlace::Own { words } => words,
-            StatePlace::Ring(_) | StatePlace::Set { .. } => 0,
-        }
     }
 
     /// Whether evicting a node in use may admit what its state refuses. A `total` in use is never
@@ -45,7 +38,8 @@ impl Policy {
             | Policy::Sliding(_)
             | Policy::SlidingCounter(_)
             | Policy::Token(_)
-            | Policy::Gcra(_) => true,
+            | Policy::Gcra(_)
+            | Policy::Concurrent(_) => true,
             Policy::Distinct(Distinct { turns, counting }) => {
                 matches!(counting, DistinctCounting::Exact { .. }) && turns.is_some()
             }
@@ -64,22 +58,8 @@ impl Policy {
             | Policy::Token(_)
             | Policy::Gcra(_)
             | Policy::Total(_)
-            | Policy::Count(_) => None,
-        }
-    }
-
-    /// The longest period of a rate that a call may bring. `None` if calls bring no limits.
-    pub const fn max_period_ms(&self) -> Option<u64> {
-        match self {
-            Policy::Gcra(Gcra { max_period_ms, .. }) => *max_period_ms,
-            Policy::Interval(_)
-            | Policy::Calendar(_)
-            | Policy::Sliding(_)
-            | Policy::SlidingCounter(_)
-            | Policy::Token(_)
-            | Policy::Total(_)
             | Policy::Count(_)
-            | Policy::Distinct(_) => None,
+            | Policy::Concurrent(_) => None,
         }
     }
 
@@ -95,6 +75,7 @@ impl Policy {
             Policy::Total(_) => "total",
             Policy::Count(_) => "count",
             Policy::Distinct(_) => "distinct",
+            Policy::Concurrent(_) => "concurrent",
         }
     }
 
@@ -109,6 +90,7 @@ impl Policy {
             | Policy::Token(Token { burst: max, .. })
             | Policy::Gcra(Gcra { burst: max, .. })
             | Policy::Total(Total { max })
+            | Policy::Concurrent(Concurrent { max })
             | Policy::Distinct(Distinct { counting: DistinctCounting::Exact { max }, .. }) => *max,
             Policy::Distinct(Distinct {
                 counting: DistinctCounting::Sketch { max, .. }, ..
@@ -126,12 +108,14 @@ impl Policy {
             | Policy::Sliding(Sliding { interval_ms, .. })
             | Policy::SlidingCounter(SlidingCounter { interval_ms, .. }) => (interval_ms.into(), 1),
             Policy::Token(Token { rate, per_ms, burst })
-            | Policy::Gcra(Gcra { rate, per_ms, burst, .. }) => {
+            | Policy::Gcra(Gcra { rate, per_ms, burst }) => {
                 (u128::from(burst) * u128::from(per_ms), rate)
             }
-            Policy::Calendar(_) | Policy::Total(_) | Policy::Count(_) | Policy::Distinct(_) => {
-                return None;
-            }
+            Policy::Calendar(_)
+            | Policy::Total(_)
+            | Policy::Count(_)
+            | Policy::Distinct(_)
+            | Policy::Concurrent(_) => return None,
         };
         Some((ms.saturating_mul(1000) / u128::from(parts)).try_into().unwrap_or(u64::MAX))
     }
@@ -148,6 +132,7 @@ impl Policy {
             Policy::Token(limit) => Policy::Token(Token { burst: max, ..limit }),
             Policy::Gcra(limit) => Policy::Gcra(Gcra { burst: max, ..limit }),
             Policy::Total(_) => Policy::Total(Total { max }),
+            Policy::Concurrent(_) => Policy::Concurrent(Concurrent { max }),
             Policy::Distinct(limit) => {
                 Policy::Distinct(Distinct { counting: limit.counting.with_max(max)?, ..limit })
             }

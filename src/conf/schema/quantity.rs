@@ -3,6 +3,8 @@
 //! Invariant: the sum of two quantities within these bounds does not overflow. The text of a
 //! duration or a size reads back as the same number.
 
+use super::map::Unit;
+
 /// The largest count. Integers up to it are exact everywhere, even in JSON.
 pub const MAX_COUNT: u64 = (1 << 53) - 1;
 
@@ -45,6 +47,31 @@ pub struct Rate {
     pub number: u64,
     /// The unit: 1 ms, or the milliseconds of a second, a minute, an hour or a day.
     pub per_ms: u64,
+}
+
+/// A rate as a call brings it: `5/90s` or `1000/month`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallRate {
+    /// Uses in each window.
+    pub uses: u64,
+    /// The window.
+    pub window: CallWindow,
+}
+
+/// The window of a rate that a call brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallWindow {
+    /// Nanoseconds, at least 1.
+    Period(u64),
+    /// A natural minute, hour, day, week, month or year.
+    Unit(Unit),
+}
+
+impl CallRate {
+    /// `uses` in each `period_ns` nanoseconds.
+    pub const fn per(uses: u64, period_ns: u64) -> CallRate {
+        CallRate { uses, window: CallWindow::Period(period_ns) }
+    }
 }
 
 /// The shortest text of a duration: `60000` is `1m`.

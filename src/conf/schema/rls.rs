@@ -1,8 +1,9 @@
 //! `<rls>`: the domains and descriptors that frs-envoy answers for, as checked types.
 //!
-//! Invariant: a limited descriptor names a biz of map.xml. The names in its key occur exactly once
-//! in its entries. Text stands between two values of a key, and begins with an ASCII character
-//! other than the per cent sign.
+//! Invariant: a limited descriptor names a biz of map.xml. The names in its key and in its ids
+//! occur exactly once in its entries. Text stands between two values of a key or an id, and begins
+//! with an ASCII character other than the per cent sign. Each id has a value. What settles has a
+//! hold.
 
 /// What a call charges if one of its descriptors is over its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,25 +37,35 @@ pub struct Descriptor {
 pub struct ChargeTarget {
     /// The biz, by its name or id.
     pub biz: String,
-    /// The parts of the key.
-    pub key: Vec<KeyPart>,
+    /// The key.
+    pub key: Template,
     /// Whether a use is charged even over a limit.
     pub force: bool,
+    /// The id of the hold that the count belongs to.
+    pub hold: Option<Template>,
+    /// Whether the count is the true cost of the hold.
+    pub settle: bool,
+    /// The id under which a call is charged once, however often it arrives.
+    pub once: Option<Template>,
 }
 
-impl ChargeTarget {
-    /// The bytes that values of the key write as `%XX`, so that different values never make the
-    /// same key: the per cent sign, and the first byte of each text between two values. Empty for a
-    /// key of one value.
+/// A key or an id: text and the values of entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template(pub Vec<TemplatePart>);
+
+impl Template {
+    /// The bytes that values write as `%XX`, so that different values never make the same text: the
+    /// per cent sign, and the first byte of each text between two values. Empty for a template of
+    /// one value.
     pub fn escaped(&self) -> Vec<u8> {
-        let is_value = |part: &KeyPart| matches!(part, KeyPart::Value(_));
-        let first = self.key.iter().position(is_value);
-        let (Some(first), Some(last)) = (first, self.key.iter().rposition(is_value)) else {
+        let is_value = |part: &TemplatePart| matches!(part, TemplatePart::Value(_));
+        let first = self.0.iter().position(is_value);
+        let (Some(first), Some(last)) = (first, self.0.iter().rposition(is_value)) else {
             return Vec::new();
         };
         let mut escaped = Vec::new();
-        for part in &self.key[first..last] {
-            if let KeyPart::Text(text) = part {
+        for part in &self.0[first..last] {
+            if let TemplatePart::Text(text) = part {
                 escaped.extend(text.bytes().next());
             }
         }
@@ -62,6 +73,11 @@ impl ChargeTarget {
             escaped.push(b'%');
         }
         escaped
+    }
+
+    /// Whether it has the value of an entry.
+    pub fn has_value(&self) -> bool {
+        self.0.iter().any(|part| matches!(part, TemplatePart::Value(_)))
     }
 }
 
@@ -83,9 +99,9 @@ pub enum ValuePattern {
     Any,
 }
 
-/// A part of a key.
+/// A part of a key or an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KeyPart {
+pub enum TemplatePart {
     /// This text.
     Text(String),
     /// The value of this entry, from 0.

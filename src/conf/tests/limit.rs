@@ -3,8 +3,8 @@
 use jiff::tz::TimeZone;
 
 use super::super::{
-    Calendar, Count, Distinct, DistinctCounting, Gcra, Interval, Limit, Policy, Scope, Sliding,
-    SlidingCounter, Token, Total, Turns, Unit, Weight,
+    Calendar, Concurrent, Count, Distinct, DistinctCounting, Gcra, Interval, Limit, Policy, Scope,
+    Sliding, SlidingCounter, Token, Total, Turns, Unit, Weight,
 };
 use super::{faults, good, map_faults, parse};
 
@@ -13,7 +13,7 @@ const USES: &str = "a whole number from 0 to 9007199254740991";
 const DURATION: &str =
     "a duration from 1ms to 9007199254740991ms, such as 250ms, 60s, 15m, 24h or 7d";
 const RATE: &str = "a rate such as 10/s: a whole number, / and ms, s, m, h or d";
-const SIX: &str = "it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\", \"token\", \"gcra\", \"total\" or \"distinct\" only";
+const NINE: &str = "it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\", \"token\", \"gcra\", \"total\", \"distinct\" or \"concurrent\" only";
 
 /// Checks the only fault of a limit with these settings. `expected` begins with the column.
 #[track_caller]
@@ -87,31 +87,18 @@ fn every_policy_is_read() {
         ),
         (
             "policy='gcra' rate='30/m' burst='16'",
-            Policy::Gcra(Gcra { rate: 30, per_ms: 60_000, burst: 16, max_period_ms: None }),
+            Policy::Gcra(Gcra { rate: 30, per_ms: 60_000, burst: 16 }),
         ),
         (
-            "policy='gcra' rate='30/m' per-call='true'",
-            Policy::Gcra(Gcra {
-                rate: 30,
-                per_ms: 60_000,
-                burst: 30,
-                max_period_ms: Some(86_400_000),
-            }),
-        ),
-        (
-            "policy='gcra' rate='1000000/ms' burst='213503982334' per-call='true' max-period='2s'",
-            Policy::Gcra(Gcra {
-                rate: 1_000_000,
-                per_ms: 1,
-                burst: 213_503_982_334,
-                max_period_ms: Some(2000),
-            }),
+            "policy='gcra' rate='1000000/ms' burst='213503982334'",
+            Policy::Gcra(Gcra { rate: 1_000_000, per_ms: 1, burst: 213_503_982_334 }),
         ),
         (
             "policy='token' rate='500/d'",
             Policy::Token(Token { rate: 500, per_ms: 86_400_000, burst: 500 }),
         ),
         ("policy='total' max='7'", Policy::Total(Total { max: 7 })),
+        ("policy='concurrent' max='20'", Policy::Concurrent(Concurrent { max: 20 })),
         ("policy='count'", Policy::Count(Count { turns: None })),
         (
             "policy='count' unit='day' tz='Asia/Shanghai' at='04:00'",
@@ -142,8 +129,7 @@ fn what_stands_on_top_is_read() {
 
 #[test]
 fn faulty_policies() {
-    const POLICIES: &str =
-        "interval, calendar, sliding, sliding-counter, token, gcra, total, count, distinct";
+    const POLICIES: &str = "interval, calendar, sliding, sliding-counter, token, gcra, total, count, distinct, concurrent";
     one_fault(
         "max='1'",
         &format!("1: found <limit> without policy, expected policy: one of {POLICIES}"),
@@ -154,7 +140,7 @@ fn faulty_policies() {
     );
     one_fault(
         "policy='total' maxx='1' max='2'",
-        "23: found attribute maxx of <limit>, expected one of policy, scope, max, interval, unit, tz, at, history, rate, burst, debt, ban, on-exceed, per-call, max-period, precision (nearest: max)",
+        "23: found attribute maxx of <limit>, expected one of policy, scope, max, interval, unit, tz, at, history, rate, burst, debt, ban, on-exceed, per-call, most, max-period, precision (nearest: max)",
     );
     one_fault(
         "policy='interval' interval='1m' max='1' scope='user'",
@@ -163,13 +149,13 @@ fn faulty_policies() {
     // The other settings can still be wrong, but none is reported as missing.
     let map = "<biz id='1' name='a' key='ip'>\n<limit policy='x' interval='1' max='x' debt='x' \
                unit='x' tz='x' at='x' rate='x' burst='x' ban='x' on-exceed=' '\n\
-               per-call='x' max-period='x'>\n\
+               per-call='x' most='x' max-period='x'>\n\
                <weight at='x' value='x'/></limit></biz>";
     let found = parse(
         "<srv/>",
         &format!("<map><group name='g' files='1' key-nodes='8' node-size='64'/>\n{map}</map>"),
     );
-    assert_eq!(found.unwrap_err().iter().count(), 15);
+    assert_eq!(found.unwrap_err().iter().count(), 16);
 }
 
 // Shows: clear-messages.
@@ -192,6 +178,7 @@ fn names_that_others_give_to_policies_are_answered_with_ours() {
         ),
         ("token bucket", "expected policy=\"token\" (all: interval, calendar, "),
         ("leaky-bucket", "expected policy=\"gcra\""),
+        ("In-Flight", "expected policy=\"concurrent\", which counts what calls hold"),
         ("slidng", "(nearest: sliding)"),
     ] {
         assert!(of(name).contains(ours), "{}", of(name));
@@ -297,7 +284,7 @@ fn settings_of_other_policies_say_whose_they_are() {
         ),
         (
             "policy='token' rate='1/s' max='1'",
-            "34: found attribute max with policy=\"token\", expected it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\", \"total\" or \"distinct\" only",
+            "34: found attribute max with policy=\"token\", expected it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\", \"total\", \"distinct\" or \"concurrent\" only",
         ),
         (
             "policy='interval' interval='1m' max='1' unit='day'",
@@ -320,32 +307,24 @@ fn settings_of_other_policies_say_whose_they_are() {
             "48: found attribute burst with policy=\"interval\", expected it with policy=\"token\" or \"gcra\" only",
         ),
         (
-            "policy='token' rate='1/s' per-call='true'",
-            "34: found attribute per-call with policy=\"token\", expected it with policy=\"gcra\" only",
-        ),
-        (
-            "policy='interval' interval='1m' max='1' max-period='1d'",
-            "48: found attribute max-period with policy=\"interval\", expected it with policy=\"gcra\" only",
-        ),
-        (
             "policy='gcra' rate='1/s' max='1'",
-            "33: found attribute max with policy=\"gcra\", expected it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\", \"total\" or \"distinct\" only",
+            "33: found attribute max with policy=\"gcra\", expected it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\", \"total\", \"distinct\" or \"concurrent\" only",
         ),
         (
             "policy='count' ban='1m'",
-            &format!("23: found attribute ban with policy=\"count\", expected {SIX}"),
+            &format!("23: found attribute ban with policy=\"count\", expected {NINE}"),
         ),
         (
             "policy='count' on-exceed='captcha'",
-            &format!("23: found attribute on-exceed with policy=\"count\", expected {SIX}"),
+            &format!("23: found attribute on-exceed with policy=\"count\", expected {NINE}"),
         ),
         (
             "policy='count' ban='soon'",
-            &format!("23: found attribute ban with policy=\"count\", expected {SIX}"),
+            &format!("23: found attribute ban with policy=\"count\", expected {NINE}"),
         ),
         (
             "policy='count' max='1'",
-            "23: found attribute max with policy=\"count\", expected it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\", \"total\" or \"distinct\" only",
+            "23: found attribute max with policy=\"count\", expected it with policy=\"interval\", \"calendar\", \"sliding\", \"sliding-counter\", \"total\", \"distinct\" or \"concurrent\" only",
         ),
     ] {
         one_fault(settings, expected);
@@ -488,18 +467,6 @@ fn faulty_buckets() {
         (
             "policy='gcra' rate='1/d' burst='53376'",
             "40: found burst=\"53376\", expected a whole number from 1 to 53375".into(),
-        ),
-        (
-            "policy='gcra' rate='1/s' per-call='yes'",
-            "43: found per-call=\"yes\", expected one of true, false".into(),
-        ),
-        (
-            "policy='gcra' rate='1/s' per-call='true' max-period='0s'",
-            format!("61: found max-period=\"0s\", expected {DURATION}"),
-        ),
-        (
-            "policy='gcra' rate='1/s' max-period='1h'",
-            "33: found attribute max-period without per-call=\"true\", expected per-call=\"true\", or no max-period".into(),
         ),
         ("policy='token' rate='10'", format!("29: found rate=\"10\", expected {RATE}")),
         ("policy='token' rate='10/w'", format!("29: found rate=\"10/w\", expected {RATE}")),

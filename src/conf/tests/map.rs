@@ -145,7 +145,7 @@ fn faulty_businesses() {
         ),
         (
             "<biz id='1' name='a' key='ip' mod='off'><limit policy='total' max='1'/></biz>",
-            "31: found attribute mod of <biz>, expected one of id, name, group, key, ipv6-prefix, mode, share, on-miss, on-down, wait, hosts (nearest: mode)",
+            "31: found attribute mod of <biz>, expected one of id, name, group, key, ipv6-prefix, mode, share, on-miss, on-down, wait, hosts, once, once-for, holds, hold-ttl, on-lapse (nearest: mode)",
         ),
         (
             "<biz id='1' name='a' key='ip'><limit policy='total' max='1'/><limits/></biz>",

@@ -142,7 +142,7 @@ fn faulty_settings_of_a_share() {
 
 #[test]
 fn faulty_limits_of_a_share() {
-    let cases: [(&str, &[&str]); 11] = [
+    let cases: [(&str, &[&str]); 14] = [
         (
             "<limit policy='total' max='1125899906842625'/>",
             &[
@@ -193,6 +193,24 @@ fn faulty_limits_of_a_share() {
             ],
         ),
         (
+            "<limit policy='concurrent' max='9'/>",
+            &[
+                "64: found policy=\"concurrent\", expected another policy with share=\"exact\", or share=\"host\": holds are not shared over machines yet; route by key",
+            ],
+        ),
+        (
+            "<limit policy='interval' interval='1m' max='9' per-call='true'/>",
+            &[
+                "96: found per-call=\"true\", expected none with share=\"exact\": what machines lease is the maximum of map.xml",
+            ],
+        ),
+        (
+            "<limit policy='total' max='9' per-call='false'/><limit policy='total' max='9' per-call='true'/>",
+            &[
+                "127: found per-call=\"true\", expected none with share=\"exact\": what machines lease is the maximum of map.xml",
+            ],
+        ),
+        (
             "<limit policy='interval' interval='1h' max='9' debt='3'/>",
             &[
                 "102: found debt=\"3\", expected none with share=\"exact\": nothing can be lent of what is leased",
@@ -220,6 +238,21 @@ fn faulty_limits_of_a_share() {
         <limit policy='interval' interval='9007199254740991ms' max='1'/>
         <limit policy='token' rate='9007199254740991/d' burst='9'/>";
     good(SRV, &map("share='host'", alone));
+}
+
+#[test]
+fn retries_may_be_remembered_beside_a_share_and_holds_may_not() {
+    let total = "<limit policy='total' max='1'/>";
+    let shared = "share='exact'";
+    let conf = good(SRV, &map(&format!("{shared} once='8'"), total));
+    assert!(conf.map.bizs[0].once.is_some());
+    faulty(
+        "share='exact' holds='8'",
+        total,
+        &[
+            "56: found holds=\"8\", expected none with share=\"exact\": holds are not shared over machines yet; route by key",
+        ],
+    );
 }
 
 #[test]

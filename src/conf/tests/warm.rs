@@ -51,6 +51,25 @@ fn faults_are_named() {
 }
 
 #[test]
+fn holds_stay_on_their_machine_and_ids_of_retries_need_not() {
+    const WHY: &str =
+        "expected another group: holds are not shared over machines yet; route by key";
+    let limit = LIMIT.replace("interval'", "interval' ");
+    for (group, with) in [("backup='10s'", "backup"), ("spill='true'", "spill=\"true\"")] {
+        let holding = map(group, "holds='4'", &limit);
+        let expected =
+            format!("map.xml:3:42: found holds=\"4\" in the group \"g\" with {with}, {WHY}");
+        faults(parse(SRV, &holding), &[&expected]);
+        let places = map(group, "", &format!("{limit}<limit policy='concurrent' max='4'/>"));
+        let found = parse(SRV, &places).unwrap_err().to_string();
+        let expected = format!("policy=\"concurrent\" in the group \"g\" with {with}, {WHY}");
+        assert!(found.ends_with(&expected), "{found}");
+        good(SRV, &map(group, "once='4'", &limit));
+    }
+    good(SRV, &map("spill='false'", "holds='4'", &limit));
+}
+
+#[test]
 fn only_what_one_machine_counts_for_its_keys_is_kept() {
     let keeps = |group: &str, biz: &str, limits: &str| {
         let map = good(SRV, &map(group, biz, limits)).map;

@@ -5,9 +5,14 @@ use crate::Conf;
 
 /// The words for a biz with this content, after `biz: `.
 fn words(content: &str, key: &str, mode: &str) -> String {
+    words_of(&format!("key='{key}' mode='{mode}'"), content)
+}
+
+/// The words for a biz with these settings and this content, after `biz: `.
+fn words_of(settings: &str, content: &str) -> String {
     let map = format!(
         "<map><group name='g' files='1' key-nodes='8' node-size='1024'/>
-         <biz id='1' name='biz' key='{key}' mode='{mode}'>{content}</biz></map>"
+         <biz id='1' name='biz' {settings}>{content}</biz></map>"
     );
     let conf = Conf::parse("s", "<srv/>", "m", &map).unwrap_or_else(|faults| panic!("{faults}"));
     let words = biz_words(&conf.map.bizs[0]);
@@ -54,7 +59,23 @@ fn every_policy_has_words() {
         ("policy='gcra' rate='30/m' burst='16'", "30/m, bursts of 16"),
         (
             "policy='gcra' rate='30/m' burst='16' per-call='true' max-period='2h'",
-            "30/m, bursts of 16, or what the call says of at most 2 h",
+            "30/m, bursts of 16, or what the call brings, in at most 2 h",
+        ),
+        (
+            "policy='gcra' rate='30/m' per-call='true' most='1000'",
+            "30/m, bursts of 30, or what the call brings, up to 1,000 in at most 24 h",
+        ),
+        (
+            "policy='sliding' interval='60s' max='5' per-call='true' most='100'",
+            "5 in any 60 s, or what the call brings, up to 100 in at most 24 h",
+        ),
+        (
+            "policy='calendar' unit='hour' max='5' per-call='true' max-period='32d' ban='1m'",
+            "5 in each natural hour of UTC, or what the call brings, up to 5 in at most 32 d, then banned for 60 s",
+        ),
+        (
+            "policy='total' max='100' per-call='true' most='2000'",
+            "100 in all, or what the call brings, up to 2,000",
         ),
         ("policy='total' max='10000' scope='biz'", "10,000 in all, for all keys together"),
         ("policy='count'", "counted for ever, never refused"),
@@ -108,6 +129,32 @@ fn several_limits_are_numbered_lists_counted_and_modes_told() {
         "1 in all; listed keys: 1 allow; in shadow: judged, and nothing is refused"
     );
     assert_eq!(of("off"), "1 in all; listed keys: 1 allow; off: nothing is judged");
+}
+
+#[test]
+fn retries_and_holds_are_told() {
+    let of = |settings: &str, limit: &str| {
+        words_of(&format!("key='ip' {settings}"), &format!("<limit {limit}/><deny key='::/0'/>"))
+    };
+    let total = "policy='total' max='1'";
+    assert_eq!(
+        of("once='8'", total),
+        "1 in all; retries charge once: the last 8 ids for 60 s; listed keys: 1 deny"
+    );
+    assert_eq!(
+        of("once='1' once-for='1h' holds='16' hold-ttl='10m'", total),
+        "1 in all; retries charge once: the last id for 1 h; 16 holds of at most 10 m, which \
+         stay charged when they lapse; listed keys: 1 deny"
+    );
+    assert_eq!(
+        of("holds='1' on-lapse='free'", total),
+        "1 in all; 1 hold of at most 60 s, given back when they lapse; listed keys: 1 deny"
+    );
+    assert_eq!(
+        of("", "policy='concurrent' max='20' on-exceed='slow'"),
+        "20 held at once, beyond that the word slow; 20 holds of at most 60 s, freed when they \
+         lapse; listed keys: 1 deny"
+    );
 }
 
 #[test]

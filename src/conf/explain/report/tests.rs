@@ -365,6 +365,9 @@ fn a_biz_that_makes_the_records_of_its_group_long_is_named() {
     let words = "biz c makes its records 512 bytes long; the others need 64: a <group> of its own for \
                  it, with keys=\"…\" for its keys, takes ";
     assert!(said.contains(words), "{said}");
+    let places = "<biz id='3' name='c' key='string' holds='20'>
+      <limit policy='concurrent' max='20'/></biz>";
+    assert!(of(100_000, &format!("{short}{places}")).contains("makes its records 576 bytes long"));
     assert!(!of(100_000, short).contains("bytes long"));
     assert!(!of(100_000, long).contains("bytes long"), "it is alone");
     assert!(!of(1000, &format!("{short}{long}")).contains("bytes long"), "little is to be gained");

@@ -92,7 +92,7 @@ fn what_is_no_biz_is_refused_with_its_place() {
         ("{}", "bad-request", 1, 2, "expected the member biz"),
         ("{\"bizs\": []}", "bad-request", 1, 7, "unknown member: expected biz, found \"bizs\""),
         ("{\"biz\": 1}", "bad-request", 1, 9, "expected an object, the biz"),
-        ("{\"biz\": {\"limit\": []}}", "bad-request", 1, 16, "hosts, limits, allows, denys"),
+        ("{\"biz\": {\"limit\": []}}", "bad-request", 1, 16, "on-lapse, limits, allows, denys"),
         ("{\"biz\": {\"id\": \"1\"}}", "bad-request", 1, 18, "expected a whole number for id"),
         ("{\"biz\": {\"id\": 1.5}}", "bad-request", 1, 18, "expected a whole number for id"),
         ("{\"biz\": {\"name\": 1}}", "bad-request", 1, 18, "expected a string for name"),
