@@ -605,6 +605,11 @@ impl Policy for Shared {
         !self.refuses_nothing() && !self.holding(state).is_evictable(self.clock.boot_ms())
     }
 
+    /// A hold of it would be shared.
+    fn counts_since(&self, _: &[u64], _: u64) -> bool {
+        false
+    }
+
     /// The ledger takes part in a lease, so it stays.
     fn clear(&self, _: &mut [u64]) -> bool {
         false

@@ -189,6 +189,17 @@ macro_rules! answer_fields {
         List "list" list -> Option<$crate::List>: List, |it| it.verdict.list;
         /// The word of advice that `on-exceed` in map.xml sets, for example `captcha`.
         Action "action" action -> Option<&str>: Text, |it| it.action;
+        /// The uses of a partial item that were charged. For a Query, those that an Update would
+        /// charge. `None` if the item was not partial.
+        Granted "granted" granted -> Option<u64>: Number,
+            |it| it.verdict.granted().map(u64::from);
+        /// Whether the item was charged before, under its id or its hold, and charged nothing now.
+        Repeated "repeated" repeated -> bool: Mark, |it| it.verdict.repeated();
+        /// The sum of the counts that are held of the record. `None` if its business has no holds.
+        Held "held" held -> Option<u64>: Number, |it| it.verdict.held();
+        /// Whether the item settled a hold that the record does not know. Then its count was
+        /// charged.
+        UnknownHold "unknown-hold" unknown_hold -> bool: Mark, |it| it.verdict.unknown_hold();
     } };
 }
 

@@ -134,7 +134,7 @@ impl Service {
         }
         let key = key.filter(|_| scope == Scope::Key);
         self.on_record(RecordName { biz, key }, now, |nodes| {
-            let edit = nodes.with_states_on(&Terms::ASKING, |rules, states| {
+            let edit = nodes.with_states_on(&Terms::LOOKING, |rules, states| {
                 let old = figures(rules, states, scope, now);
                 if !rules.set_used(states, now, position, used) {
                     return Err(match rules.notes_members(position) {
@@ -164,7 +164,7 @@ impl Service {
         let scope = if record.key.is_some() { Scope::Key } else { Scope::Biz };
         self.on_record(record, now, |nodes| {
             let there = nodes.is_here(scope).then(|| {
-                nodes.with_states_on(&Terms::ASKING, |rules, states| {
+                nodes.with_states_on(&Terms::LOOKING, |rules, states| {
                     figures(rules, states, scope, now)
                 })
             });

@@ -1,6 +1,7 @@
 //! Runs a request against the store: each item in its own transaction, or all items in one.
 
 mod atomic;
+mod judge_call;
 mod one;
 mod refusals;
 mod reports;
@@ -220,7 +221,7 @@ impl Service {
                 self.fetch_head(request, item, at, attempt.waited);
             }
             if self.scratch.resolved[at].settled.is_some() {
-                return self.answer_settled(at, answers);
+                return self.answer_settled(item, at, answers);
             }
             if self.asks_first(request.command, at) {
                 return self.wait_alone(own, Lack::Figures, attempt, answers);
@@ -247,16 +248,20 @@ impl Service {
             }
         }
         self.scratch.resolved[at].settled = Some(EarlyAnswer::Failed(error));
-        self.answer_settled(at, answers);
+        self.answer_settled(item, at, answers);
     }
 
     #[cold]
-    fn answer_settled(&mut self, at: usize, answers: &mut Answers) {
+    fn answer_settled(&mut self, item: &Item, at: usize, answers: &mut Answers) {
         let Resolved { biz, settled, .. } = self.scratch.resolved[at];
         // After several reloads the index may belong to an older table.
         let entry = biz.and_then(|biz| self.table.get(biz));
         let mode = entry.map_or(Mode::Enforce, |entry| entry.mode);
-        let result = settled.unwrap_or(EarlyAnswer::Off).result(mode);
+        let mut result = settled.unwrap_or(EarlyAnswer::Off).result(mode);
+        if let (Ok(verdict), true) = (&mut result, self.scratch.resolved[at].is_partial) {
+            let granted = if verdict.limited { 0 } else { item.count.unwrap_or(0) };
+            verdict.noted = verdict.noted.granting(granted.unsigned_abs());
+        }
         answers.items.push(Answer { biz, result, details: 0..0, action: 0 });
     }
 
@@ -358,7 +363,7 @@ impl Service {
             if error == ItemError::Busy || settled.is_none() {
                 *settled = Some(EarlyAnswer::Failed(error));
             }
-            self.answer_settled(at, answers);
+            self.answer_settled(&request.items()[at], at, answers);
         }
     }
 

@@ -20,12 +20,19 @@ pub enum ItemError {
     BadMember = 7,
     /// `bad-rate`: rate or burst of the call are out of bounds, or no limit takes them.
     BadRate = 6,
+    /// `bad-once`: the id has not 1 to 64 bytes, the business remembers none, or the id is on an
+    /// item of an atomic request.
+    BadOnce = 8,
+    /// `bad-hold`: hold, ttl or settle are out of bounds, or do not fit the business.
+    BadHold = 9,
     /// `store`: the group's files failed, or the configuration in force cannot be taken.
     Store = 3,
     /// `busy`: another process held the key's semaphore for the whole lock-timeout.
     Busy = 4,
     /// `full`: the group has no room for another key.
     Full = 5,
+    /// `full-holds`: the record has no room for another hold.
+    FullHolds = 10,
 }
 
 impl ItemError {
@@ -39,6 +46,9 @@ impl ItemError {
         ItemError::Full,
         ItemError::BadRate,
         ItemError::BadMember,
+        ItemError::BadOnce,
+        ItemError::BadHold,
+        ItemError::FullHolds,
     ];
 
     /// The error's word, as the server's clients read it.
@@ -53,6 +63,9 @@ impl ItemError {
             ItemError::Store => "store",
             ItemError::Busy => "busy",
             ItemError::Full => "full",
+            ItemError::BadOnce => "bad-once",
+            ItemError::BadHold => "bad-hold",
+            ItemError::FullHolds => "full-holds",
         }
     }
 }

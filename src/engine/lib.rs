@@ -12,10 +12,10 @@
 #![allow(missing_docs, reason = "for the crates above; programs see what `frs` exports")]
 
 pub mod answer;
-mod call_rate;
 mod edit_record;
 mod exchange;
 mod execute;
+mod extras;
 mod flushing;
 mod former_limits;
 pub mod inspect;
@@ -47,10 +47,10 @@ use execute::{Refusals, Reports, RequestBuffers, Waits};
 use service::FailedTake;
 
 pub use answer::{Answer, Answers};
-pub use call_rate::{CallRate, CallRateText};
 pub use edit_record::{Clearing, LimitUse, RecordError, RecordFigures, RecordName};
 pub use exchange::{Exchange, Stage};
 pub use execute::{RefusalSample, RefusedItem, Refuser};
+pub use extras::Extras;
 pub use flushing::Flushing;
 pub use former_limits::{note_former_limits, note_limits_in_force};
 pub use item_error::ItemError;
@@ -67,7 +67,11 @@ pub use request::{Command, Item, ItemNames, ItemOptions, Request};
 pub use table::{Entry, Seen, Table, with_room};
 pub use void_records::VoidRecords;
 
-pub use frs_limit::{AnswerAge, Details, Figures, HistorySpan, LimitFigures, List, Quota, Verdict};
+pub use frs_conf::{CallRate, CallWindow};
+pub use frs_limit::{
+    AnswerAge, CallNumbers, Details, Figures, HistorySpan, LimitFigures, List, Mark, Noted, Quota,
+    Verdict,
+};
 
 /// The kind of process that attaches. The slot stores the kind, for tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 //!
 //! Invariant: the limit that decides is among them, if it has a quota.
 
-use frs_limit::{Quota, Terms};
+use frs_limit::{Brought, Quota, Terms};
 
-use super::{Answer, CallRate, Item, Request, Service};
+use super::{Answer, Item, Request, Service};
 
 /// The most quotas of one answer. A business with more limits reports the quotas of the first
 /// limits and of the deciding one.
@@ -20,8 +20,11 @@ impl Service {
         let has_more = |entry: &&super::table::Entry| entry.rules(None).have_more_quotas();
         if let (Some(entry), 1..) = (self.table.get(biz).filter(has_more), verdict.limit) {
             let rules = entry.rules(entry.listing(request.bytes(item).key));
-            let pace = request.rate(item).and_then(CallRate::pace);
-            let terms = Terms { pace, ..Terms::ASKING };
+            let mut brought = Brought::NOTHING;
+            if let Some(numbers) = request.numbers(item) {
+                rules.take_numbers(numbers, &mut brought.limits);
+            }
+            let terms = Terms { brought: Some(&brought), ..Terms::ASKING };
             for quota in rules.quotas(&terms) {
                 if quotas.len() < QUOTAS_MAX {
                     quotas.push(quota);

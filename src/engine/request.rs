@@ -5,8 +5,11 @@
 use std::ops::Range;
 
 use frs_base::scan::Short;
+use frs_conf::CallRate;
 
-use super::CallRate;
+use frs_limit::CallNumbers;
+
+use crate::extras::{Extras, KeptNumbers};
 
 /// The command that applies to all items of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +39,6 @@ pub struct ItemOptions {
     pub force: bool,
     /// Answer the figures of every limit.
     pub detail: bool,
-    /// The rate that it carries for its limits.
-    pub rate: Option<CallRate>,
 }
 
 impl ItemOptions {
@@ -46,13 +47,13 @@ impl ItemOptions {
 
     /// This many uses, without force or detail.
     pub const fn of(count: i32) -> ItemOptions {
-        ItemOptions { count: Some(count), force: false, detail: false, rate: None }
+        ItemOptions { count: Some(count), force: false, detail: false }
     }
 }
 
 /// Position of a name in the text of a [`Request`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct TextSpan {
+pub(super) struct TextSpan {
     start: u32,
     end: u32,
 }
@@ -89,21 +90,16 @@ pub struct Item {
     pub key_is_number: bool,
 }
 
-impl Item {
-    /// Whether it carries parameters for its limits.
-    #[inline(always)]
-    pub(super) fn brings_along(&self) -> bool {
-        self.brought_at != 0
-    }
+/// The options that few items have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Brought {
+    /// The texts and the others, but no numbers of limits.
+    pub extras: Extras<TextSpan>,
+    numbers: KeptNumbers,
 }
 
-/// Parameters for their limits that few items carry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Brought {
-    /// A rate.
-    rate: Option<CallRate>,
-    /// The text of a member.
-    member: Option<TextSpan>,
+impl Brought {
+    const NONE: Brought = Brought { extras: Extras::NONE, numbers: KeptNumbers::None };
 }
 
 /// A parsed request of one or more items.
@@ -118,8 +114,14 @@ pub struct Request {
     pub is_plain: bool,
     pub(super) text: String,
     pub(super) items: Vec<Item>,
-    /// The parameters that items carry.
+    /// The options that few items have.
     pub(super) brought: Vec<Brought>,
+    /// The rates that items bring.
+    rates: Vec<CallRate>,
+    /// The id under which an atomic request is charged once.
+    once: Option<TextSpan>,
+    /// An item has options that few items have, or the request has an id.
+    brings: bool,
 }
 
 impl Default for Request {
@@ -131,6 +133,9 @@ impl Default for Request {
             text: String::new(),
             items: Vec::new(),
             brought: Vec::new(),
+            rates: Vec::new(),
+            once: None,
+            brings: false,
         }
     }
 }
@@ -143,7 +148,11 @@ impl Request {
         (self.atomic, self.is_plain) = (false, false);
         self.text.clear();
         self.items.clear();
-        self.brought.clear();
+        if self.brings {
+            self.brought.clear();
+            self.rates.clear();
+            (self.once, self.brings) = (None, false);
+        }
     }
 
     /// Becomes a copy of another request, in its own buffers.
@@ -152,6 +161,8 @@ impl Request {
         self.text.clone_from(&other.text);
         self.items.clone_from(&other.items);
         self.brought.clone_from(&other.brought);
+        self.rates.clone_from(&other.rates);
+        (self.once, self.brings) = (other.once, other.brings);
     }
 
     /// Adds an item. `biz` and `key` are the decoded text that was sent. The count is `Some(1)` for
@@ -177,11 +188,7 @@ impl Request {
     #[inline(always)]
     pub fn push_parts(&mut self, names: ItemNames<Range<usize>>, options: ItemOptions) {
         let (biz, key) = (TextSpan::of(names.biz), TextSpan::of(names.key));
-        let ItemOptions { count, force, detail, rate } = options;
-        let brought_at = match rate {
-            None => 0,
-            Some(_) => self.bring(Brought { rate, member: None }),
-        };
+        let ItemOptions { count, force, detail } = options;
         let (biz_is_number, key_is_number) = (false, false);
         self.items.push(Item {
             biz,
@@ -189,36 +196,106 @@ impl Request {
             count,
             force,
             detail,
-            brought_at,
+            brought_at: 0,
             biz_is_number,
             key_is_number,
         });
     }
 
-    #[inline(never)]
-    fn bring(&mut self, brought: Brought) -> u32 {
-        self.brought.push(brought);
-        self.brought.len() as u32
-    }
-
-    /// Adds a member to the last added item.
+    /// Adds options to the last added item.
     #[inline]
-    pub fn bring_member(&mut self, member: &str) {
-        let part = self.add_text(member);
-        self.bring_member_part(part);
+    pub fn bring(&mut self, extras: Extras<&str>) {
+        let numbers = KeptNumbers::of(&extras, extras.rate, &mut self.rates);
+        let extras = extras.map(|text| TextSpan::of(self.add_text(text)));
+        self.bring_along(Brought { extras, numbers });
     }
 
-    /// The same, for a member that is a part of the added text.
+    /// The same, for options whose texts are parts of the added text.
     #[inline(never)]
-    pub fn bring_member_part(&mut self, part: Range<usize>) {
+    pub fn bring_parts(&mut self, extras: Extras<Range<usize>>) {
+        let rate = extras.rate.as_ref().map(|part| &self.text[part.clone()]);
+        let numbers = KeptNumbers::of(&extras, rate, &mut self.rates);
+        self.bring_along(Brought { extras: extras.map(TextSpan::of), numbers });
+    }
+
+    /// Adds a rate with a burst to the last added item, in numbers. Beside numbers that the item
+    /// brings already they are bad.
+    #[inline(never)]
+    pub fn bring_rate(&mut self, rate: CallRate, burst: u64) {
+        let brought = self.items.last().and_then(|item| self.brought(item)).copied();
+        let Brought { extras, numbers } = brought.unwrap_or(Brought::NONE);
+        let numbers = if numbers == KeptNumbers::None {
+            let from = self.rates.len();
+            self.rates.push(rate);
+            KeptNumbers::rates(from, &self.rates, Some(burst))
+        } else {
+            KeptNumbers::Bad
+        };
+        self.bring_along(Brought { extras, numbers });
+    }
+
+    /// Adds the id of a retry to the last added item.
+    #[inline(never)]
+    pub fn bring_once(&mut self, id: &str) {
+        let part = self.add_text(id);
+        let brought = self.items.last().and_then(|item| self.brought(item)).copied();
+        let numbers = brought.map_or(KeptNumbers::None, |brought| brought.numbers);
+        let extras = brought.map_or(Extras::NONE, |brought| brought.extras);
+        let extras = Extras { once: Some(TextSpan::of(part)), ..extras };
+        self.bring_along(Brought { extras, numbers });
+    }
+
+    fn bring_along(&mut self, brought: Brought) {
         let Some(item) = self.items.last_mut() else { return };
-        if item.brought_at == 0 {
-            self.brought.push(Brought::default());
-            item.brought_at = self.brought.len() as u32;
-        }
-        if let Some(brought) = self.brought.last_mut() {
-            brought.member = Some(TextSpan::of(part));
-        }
+        self.brings = true;
+        self.brought.push(brought);
+        item.brought_at = self.brought.len() as u32;
+    }
+
+    /// Adds a member alone to the last added item.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn bring_member(&mut self, member: &str) {
+        self.bring(Extras { member: Some(member), ..Extras::NONE });
+    }
+
+    /// Sets the id under which the atomic request is charged once.
+    pub fn set_once(&mut self, id: &str) {
+        let part = self.add_text(id);
+        (self.once, self.brings) = (Some(TextSpan::of(part)), true);
+    }
+
+    /// Whether an item has options that few items have, or the request has an id.
+    #[inline(always)]
+    pub(super) fn brings(&self) -> bool {
+        self.brings
+    }
+
+    /// Whether the atomic request has an id.
+    #[inline(always)]
+    pub(super) fn has_once(&self) -> bool {
+        self.once.is_some()
+    }
+
+    /// The id under which the atomic request is charged once.
+    pub fn once(&self) -> Option<&str> {
+        Some(&self.text[self.once?.range()])
+    }
+
+    /// Adds a copy of an item of another request.
+    #[cold]
+    pub(super) fn push_copy(&mut self, other: &Request, item: &Item) {
+        self.push(other.biz(item), other.key(item), other.options(item));
+        let Some(&Brought { extras, numbers }) = other.brought(item) else { return };
+        let extras = extras.map(|text| TextSpan::of(self.add_text(&other.text[text.range()])));
+        let numbers = match numbers.with(&other.rates) {
+            Some(CallNumbers::Rates { rates, burst }) => {
+                let from = self.rates.len();
+                self.rates.extend_from_slice(rates);
+                KeptNumbers::rates(from, &self.rates, burst)
+            }
+            _ => numbers,
+        };
+        self.bring_along(Brought { extras, numbers });
     }
 
     /// Notes which names of the last added item were JSON numbers.
@@ -248,27 +325,35 @@ impl Request {
         &self.text[item.key.range()]
     }
 
+    /// The options of an item that few items have, as they are kept.
     #[inline(always)]
-    fn brought(&self, item: &Item) -> Option<&Brought> {
+    pub(super) fn brought(&self, item: &Item) -> Option<&Brought> {
         self.brought.get(item.brought_at.checked_sub(1)? as usize)
     }
 
-    /// The rate that an item carries, for limits that take a rate from the call.
-    #[inline(always)]
-    pub fn rate(&self, item: &Item) -> Option<&CallRate> {
-        self.brought(item)?.rate.as_ref()
+    /// The options of an item that few items have.
+    #[inline]
+    pub fn extras(&self, item: &Item) -> Extras<&str> {
+        self.brought(item)
+            .map_or(Extras::NONE, |brought| brought.extras.map(|text| &self.text[text.range()]))
     }
 
-    /// The member that an item carries, as sent, for limits that note members.
+    /// The numbers that an item brings for limits with `per-call`.
+    #[inline]
+    pub fn numbers(&self, item: &Item) -> Option<CallNumbers<'_>> {
+        self.brought(item)?.numbers.with(&self.rates)
+    }
+
+    /// The member that an item brings, as sent, for limits that note members.
     #[inline]
     pub fn member(&self, item: &Item) -> Option<&str> {
-        Some(&self.text[self.brought(item)?.member?.range()])
+        Some(&self.text[self.brought(item)?.extras.member?.range()])
     }
 
     /// The options of an item, besides its names.
     pub fn options(&self, item: &Item) -> ItemOptions {
         let Item { count, force, detail, .. } = *item;
-        ItemOptions { count, force, detail, rate: self.rate(item).copied() }
+        ItemOptions { count, force, detail }
     }
 
     /// The bytes of biz and key as sent.

@@ -7,15 +7,17 @@ use std::sync::Arc;
 use frs_conf::key::{
     BadKey, DigestKey, KeyField, KeyForm, KeyRef, Location, Seed, words_of_short_text,
 };
-use frs_conf::{Conf, Geometry, KeyType, Mode, OnFull, Scope, Share, Sharing};
-use frs_limit::{BootClock, List, Listing, Lists, Rules, Span, Worth};
+use frs_conf::{Conf, Geometry, Holds, KeyType, Mode, OnFull, Scope, Share, Sharing};
+use frs_limit::{BootClock, Id, List, Listing, Lists, Rules, Span, Worth};
 use frs_store::layout::node;
 use frs_store::refused::{KEPT_BYTES, RefusedKey};
 use frs_store::{BizRow, FormerPlace, Handle, Judge, Rank, Sought, Wanted, group};
 
-use crate::call_rate::{self, CallRate};
 use crate::members::Members;
 use crate::plug::{Cluster, Remote};
+
+/// The longest id of a retry or of a hold.
+const MAX_ID_BYTES: usize = 64;
 
 /// A live node of a key, as a sweep meets it.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +28,8 @@ pub struct Seen<'a> {
     pub key: KeyRef<'a>,
     /// The largest `used` of its limits.
     pub used: u64,
+    /// The number of its live holds.
+    pub live_holds: usize,
     /// Milliseconds since the epoch.
     pub last_use_ms: u64,
 }
@@ -46,6 +50,8 @@ pub struct Table {
     is_shared: bool,
     /// The cluster keeps records of some business.
     has_remote: bool,
+    /// The records of some business have holds.
+    has_holds: bool,
     /// The businesses over the former groups of those that grow, by the same indices.
     former: Option<Box<Table>>,
 }
@@ -89,10 +95,16 @@ pub struct Entry {
     on_full: OnFull,
     /// The row that counts its items.
     pub row: BizRow,
-    /// The longest period of a rate that its limits take from a call. None: they take none.
-    max_period_ms: Option<u64>,
     /// How its limits note members. `None` if they note none.
     pub(crate) members: Option<Members>,
+    /// Its records remember ids.
+    pub(crate) has_once: bool,
+    /// The holds of its records. `None` if calls hold nothing.
+    pub(crate) holds: Option<Holds>,
+    /// A limit is `concurrent`, so that each Update has a hold.
+    pub(crate) is_concurrent: bool,
+    /// An item that brings nothing may lack a member or a hold.
+    pub(crate) needs_extras: bool,
     /// The word of advice of each limit.
     pub advice: Vec<Option<Arc<str>>>,
     key_type: KeyType,
@@ -208,8 +220,11 @@ impl Table {
                     remote: cluster.and_then(|cluster| cluster.records(conf, biz)),
                     on_full: configured.on_full,
                     row: BizRow::OTHERS,
-                    max_period_ms: call_rate::max_period_ms(biz),
                     members: Members::of(biz, digest_key),
+                    has_once: biz.once.is_some(),
+                    holds: biz.holds,
+                    is_concurrent: biz.is_concurrent(),
+                    needs_extras: biz.notes_members() || biz.is_concurrent(),
                     advice: biz.limits.iter().map(|limit| limit.advice.clone()).collect(),
                     key_type: biz.key,
                     group,
@@ -235,7 +250,18 @@ impl Table {
         let has_remote = entries.iter().any(|entry| entry.remote.is_some());
         let (known, degraded) = (Span::NEVER, conf.srv.degrade);
         let clock = shared_limits.map(|shared| Arc::clone(shared.clock())).unwrap_or_default();
-        Table { entries, by_id, known, degraded, clock, is_shared, has_remote, former: None }
+        let has_holds = conf.map.bizs.iter().any(|biz| biz.holds.is_some());
+        Table {
+            entries,
+            by_id,
+            known,
+            degraded,
+            clock,
+            is_shared,
+            has_remote,
+            has_holds,
+            former: None,
+        }
     }
 
     /// Sets the time. Until the next turn of a calendar window this costs one comparison.
@@ -256,6 +282,12 @@ impl Table {
     #[inline]
     pub fn has_remote(&self) -> bool {
         self.has_remote
+    }
+
+    /// Whether the records of some business have holds.
+    #[inline]
+    pub(crate) fn has_holds(&self) -> bool {
+        self.has_holds
     }
 
     /// The clock of shared limits, and of all items that wait.
@@ -327,6 +359,7 @@ impl Table {
             biz_id: entry.id,
             key: entry.key_of(words)?,
             used: rules.used(states, now),
+            live_holds: rules.live_holds(states, now),
             last_use_ms: words[node::LAST_USE],
         })
     }
@@ -371,10 +404,10 @@ impl Entry {
         key.encode(self.key_type, text, self.geometry.key_bytes, self.digest_key)
     }
 
-    /// Whether the limits take this rate from a call.
-    #[cold]
-    pub(crate) fn takes_rate(&self, rate: &CallRate) -> bool {
-        self.max_period_ms.is_some_and(|max_period_ms| rate.fits(max_period_ms))
+    /// The id of a text, under the secret of the group. `None`: it has not 1 to 64 bytes.
+    pub(crate) fn id(&self, text: &str) -> Option<Id> {
+        let fits = (1..=MAX_ID_BYTES).contains(&text.len());
+        fits.then(|| Id::of(text.as_bytes(), self.digest_key.0))
     }
 
     /// Whether a key may be a JSON number.

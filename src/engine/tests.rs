@@ -3,11 +3,13 @@
 
 mod atomic;
 mod call_rates;
+mod calls;
 mod changes;
 mod clock;
 mod contention;
 mod counters;
 mod crash;
+mod kept_tables;
 mod listed;
 mod members;
 mod model;

@@ -6,18 +6,20 @@
 use frs_conf as conf;
 use frs_conf::{Interval, Sliding, SlidingCounter, Total};
 
-use super::calendar::Calendar;
+use super::bucket::Bucket;
+use super::calendar::{Calendar, Windows};
 use super::calendar_windows::Span;
+use super::concurrent::Concurrent;
 use super::count::Count;
 use super::distinct::Distinct;
 use super::gcra::Gcra;
 use super::history::History;
 use super::history_ring::{Remembered, Totals};
 use super::interval::Window;
+use super::per_call::PerCall;
 use super::policy::{Policy, Properties};
 use super::shared_policy::SharedPolicy;
 use super::state_word::WordNames;
-use super::token::Bucket;
 use super::{Demand, Figures, Terms};
 
 /// The policy of a limit.
@@ -34,6 +36,10 @@ pub(super) enum AnyPolicy {
     Distinct(Box<Distinct>),
     /// `calendar` or `count` that remembers windows.
     History(Box<History>),
+    /// What is held at once.
+    Concurrent(Concurrent),
+    /// Any policy whose numbers may come with the call.
+    PerCall(Box<PerCall>),
     /// Any policy that machines share.
     Shared(Box<dyn SharedPolicy>),
 }
@@ -55,6 +61,8 @@ macro_rules! each {
             AnyPolicy::Count($limit) => $value,
             AnyPolicy::Distinct($limit) => $value,
             AnyPolicy::History($limit) => $value,
+            AnyPolicy::Concurrent($limit) => $value,
+            AnyPolicy::PerCall($limit) => $value,
             AnyPolicy::Shared($limit) => $value,
         }
     };
@@ -73,6 +81,24 @@ impl AnyPolicy {
             conf::Policy::Total(limit) => AnyPolicy::Total(*limit),
             conf::Policy::Count(limit) => AnyPolicy::Count(Count::new(limit)),
             conf::Policy::Distinct(limit) => AnyPolicy::Distinct(Box::new(Distinct::new(limit))),
+            conf::Policy::Concurrent(limit) => AnyPolicy::Concurrent(Concurrent::new(limit, 0)),
+        }
+    }
+
+    /// Prepares a limit whose numbers may come with the call: its bounds, and its place among such
+    /// limits. `ttl_ms` is the longest life of a hold.
+    pub fn of_limit(
+        settings: &conf::Policy,
+        per_call: Option<(conf::PerCall, usize)>,
+        ttl_ms: u64,
+    ) -> AnyPolicy {
+        let own = per_call.and_then(|(bounds, nth)| PerCall::new(settings, bounds, nth));
+        match (own, settings) {
+            (Some(own), _) => AnyPolicy::PerCall(Box::new(own)),
+            (None, conf::Policy::Concurrent(limit)) => {
+                AnyPolicy::Concurrent(Concurrent::new(limit, ttl_ms))
+            }
+            (None, _) => AnyPolicy::new(settings),
         }
     }
 
@@ -89,12 +115,16 @@ impl AnyPolicy {
                 AnyPolicy::Distinct(Box::new(limit.remembering(remembered)))
             }
             AnyPolicy::History(limit) => history(limit.remembering(remembered)),
+            AnyPolicy::PerCall(limit) => {
+                AnyPolicy::PerCall(Box::new(limit.with_history(remembered)))
+            }
             AnyPolicy::Interval(_)
             | AnyPolicy::Sliding(_)
             | AnyPolicy::SlidingCounter(_)
             | AnyPolicy::Token(_)
             | AnyPolicy::Gcra(_)
             | AnyPolicy::Total(_)
+            | AnyPolicy::Concurrent(_)
             | AnyPolicy::Shared(_) => self,
         }
     }
@@ -103,8 +133,14 @@ impl AnyPolicy {
     /// settings do not contain: the place of its history, or its sharing. If they have a calendar,
     /// the time must be set again.
     pub fn resize(&mut self, settings: &conf::Policy) {
-        if let AnyPolicy::Shared(limit) = self {
-            return limit.resize(settings);
+        match (&mut *self, settings) {
+            (AnyPolicy::Shared(limit), _) => return limit.resize(settings),
+            (AnyPolicy::PerCall(limit), _) => return limit.resize(settings),
+            (AnyPolicy::Concurrent(limit), conf::Policy::Concurrent(own)) => {
+                *limit = limit.with_max(own.max);
+                return;
+            }
+            _ => {}
         }
         let resized = AnyPolicy::new(settings);
         *self = match self.remembered() {
@@ -165,6 +201,7 @@ ask! {
     fn quota(&self, terms: &Terms) -> Option<(u64, Option<u64>)>;
     #[inline]
     fn level_ns(&self, state: &[u64]) -> u64;
+    fn counts_since(&self, state: &[u64], made_ms: u64) -> bool;
     fn life_ms(&self) -> Option<u64>;
     fn end_ms(&self, state: &[u64], last_use_ms: u64) -> Option<u64>;
     #[inline]
@@ -174,31 +211,35 @@ ask! {
 }
 
 impl AnyPolicy {
-    /// The calendar by which it counts. Shared limits count by the time of all machines.
-    fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        match self {
-            AnyPolicy::Calendar(limit) => Some(limit),
-            AnyPolicy::Count(limit) => limit.calendar_mut(),
-            AnyPolicy::Distinct(limit) => limit.calendar_mut(),
-            AnyPolicy::History(limit) => Some(limit.calendar_mut()),
+    /// The windows by which it counts. Shared limits count by the time of all machines.
+    fn windows_mut(&mut self) -> &mut [Windows] {
+        let one = match self {
+            AnyPolicy::Calendar(limit) => Some(limit.windows_mut()),
+            AnyPolicy::Count(limit) => limit.windows_mut(),
+            AnyPolicy::Distinct(limit) => limit.windows_mut(),
+            AnyPolicy::History(limit) => Some(limit.windows_mut()),
+            AnyPolicy::PerCall(limit) => return limit.windows_mut(),
             AnyPolicy::Interval(_)
             | AnyPolicy::Sliding(_)
             | AnyPolicy::SlidingCounter(_)
             | AnyPolicy::Token(_)
             | AnyPolicy::Gcra(_)
             | AnyPolicy::Total(_)
+            | AnyPolicy::Concurrent(_)
             | AnyPolicy::Shared(_) => None,
-        }
+        };
+        one.map_or(&mut [], std::slice::from_mut)
     }
 
     /// Sets the time. Returns the span in which it stays valid.
     pub fn set_now(&mut self, now: u64) -> Span {
-        self.calendar_mut().map_or(Span::EVER, |calendar| calendar.set_now(now))
+        let windows = self.windows_mut().iter_mut();
+        windows.map(|windows| windows.set_now(now)).fold(Span::EVER, Span::and)
     }
 
     /// Takes the time set last from a limit with the same windows.
     pub fn share_now(&mut self, other: &mut AnyPolicy) {
-        if let (Some(own), Some(other)) = (self.calendar_mut(), other.calendar_mut()) {
+        for (own, other) in self.windows_mut().iter_mut().zip(other.windows_mut()) {
             own.share_now(other);
         }
     }
@@ -229,25 +270,21 @@ impl AnyPolicy {
         let AnyPolicy::Interval(limit) = self else {
             return self.step_by_step(state, now, demand).map(tell).is_some();
         };
-        let Demand { count, charges, .. } = demand;
         // The common case: one dispatch, and the figures are reported as they are computed.
-        let mut window = Window::of(state).rolled(limit, now);
-        let admitted = u32::try_from(count).map_or(true, |count| window.admits(limit, count));
-        if admitted && charges {
-            window = window.charged(now, count);
-        }
-        window.store(state);
-        if admitted {
-            let figures = window.figures(limit, now);
-            tell(LimitReport { figures, window_ms: Some(limit.interval_ms), level_ns: 0 });
-        }
-        admitted
+        pass_window(limit, state, now, demand, tell)
     }
 
     /// As [`AnyPolicy::pass`], for any policy, with a dispatch at each step.
     #[inline(never)]
     fn step_by_step(&self, state: &mut [u64], now: u64, demand: Demand<'_>) -> Option<LimitReport> {
         let Demand { count, charges, terms } = demand;
+        if let AnyPolicy::PerCall(limit) = self
+            && let Some(limit) = limit.interval(terms)
+        {
+            let mut report = None;
+            pass_window(&limit, state, now, demand, |told| report = Some(told));
+            return report;
+        }
         self.roll(state, now, terms);
         if u32::try_from(count).is_ok_and(|count| !self.admits(state, now, count, terms)) {
             return None;
@@ -284,4 +321,27 @@ impl AnyPolicy {
         let report = LimitReport { figures, window_ms: Some(limit.interval_ms), level_ns: 0 };
         (report, window.retry_ms(limit, now, count))
     }
+}
+
+/// [`AnyPolicy::pass`] of an `interval`.
+#[inline(always)]
+fn pass_window(
+    limit: &Interval,
+    state: &mut [u64],
+    now: u64,
+    demand: Demand<'_>,
+    tell: impl FnOnce(LimitReport),
+) -> bool {
+    let Demand { count, charges, .. } = demand;
+    let mut window = Window::of(state).rolled(limit, now);
+    let admitted = u32::try_from(count).map_or(true, |count| window.admits(limit, count));
+    if admitted && charges {
+        window = window.charged(now, count);
+    }
+    window.store(state);
+    if admitted {
+        let figures = window.figures(limit, now);
+        tell(LimitReport { figures, window_ms: Some(limit.interval_ms), level_ns: 0 });
+    }
+    admitted
 }

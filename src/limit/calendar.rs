@@ -8,6 +8,8 @@
 //! Setting a time outside the current window computes the new one. So a request computes a window
 //! only for a state of another window.
 
+use std::borrow::Borrow;
+
 use frs_conf as conf;
 use frs_conf::{Turns, Unit};
 
@@ -17,57 +19,99 @@ use super::policy::{Policy, Properties, own_words};
 use super::state_word::WordNames;
 use super::{Figures, MAX_USED, Terms, use_more};
 
-/// Prepared settings, with the window of the time set last.
+/// When windows turn, with the window of the time set last.
 #[derive(Debug, Clone)]
-pub(super) struct Calendar {
-    limit: conf::Calendar,
+pub(super) struct Windows {
+    turns: Turns,
     current: Span,
 }
 
-impl Calendar {
-    /// Prepares a limit. The time must be set before the limit is used.
-    pub fn new(limit: &conf::Calendar) -> Calendar {
-        Calendar { limit: limit.clone(), current: Span::NEVER }
-    }
-
-    /// A limit that only counts.
-    pub fn counting(turns: &Turns) -> Calendar {
-        Calendar::new(&conf::Calendar { turns: turns.clone(), max: 0, debt: 0 })
+impl Windows {
+    /// The time must be set before they are used.
+    pub fn new(turns: Turns) -> Windows {
+        Windows { turns, current: Span::NEVER }
     }
 
     /// Sets the time. Returns the span in which it stays valid.
-    pub(super) fn set_now(&mut self, now: u64) -> Span {
+    pub fn set_now(&mut self, now: u64) -> Span {
         if !self.current.holds(now) {
-            self.current = windows::window_at(&self.limit.turns, now);
+            self.current = windows::window_at(&self.turns, now);
         }
         self.current
     }
 
-    /// Takes the time set last of a limit with the same windows.
-    pub(super) fn share_now(&mut self, other: &Calendar) {
+    /// Takes the time set last of the same windows.
+    pub fn share_now(&mut self, other: &Windows) {
         self.current = other.current;
+    }
+}
+
+/// Prepared settings, over windows that the limit owns or borrows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Calendar<W = Windows> {
+    windows: W,
+    max: u64,
+    debt: u64,
+}
+
+impl Calendar {
+    /// Prepares a limit. The time must be set before the limit is used.
+    pub fn new(conf::Calendar { turns, max, debt }: &conf::Calendar) -> Calendar {
+        Calendar::over(Windows::new(turns.clone()), *max, *debt)
+    }
+
+    /// A limit that only counts.
+    pub fn counting(turns: &Turns) -> Calendar {
+        Calendar::over(Windows::new(turns.clone()), 0, 0)
+    }
+
+    /// Its windows, to set their time.
+    pub fn windows_mut(&mut self) -> &mut Windows {
+        &mut self.windows
+    }
+
+    /// The same limit over borrowed windows.
+    pub fn borrowed(&self) -> Calendar<&Windows> {
+        Calendar::over(&self.windows, self.max, self.debt)
+    }
+}
+
+impl<W: Borrow<Windows>> Calendar<W> {
+    /// A limit over these windows.
+    pub const fn over(windows: W, max: u64, debt: u64) -> Calendar<W> {
+        Calendar { windows, max, debt }
+    }
+
+    #[inline]
+    fn turns(&self) -> &Turns {
+        &self.windows.borrow().turns
+    }
+
+    #[inline]
+    fn current(&self) -> Span {
+        self.windows.borrow().current
     }
 
     /// The length of its windows.
     pub fn unit(&self) -> Unit {
-        self.limit.turns.unit
+        self.turns().unit
     }
 
     /// The start of the window of the time set last.
     #[inline]
-    pub const fn start(&self) -> u64 {
-        self.current.from
+    pub fn start(&self) -> u64 {
+        self.current().from
     }
 
     /// The length of the window of the time set last.
-    pub const fn current_ms(&self) -> u64 {
-        self.current.length_ms()
+    pub fn current_ms(&self) -> u64 {
+        self.current().length_ms()
     }
 
     /// The most uses of a window: the maximum plus the debt.
     #[inline]
     pub const fn ceiling(&self) -> u64 {
-        self.limit.max.saturating_add(self.limit.debt)
+        self.max.saturating_add(self.debt)
     }
 
     /// A window at `now`, with all completed windows settled. It becomes fresh if the clock was set
@@ -75,9 +119,9 @@ impl Calendar {
     #[inline]
     pub(super) fn rolled(&self, window: Window, now: u64) -> Window {
         let (start, used) = (window.start, window.used.min(MAX_USED));
-        if used == 0 || start == self.current.from {
+        if used == 0 || start == self.current().from {
             Window { start, used }.or_fresh()
-        } else if self.limit.debt == 0 && start <= now {
+        } else if self.debt == 0 && start <= now {
             Window::default()
         } else {
             self.settle(start, used, now)
@@ -96,8 +140,8 @@ impl Calendar {
     /// The window of a rolled state.
     #[inline]
     fn window_of(&self, state: Window) -> Span {
-        if state.start == 0 || state.start == self.current.from {
-            self.current
+        if state.start == 0 || state.start == self.current().from {
+            self.current()
         } else {
             self.other_window(state.start)
         }
@@ -105,7 +149,7 @@ impl Calendar {
 
     #[cold]
     fn other_window(&self, start: u64) -> Span {
-        windows::window_at(&self.limit.turns, start)
+        windows::window_at(self.turns(), start)
     }
 
     /// The state at `now`, if its window is not the current one.
@@ -130,7 +174,7 @@ impl Calendar {
             }
             (own, 0)
         } else {
-            (self.current, windows::turns_between(&self.limit.turns, start, self.current.from))
+            (self.current(), windows::turns_between(self.turns(), start, self.current().from))
         };
         match window.from == start {
             true => Turned::Not,
@@ -140,9 +184,9 @@ impl Calendar {
 
     /// The debt that remains of `used` after `passed` turns.
     pub fn owed_after(&self, used: u64, passed: u64) -> u64 {
-        match self.limit.debt {
+        match self.debt {
             0 => 0,
-            _ => used.saturating_sub(passed.saturating_mul(self.limit.max)),
+            _ => used.saturating_sub(passed.saturating_mul(self.max)),
         }
     }
 }
@@ -163,7 +207,7 @@ pub(super) enum Turned {
     },
 }
 
-impl Policy for Calendar {
+impl<W: Borrow<Windows>> Policy for Calendar<W> {
     fn shape(&self) -> [u64; 2] {
         [3, self.unit() as u64]
     }
@@ -173,7 +217,7 @@ impl Policy for Calendar {
     }
 
     fn properties(&self) -> Properties {
-        Properties { lends: self.limit.debt > 0, ..Properties::PLAIN }
+        Properties { lends: self.debt > 0, ..Properties::PLAIN }
     }
 
     #[inline]
@@ -189,7 +233,7 @@ impl Policy for Calendar {
     #[inline]
     fn charge(&self, state: &mut [u64], _: u64, count: i32, _: &Terms) {
         let Window { start, used } = Window::of(state);
-        let start = if used == 0 { self.current.from } else { start };
+        let start = if used == 0 { self.current().from } else { start };
         Window { start, used: use_more(used, count) }.or_fresh().store(state);
     }
 
@@ -198,7 +242,7 @@ impl Policy for Calendar {
         let window = Window::of(state);
         Figures {
             used: window.used,
-            max: self.limit.max,
+            max: self.max,
             remaining: self.remaining(state, now, terms),
             reset_ms: Some(self.reset_ms(window, now)),
         }
@@ -219,12 +263,12 @@ impl Policy for Calendar {
         }
         let window = Window::of(state);
         let excess = window.used.saturating_add(u64::from(count)).saturating_sub(self.ceiling());
-        let turns = excess.div_ceil(self.limit.max.max(1));
-        if self.limit.debt == 0 || turns <= 1 {
+        let turns = excess.div_ceil(self.max.max(1));
+        if self.debt == 0 || turns <= 1 {
             return Some(self.reset_ms(window, now));
         }
         let time = now.max(window.start);
-        let turn = windows::turn_after(&self.limit.turns, time, turns)?;
+        let turn = windows::turn_after(self.turns(), time, turns)?;
         Some(turn.saturating_sub(time))
     }
 
@@ -241,8 +285,8 @@ impl Policy for Calendar {
     /// A clock that was set back by up to a window may have stamped the last use before the start.
     /// Hence the bound is one window longer than the turns take.
     fn life_ms(&self) -> Option<u64> {
-        let max = self.limit.max.max(1);
-        let turns = if self.limit.debt == 0 { 1 } else { MAX_USED.div_ceil(max) };
+        let max = self.max.max(1);
+        let turns = if self.debt == 0 { 1 } else { MAX_USED.div_ceil(max) };
         (turns + 1).checked_mul(self.unit().longest_ms())
     }
 
@@ -250,5 +294,10 @@ impl Policy for Calendar {
 
     fn is_kept(&self, _: &[u64]) -> bool {
         false
+    }
+
+    #[inline]
+    fn counts_since(&self, state: &[u64], made_ms: u64) -> bool {
+        state[0] <= made_ms
     }
 }

@@ -3,9 +3,11 @@
 //! Invariant: the state is `used` alone if the count never restarts, and that of `calendar`
 //! otherwise. There is no maximum, so `remaining` is 0.
 
+use std::borrow::Borrow;
+
 use frs_conf as conf;
 
-use super::calendar::Calendar;
+use super::calendar::{Calendar, Windows};
 use super::interval::Window;
 use super::policy::{Policy, Properties, own_words};
 use super::state_word::{WordNames, WordUnit};
@@ -26,10 +28,10 @@ impl Count {
         self.0.map(|calendar| *calendar).ok_or(Count(None))
     }
 
-    /// The calendar by which it counts. The time must be set before it is used. `None` if it
+    /// The windows by which it counts. The time must be set before it is used. `None` if it
     /// never restarts.
-    pub fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        self.0.as_deref_mut()
+    pub fn windows_mut(&mut self) -> Option<&mut Windows> {
+        Some(self.0.as_mut()?.windows_mut())
     }
 }
 
@@ -105,13 +107,22 @@ impl Policy for Count {
     fn is_kept(&self, _: &[u64]) -> bool {
         false
     }
+
+    #[inline]
+    fn counts_since(&self, state: &[u64], made_ms: u64) -> bool {
+        self.0.is_none() || state[0] <= made_ms
+    }
 }
 
 const NOTHING: Figures = Figures { used: 0, max: 0, remaining: 0, reset_ms: None };
 
 /// The figures of a count that restarts with each calendar window.
 #[inline]
-pub(super) fn figures_of_turns(calendar: &Calendar, window: Window, now: u64) -> Figures {
+pub(super) fn figures_of_turns<W: Borrow<Windows>>(
+    calendar: &Calendar<W>,
+    window: Window,
+    now: u64,
+) -> Figures {
     let reset_ms = Some(calendar.reset_ms(window, now));
     Figures { used: window.used, reset_ms, ..NOTHING }
 }

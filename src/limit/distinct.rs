@@ -12,10 +12,12 @@
 
 mod remembered;
 
+use std::borrow::Borrow;
+
 use frs_conf as conf;
 use frs_conf::{DISTINCT_HEADER_WORDS, DistinctCounting};
 
-use super::calendar::Calendar;
+use super::calendar::{Calendar, Windows};
 use super::history_ring::Remembered;
 use super::interval::Window;
 use super::policy::{Policy, Properties};
@@ -24,30 +26,45 @@ use super::{Figures, Member, Terms, sketch};
 
 /// Prepared settings.
 #[derive(Debug, Clone)]
-pub(super) struct Distinct {
+pub(super) struct Distinct<W = Windows> {
     /// The calendar by which it restarts. `None` if it never restarts.
-    turns: Option<Box<Calendar>>,
+    turns: Option<Calendar<W>>,
     counting: DistinctCounting,
     /// The history. `None` if earlier windows are forgotten.
-    remembered: Option<Box<Remembered>>,
+    remembered: Option<Remembered>,
 }
 
 impl Distinct {
     /// Prepares a limit. If it has windows, the time must be set before it is used.
     pub fn new(limit: &conf::Distinct) -> Distinct {
-        let turns = limit.turns.as_ref().map(|turns| Box::new(Calendar::counting(turns)));
+        let turns = limit.turns.as_ref().map(Calendar::counting);
         Distinct { turns, counting: limit.counting, remembered: None }
     }
 
     /// The same limit with a history, if it has windows.
     pub fn remembering(self, remembered: Remembered) -> Distinct {
-        let remembered = self.turns.is_some().then(|| Box::new(remembered));
+        let remembered = self.turns.is_some().then_some(remembered);
         Distinct { remembered, ..self }
     }
 
+    /// The windows by which it counts. The time must be set before it is used. `None` if it never
+    /// restarts.
+    pub fn windows_mut(&mut self) -> Option<&mut Windows> {
+        Some(self.turns.as_mut()?.windows_mut())
+    }
+
+    /// The same set with another maximum.
+    pub fn with_max(&self, max: u64) -> Distinct<&Windows> {
+        let turns = self.turns.as_ref().map(Calendar::borrowed);
+        let remembered = self.remembered.clone();
+        Distinct { turns, counting: DistinctCounting::Exact { max }, remembered }
+    }
+}
+
+impl<W: Borrow<Windows>> Distinct<W> {
     /// Its calendar, if it has windows.
-    fn calendar(&self) -> Option<&Calendar> {
-        self.turns.as_deref()
+    fn calendar(&self) -> Option<&Calendar<W>> {
+        self.turns.as_ref()
     }
 
     /// The words of a state without those of its history.
@@ -76,7 +93,7 @@ impl Distinct {
     }
 
     /// The most members. 0: there is no bound.
-    const fn max(&self) -> u64 {
+    pub const fn max(&self) -> u64 {
         match self.counting {
             DistinctCounting::Exact { max } | DistinctCounting::Sketch { max: Some(max), .. } => {
                 max
@@ -84,18 +101,12 @@ impl Distinct {
             DistinctCounting::Sketch { max: None, .. } => 0,
         }
     }
-
-    /// The calendar by which it counts. The time must be set before it is used. `None` if it
-    /// never restarts.
-    pub fn calendar_mut(&mut self) -> Option<&mut Calendar> {
-        self.turns.as_deref_mut()
-    }
 }
 
-impl Policy for Distinct {
+impl<W: Borrow<Windows>> Policy for Distinct<W> {
     #[inline]
     fn remembered(&self) -> Option<&Remembered> {
-        self.remembered.as_deref()
+        self.remembered.as_ref()
     }
 
     fn shape(&self) -> [u64; 2] {
@@ -136,7 +147,7 @@ impl Policy for Distinct {
 
     /// An item that names no member is not judged.
     fn admits(&self, state: &[u64], _: u64, count: u32, terms: &Terms) -> bool {
-        let Some(member) = terms.member else { return true };
+        let Some(member) = terms.member() else { return true };
         let state = self.own(state);
         let (used, notes) = (state[1], count > 0);
         match self.counting {
@@ -154,7 +165,7 @@ impl Policy for Distinct {
 
     /// Notes the member if there is room for it. A negative count removes it from a set.
     fn charge(&self, state: &mut [u64], _: u64, count: i32, terms: &Terms) {
-        let Some(member) = terms.member else { return };
+        let Some(member) = terms.member() else { return };
         let own = self.own_mut(state);
         let changes = match self.counting {
             DistinctCounting::Sketch { precision, .. } => {
@@ -221,6 +232,11 @@ impl Policy for Distinct {
     /// A set that never restarts would admit members that it has refused, if it were lost.
     fn is_kept(&self, _: &[u64]) -> bool {
         self.turns.is_none() && self.precision().is_none()
+    }
+
+    #[inline]
+    fn counts_since(&self, _: &[u64], _: u64) -> bool {
+        false
     }
 
     fn clear(&self, state: &mut [u64]) -> bool {

@@ -1,4 +1,4 @@
-//! `gcra`: a token bucket whose unit is time, with limits that may come with the call.
+//! `gcra`: a token bucket whose unit is time.
 //!
 //! Invariant: the state is (level, last), and neither word depends on the settings. `level` is the
 //! time, in nanoseconds, until all charged uses have come back, so limits that change from call to
@@ -17,8 +17,7 @@ use super::{Figures, Terms};
 /// Prepared settings.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gcra {
-    pace: Pace,
-    is_per_call: bool,
+    pub pace: Pace,
 }
 
 impl Gcra {
@@ -28,13 +27,21 @@ impl Gcra {
         let period = limit.per_ms.saturating_mul(MS);
         let emission = NonZero::new(period / limit.rate.max(1)).unwrap_or(NonZero::<u64>::MIN);
         let burst = limit.burst.clamp(1, (MAX_CAPACITY / emission).max(1));
-        Gcra { pace: Pace { emission, burst }, is_per_call: limit.max_period_ms.is_some() }
+        Gcra { pace: Pace { emission, burst } }
     }
 
-    /// The pace for an item that may bring its own.
-    #[inline]
-    fn pace(&self, own: Option<Pace>) -> Pace {
-        own.filter(|_| self.is_per_call).unwrap_or(self.pace)
+    /// A limit of this pace.
+    pub const fn of(pace: Pace) -> Gcra {
+        Gcra { pace }
+    }
+
+    /// When an unrolled state is fresh if calls bring their pace: the time to fill a bucket is then
+    /// at least the level.
+    pub fn end_for_calls_ms(&self, state: &[u64], last_use_ms: u64) -> u64 {
+        let Level { level, last } = Level::of(state);
+        let level_ms = level.div_ceil(MS);
+        let fill_ms = self.pace.fill_ms().max(level_ms);
+        last.max(last_use_ms).saturating_add(level_ms).saturating_add(fill_ms)
     }
 }
 
@@ -64,20 +71,20 @@ impl Policy for Gcra {
     }
 
     #[inline]
-    fn roll(&self, state: &mut [u64], now: u64, terms: &Terms) {
-        rolled(&self.pace(terms.pace), Level::of(state), now).store(state);
+    fn roll(&self, state: &mut [u64], now: u64, _: &Terms) {
+        rolled(&self.pace, Level::of(state), now).store(state);
     }
 
     #[inline]
-    fn admits(&self, state: &[u64], _: u64, count: u32, terms: &Terms) -> bool {
-        self.pace(terms.pace).excess(Level::of(state).level, count) == 0
+    fn admits(&self, state: &[u64], _: u64, count: u32, _: &Terms) -> bool {
+        self.pace.excess(Level::of(state).level, count) == 0
     }
 
     /// A forced count may take more than the burst.
     #[inline]
-    fn charge(&self, state: &mut [u64], now: u64, count: i32, terms: &Terms) {
+    fn charge(&self, state: &mut [u64], now: u64, count: i32, _: &Terms) {
         let Level { level, last } = Level::of(state);
-        let cost = self.pace(terms.pace).cost(count.unsigned_abs());
+        let cost = self.pace.cost(count.unsigned_abs());
         let cost = u64::try_from(cost).unwrap_or(u64::MAX);
         let last = if level == 0 { now } else { last };
         let level = if count < 0 { level.saturating_sub(cost) } else { level.saturating_add(cost) };
@@ -85,8 +92,8 @@ impl Policy for Gcra {
     }
 
     #[inline]
-    fn figures(&self, state: &[u64], _: u64, terms: &Terms) -> Figures {
-        let (pace, level) = (self.pace(terms.pace), Level::of(state).level);
+    fn figures(&self, state: &[u64], _: u64, _: &Terms) -> Figures {
+        let (pace, level) = (self.pace, Level::of(state).level);
         let remaining = pace.capacity().saturating_sub(level) / pace.emission;
         Figures {
             used: pace.burst - remaining,
@@ -96,20 +103,20 @@ impl Policy for Gcra {
         }
     }
 
-    fn retry_ms(&self, state: &[u64], _: u64, count: u32, terms: &Terms) -> Option<u64> {
-        let (pace, level) = (self.pace(terms.pace), Level::of(state).level);
+    fn retry_ms(&self, state: &[u64], _: u64, count: u32, _: &Terms) -> Option<u64> {
+        let (pace, level) = (self.pace, Level::of(state).level);
         let fits = u64::from(count) <= pace.burst;
         // The excess is then at most the level, a u64.
         fits.then(|| pace.excess(level, count).div_ceil(MS.into()) as u64)
     }
 
     #[inline]
-    fn window_ms(&self, _: &[u64], terms: &Terms) -> Option<u64> {
-        Some(self.pace(terms.pace).fill_ms())
+    fn window_ms(&self, _: &[u64], _: &Terms) -> Option<u64> {
+        Some(self.pace.fill_ms())
     }
 
-    fn quota(&self, terms: &Terms) -> Option<(u64, Option<u64>)> {
-        let pace = self.pace(terms.pace);
+    fn quota(&self, _: &Terms) -> Option<(u64, Option<u64>)> {
+        let pace = self.pace;
         Some((pace.burst, Some(pace.fill_ms())))
     }
 
@@ -125,19 +132,23 @@ impl Policy for Gcra {
     }
 
     /// Allows for a clock that is set back meanwhile by up to the time that the bucket takes to
-    /// fill. If calls bring their pace, that time is at least the level.
+    /// fill.
     fn end_ms(&self, state: &[u64], last_use_ms: u64) -> Option<u64> {
         let Level { level, last } = Level::of(state);
         let level_ms = level.div_ceil(MS);
-        let of_call_ms = if self.is_per_call { level_ms } else { 0 };
-        let fill_ms = self.pace.fill_ms().max(of_call_ms);
-        Some(last.max(last_use_ms).saturating_add(level_ms).saturating_add(fill_ms))
+        let from_ms = last.max(last_use_ms);
+        Some(from_ms.saturating_add(level_ms).saturating_add(self.pace.fill_ms()))
     }
 
     own_words!();
 
     fn is_kept(&self, _: &[u64]) -> bool {
         false
+    }
+
+    #[inline]
+    fn counts_since(&self, _: &[u64], _: u64) -> bool {
+        true
     }
 }
 

@@ -9,7 +9,9 @@
 //! The total of a window is its uses less the uses returned in it. It excludes debt carried into
 //! the window: that debt was used in an earlier window.
 
-use super::calendar::{Calendar, Turned};
+use std::borrow::Borrow;
+
+use super::calendar::{Calendar, Turned, Windows};
 use super::count::figures_of_turns;
 use super::history_ring::{self, Remembered};
 use super::interval::Window;
@@ -19,28 +21,28 @@ use super::{Figures, MAX_USED, Terms, use_more};
 
 /// Prepared settings.
 #[derive(Debug, Clone)]
-pub(super) struct History {
+pub(super) struct History<W = Windows> {
     /// The limit that defines the windows.
-    calendar: Calendar,
+    calendar: Calendar<W>,
     /// It is a `count`, which refuses nothing.
     only_counts: bool,
     /// The windows that are remembered: the state's last words.
     remembered: Remembered,
 }
 
-impl History {
+impl<W: Borrow<Windows>> History<W> {
     /// A `calendar` that remembers windows.
-    pub fn of(calendar: Calendar, remembered: Remembered) -> History {
+    pub fn of(calendar: Calendar<W>, remembered: Remembered) -> History<W> {
         History { calendar, only_counts: false, remembered }
     }
 
     /// A `count` that remembers windows.
-    pub fn of_count(calendar: Calendar, remembered: Remembered) -> History {
+    pub fn of_count(calendar: Calendar<W>, remembered: Remembered) -> History<W> {
         History { calendar, only_counts: true, remembered }
     }
 
     /// The same with another place in the state.
-    pub fn remembering(self, remembered: Remembered) -> History {
+    pub fn remembering(self, remembered: Remembered) -> History<W> {
         History { remembered, ..self }
     }
 
@@ -94,14 +96,16 @@ impl History {
             }
         }
     }
+}
 
-    /// The calendar by which it counts. The time must be set before it is used.
-    pub fn calendar_mut(&mut self) -> &mut Calendar {
-        &mut self.calendar
+impl History {
+    /// The windows by which it counts. The time must be set before it is used.
+    pub fn windows_mut(&mut self) -> &mut Windows {
+        self.calendar.windows_mut()
     }
 }
 
-impl Policy for History {
+impl<W: Borrow<Windows>> Policy for History<W> {
     #[inline]
     fn remembered(&self) -> Option<&Remembered> {
         Some(&self.remembered)
@@ -196,6 +200,11 @@ impl Policy for History {
 
     fn is_kept(&self, _: &[u64]) -> bool {
         false
+    }
+
+    #[inline]
+    fn counts_since(&self, state: &[u64], made_ms: u64) -> bool {
+        state[0] <= made_ms
     }
 
     /// Forgets debt, too.

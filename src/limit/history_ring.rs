@@ -1,26 +1,23 @@
 //! The history of a limit: a ring of the totals of its ended windows.
 //!
 //! ```text
-//! word 0    bit 63: 1; 48..63 number of the limit in its scope; 32..48 capacity in windows;
-//!           16..32 length: how many windows are known; 0..16 head: the slot of the newest
+//! word 0    the head of the part: the number of the limit in its scope, how many windows there is
+//!           room for, how many are known, and the slot of the newest
 //! word 1    uses of the current window that were made before it began: debt of earlier windows
 //! word 2..  the slots: a total each, u32, two in a word, low half first; the older ones follow the
 //!           head
 //! ```
-//! Invariant: word 0 is 0 or describes the words that follow. So a node itself tells which of its
-//! limits keep how many windows ([`parts`]), and a changed `history` keeps every window that fits
-//! both sizes. An invalid word 0 is read as 0: no window is known.
+//! Invariant: a changed `history` keeps every window that fits both sizes. An invalid word 0 is
+//! read as 0: no window is known.
 //!
 //! The end of a window changes word 0 and one slot. A transaction logs each changed word.
 
 use std::ops::Range;
 
-use frs_conf::{HISTORY_HEADER_BYTES, HISTORY_WINDOW_BYTES, MAX_HISTORY};
+use frs_conf::HISTORY_HEADER_BYTES;
 
+use super::part::{Head, words_of};
 use super::ring::{get, set};
-
-/// Distinguishes word 0 from the first word of a ring of uses, which is a time.
-const MARK: u64 = 1 << 63;
 
 /// Words before the slots.
 const HEADER: usize = HISTORY_HEADER_BYTES as usize / 8;
@@ -38,7 +35,7 @@ pub(super) struct Past {
 impl Past {
     /// Words of a history.
     pub const fn words(self) -> usize {
-        words(self.windows as usize)
+        words_of(self.position, self.windows as usize)
     }
 
     /// Writes the layout into words without it, or with another one; then no window is known. All
@@ -53,29 +50,24 @@ impl Past {
     /// Whether words have the layout of these settings.
     #[inline]
     pub fn is_laid_out(self, words: &[u64]) -> bool {
-        let wanted = Layout { len: 0, head: 0, ..self.layout() }.word();
-        words.first().is_some_and(|&word| word & !0xffff_ffff == wanted)
+        self.layout().is_laid_out(words)
     }
 
-    const fn layout(self) -> Layout {
-        let Past { windows, position } = self;
-        Layout { position, capacity: windows as usize, len: 0, head: 0 }
+    const fn layout(self) -> Head {
+        Head::empty(self.position, self.windows as usize)
     }
 
     /// Forgets all windows and the carried debt.
     #[cold]
     pub fn clear(self, words: &mut [u64]) {
-        words.fill(0);
-        if let Some(first) = words.first_mut() {
-            *first = self.layout().word();
-        }
+        self.layout().lay_out(words);
     }
 
     /// Ends `turns` windows, at least 1: the current one with this many uses, and the ones after it
     /// without uses. Sets the carried debt to 0.
     #[cold]
     pub fn end_windows(self, words: &mut [u64], uses: u64, turns: u64) {
-        let mut layout = Layout::of(words).unwrap_or(self.layout());
+        let mut layout = Head::of(words).unwrap_or(self.layout());
         let slots = words.get_mut(HEADER..).unwrap_or_default();
         // Beyond the capacity all windows are empty, so more turns change nothing.
         let turns = turns.min(u64::from(self.windows) + 1);
@@ -123,15 +115,10 @@ impl Remembered {
     }
 }
 
-/// Words of a history with this many windows.
-const fn words(windows: usize) -> usize {
-    HEADER + (windows * HISTORY_WINDOW_BYTES as usize).div_ceil(8)
-}
-
 /// Whether no window is known.
 #[inline]
 pub(super) fn is_empty(words: &[u64]) -> bool {
-    Layout::of(words).is_none_or(|layout| layout.len == 0)
+    Head::of(words).is_none_or(|layout| layout.len == 0)
 }
 
 /// Whether nothing was used in any window that is known.
@@ -158,14 +145,14 @@ pub(super) fn set_carried(words: &mut [u64], uses: u64) {
 #[derive(Debug, Clone)]
 pub(super) struct Totals<'w> {
     slots: &'w [u64],
-    layout: Layout,
+    layout: Head,
     next: usize,
 }
 
 impl<'w> Totals<'w> {
     pub fn of(words: &'w [u64]) -> Totals<'w> {
         let slots = words.get(HEADER..).unwrap_or_default();
-        Totals { slots, layout: Layout::of(words).unwrap_or(Layout::NOTHING), next: 0 }
+        Totals { slots, layout: Head::of(words).unwrap_or(Head::empty(0, 1)), next: 0 }
     }
 }
 
@@ -173,66 +160,13 @@ impl Iterator for Totals<'_> {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
-        let Layout { capacity, len, head, .. } = self.layout;
+        let Head { capacity, len, head, .. } = self.layout;
         if self.next == len {
             return None;
         }
         let slot = head + self.next;
         self.next += 1;
         Some(get(self.slots, if slot < capacity { slot } else { slot - capacity }))
-    }
-}
-
-/// One history of a node, as it was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Part<'w> {
-    /// The number of its limit in the scope.
-    pub position: u16,
-    /// Its words.
-    pub words: &'w [u64],
-}
-
-/// The histories at the beginning of these words, whatever settings they were written under.
-pub(super) fn parts(mut words: &[u64]) -> impl Iterator<Item = Part<'_>> {
-    std::iter::from_fn(move || {
-        let Layout { position, capacity, .. } = Layout::of(words)?;
-        let (own, rest) = words.split_at_checked(self::words(capacity))?;
-        words = rest;
-        Some(Part { position, words: own })
-    })
-}
-
-/// Word 0.
-#[derive(Debug, Clone, Copy)]
-struct Layout {
-    position: u16,
-    /// Windows that there is room for, at least 1.
-    capacity: usize,
-    /// At most the capacity.
-    len: usize,
-    /// Below the capacity.
-    head: usize,
-}
-
-impl Layout {
-    const NOTHING: Layout = Layout { position: 0, capacity: 1, len: 0, head: 0 };
-
-    #[inline]
-    fn of(words: &[u64]) -> Option<Layout> {
-        let &word = words.first()?;
-        let [head, len, capacity] = [0, 16, 32].map(|bit| usize::from((word >> bit) as u16));
-        let position = (word >> 48) as u16 & 0x7fff;
-        let possible = word & MARK != 0
-            && (1..=usize::from(MAX_HISTORY)).contains(&capacity)
-            && self::words(capacity) <= words.len()
-            && head < capacity
-            && len <= capacity;
-        possible.then_some(Layout { position, capacity, len, head })
-    }
-
-    const fn word(self) -> u64 {
-        let Layout { position, capacity, len, head } = self;
-        MARK | (position as u64) << 48 | (capacity as u64) << 32 | (len as u64) << 16 | head as u64
     }
 }
 

@@ -178,4 +178,9 @@ impl Policy for Interval {
     fn is_kept(&self, _: &[u64]) -> bool {
         false
     }
+
+    #[inline]
+    fn counts_since(&self, state: &[u64], made_ms: u64) -> bool {
+        state[0] <= made_ms
+    }
 }

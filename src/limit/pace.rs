@@ -19,6 +19,9 @@ pub struct Pace {
 }
 
 impl Pace {
+    /// The pace under which a state counts longest.
+    pub(super) const SLOWEST: Pace = Pace { emission: NonZero::<u64>::MIN, burst: MAX_CAPACITY };
+
     /// `count` uses in each `period`, in nanoseconds, and `burst` at once. The emission interval is
     /// rounded down. `None` if the interval is below a nanosecond, or if the bucket is empty or
     /// takes longer than 2^62 ns to fill.
@@ -26,6 +29,18 @@ impl Pace {
         let emission = NonZero::new(period.checked_div(count)?)?;
         let capacity = emission.get().checked_mul(burst)?;
         (burst > 0 && capacity <= MAX_CAPACITY).then_some(Pace { emission, burst })
+    }
+
+    /// The same with another burst. `None`: the bucket is empty, or takes too long to fill.
+    pub(super) fn with_burst(&self, burst: u64) -> Option<Pace> {
+        let capacity = self.emission.get().checked_mul(burst)?;
+        (burst > 0 && capacity <= MAX_CAPACITY).then_some(Pace { burst, ..*self })
+    }
+
+    /// The same with the burst of another one, as far as the bucket fills in time.
+    pub(super) fn with_burst_of(&self, other: &Pace) -> Pace {
+        let most = (MAX_CAPACITY / self.emission).max(1);
+        Pace { burst: other.burst.min(most), ..*self }
     }
 
     /// Nanoseconds until one use comes back.

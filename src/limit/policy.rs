@@ -21,7 +21,7 @@ pub trait Policy {
     }
 
     /// Identifies the meaning of the state's words: the number of the kind, which is part of the
-    /// file format, and its interval or unit. A new policy takes an unused number: numbers up to 13
+    /// file format, and its interval or unit. A new policy takes an unused number: numbers up to 16
     /// are taken, and numbers from 32 on belong to limits that machines share.
     fn shape(&self) -> [u64; 2];
 
@@ -75,6 +75,10 @@ pub trait Policy {
     fn end_ms(&self, _state: &[u64], _last_use_ms: u64) -> Option<u64> {
         None
     }
+
+    /// Whether uses charged at this time can be given back: the rolled state's window has not
+    /// turned since.
+    fn counts_since(&self, state: &[u64], made_ms: u64) -> bool;
 
     /// Whether the state is fresh.
     fn is_fresh(&self, state: &[u64]) -> bool;

@@ -4,18 +4,21 @@
 //! change unless the caller charges them or starts a ban.
 //!
 //! The words of a node are, in this order: the states of the scope's limits; in a key's node, if
-//! any limit bans, its [`Ban`] (0: none); the histories of
-//! limits that keep one; the ring of the sliding limits, or the set of members of the exact
+//! any limit bans, its [`Ban`] (0: none); the histories of limits that keep one; in a key's node,
+//! the ids and the holds; the ring of the sliding limits, or the set of members of the exact
 //! `distinct` limit.
 
 mod adopt;
 mod by_hand;
+mod calls;
+mod details;
 mod former;
 mod inspect;
 mod kept_ban;
 mod lone;
 mod place;
 mod shared;
+mod tables;
 mod worth;
 
 use std::sync::Arc;
@@ -30,7 +33,7 @@ use super::calendar_windows::Span;
 use super::ring;
 use super::shared_policy::SharedPolicies;
 use super::weight::Weights;
-use super::{AnswerAge, Details, Figures, HistorySpan, LimitFigures, Quota, Terms, Verdict};
+use super::{AnswerAge, Figures, Quota, Terms, Verdict};
 
 /// Tolerated clock skew between the workers' ticks, so that a slightly later ban is not taken for a
 /// clock set back.
@@ -44,7 +47,7 @@ pub struct States<'a> {
     /// The words of the whole biz's node, [`Rules::words`] of `Scope::Biz`.
     pub biz: &'a mut [u64],
     /// The terms of the item.
-    pub terms: &'a Terms,
+    pub terms: &'a Terms<'a>,
 }
 
 impl<'a> States<'a> {
@@ -54,7 +57,7 @@ impl<'a> States<'a> {
         scope: Scope,
         own: &'a mut [u64],
         other: &'a mut [u64],
-        terms: &'a Terms,
+        terms: &'a Terms<'a>,
     ) -> States<'a> {
         match scope {
             Scope::Key => States { key: own, biz: other, terms },
@@ -161,7 +164,7 @@ impl Rule {
 
     /// Whether the limit admits `count`. A limit that advises compares the uses of all machines.
     #[inline]
-    fn admits(&self, state: &[u64], now: u64, count: u32, terms: &Terms) -> bool {
+    fn admits(&self, state: &[u64], now: u64, count: u32, terms: &Terms<'_>) -> bool {
         if self.advises {
             return self.would_admit(state, now, count, terms);
         }
@@ -186,9 +189,11 @@ impl Rule {
 }
 
 pub use adopt::Written;
+pub use calls::HoldStep;
 use former::FormerNode;
-use place::{BanRoom, NodeLayout, place};
+use place::{NodeLayout, OtherRoom, place};
 pub use shared::SharedRule;
+use tables::Tables;
 pub use worth::Worth;
 
 /// The prepared limits of a biz.
@@ -205,8 +210,10 @@ pub struct Rules {
     /// Position of the first limit with a ban.
     first_ban: u16,
     weights: Option<Box<Weights>>,
-    /// There is one limit and nothing else: no ban, no ring, no weights.
+    /// There is one limit and nothing else: no ban, no ring, no weights, no tables.
     lone: bool,
+    /// The ids and the holds of a key's node.
+    tables: Option<Box<Tables>>,
     /// The time of limits that machines share.
     clock: Option<Arc<BootClock>>,
     /// The known shapes of nodes that were written under former limits.
@@ -233,19 +240,22 @@ impl Rules {
         let shared = shared.filter(|_| biz.sharing.is_some());
         let rules = place(biz, shared);
         let longest_ban_ms = rules.iter().map(|rule| rule.ban_ms).max().unwrap_or(0);
-        let ban = BanRoom {
-            words: usize::from(longest_ban_ms > 0),
-            life_ms: longest_ban_ms.saturating_add(TURN_SKEW_MS),
-        };
+        let ban_words = usize::from(longest_ban_ms > 0);
+        let fixed: usize = biz.limits_of(Scope::Key).map(|(_, limit)| biz.state_words(limit)).sum();
+        let tables = Tables::of(biz, fixed + ban_words + biz.history_words(Scope::Key));
+        let tables_ms = tables.as_ref().map_or(0, |tables| tables.life_ms());
+        let life_ms = longest_ban_ms.saturating_add(TURN_SKEW_MS).max(tables_ms);
         let weights = Weights::new(&biz.limits).map(Box::new);
-        let key = NodeLayout::new(biz, &rules, Scope::Key, ban, alike);
-        let biz_node = NodeLayout::new(biz, &rules, Scope::Biz, BanRoom::NONE, alike);
+        let key = NodeLayout::new(biz, &rules, Scope::Key, OtherRoom { ban_words, life_ms }, alike);
+        let biz_node = NodeLayout::new(biz, &rules, Scope::Biz, OtherRoom::NONE, alike);
         let is_lone = |rule: &Rule| rule.scope == Scope::Key && rule.ban_ms == 0;
         Rules {
             former: FormerNode::all(biz, &rules, [&key, &biz_node]),
             lone: matches!(&*rules, [rule] if is_lone(rule))
                 && key.ring.is_none()
-                && weights.is_none(),
+                && weights.is_none()
+                && tables.is_none(),
+            tables,
             key,
             biz: biz_node,
             mode: biz.mode,
@@ -332,13 +342,15 @@ impl Rules {
     /// counts unless it is used again. `None`: forever.
     pub fn left_ms(&self, words: &[u64], last_use_ms: u64, now: u64) -> Option<u64> {
         let last_use_ms = last_use_ms.min(now);
-        let of_ban_ms = last_use_ms.saturating_add(self.longest_ban_ms + TURN_SKEW_MS);
+        let tables_ms = self.tables.as_ref().map_or(0, |tables| tables.life_ms());
+        let others_ms = tables_ms.max(self.longest_ban_ms + TURN_SKEW_MS);
+        let of_others_ms = last_use_ms.saturating_add(others_ms);
         let of_keys = self.rules.iter().filter(|rule| rule.scope == Scope::Key);
         let ends = of_keys.map(|rule| {
             let known = rule.policy.end_ms(&words[rule.state()], last_use_ms);
             known.or_else(|| Some(last_use_ms.saturating_add(rule.policy.life_ms()?)))
         });
-        let mut end_ms = of_ban_ms;
+        let mut end_ms = of_others_ms;
         for end in ends {
             end_ms = end_ms.max(end?);
         }
@@ -389,6 +401,9 @@ impl Rules {
         }
         if self.has_ban() && self.ban_left_ms(self.ban_until(states), now) == 0 {
             self.set_ban_word(states, 0);
+        }
+        if self.tables.is_some() {
+            self.roll_tables(states, now);
         }
     }
 
@@ -535,6 +550,7 @@ impl Rules {
             window_ms: policy.window_ms(state, states.terms),
             level_ns: policy.level_ns(state),
             shared: policy.shared().map(|limit| AnswerAge::of(limit.age_ms(state))),
+            ..Verdict::UNJUDGED
         }
     }
 
@@ -568,45 +584,11 @@ impl Rules {
     }
 
     /// What each limit grants, for those that have a maximum.
-    pub fn quotas(&self, terms: &Terms) -> impl Iterator<Item = Quota> {
+    pub fn quotas(&self, terms: &Terms<'_>) -> impl Iterator<Item = Quota> {
         self.rules.iter().zip(1..).filter_map(|(rule, limit)| {
             let (uses, window_ms) = rule.policy.quota(terms)?;
             Some(Quota { limit, uses, window_ms })
         })
-    }
-
-    /// Appends the judgement of each limit on the item. Must be called when the item is judged. A
-    /// running ban belongs to no limit.
-    pub fn details(&self, states: &States<'_>, now: u64, count: i32, details: &mut Details) {
-        for (rule, index) in self.rules.iter().zip(1..) {
-            let state = states.of(rule);
-            let refused = u32::try_from(count)
-                .ok()
-                .filter(|&count| rule.refuses(state, now, count, states.terms));
-            let figures = LimitFigures {
-                index,
-                policy: rule.name,
-                figures: rule.policy.figures(state, now, states.terms),
-                retry_ms: refused
-                    .filter(|_| self.mode == Mode::Enforce)
-                    .and_then(|count| rule.policy.retry_ms(state, now, count, states.terms)),
-                limited: refused.is_some(),
-                error_thousandths: rule.policy.properties().error_thousandths,
-                history: HistorySpan::default(),
-            };
-            details.push(figures, rule.policy.totals(state));
-        }
-    }
-
-    /// Reads the figures of one item's details again, after the command.
-    pub fn refigure(&self, states: &States<'_>, now: u64, details: &mut [LimitFigures]) {
-        for (rule, detail) in self.rules.iter().zip(details) {
-            detail.figures = self.figures_of(rule, states, now);
-            if detail.history.is_known() && rule.policy.is_fresh(states.of(rule)) {
-                // The item returned the last known uses.
-                detail.history = detail.history.forgotten();
-            }
-        }
     }
 
     /// Whether the rolled states of the scope are fresh and without a ban. Such a node need not be
@@ -614,7 +596,7 @@ impl Rules {
     #[inline]
     pub fn is_fresh(&self, states: &States<'_>, scope: Scope) -> bool {
         let own = |rule: &&Rule| rule.scope == scope;
-        (scope == Scope::Biz || self.ban_until(states) == 0)
+        (scope == Scope::Biz || self.ban_until(states) == 0 && self.are_tables_empty(states.key))
             && self.rules.iter().filter(own).all(|rule| rule.policy.is_fresh(states.of(rule)))
     }
 
@@ -625,7 +607,7 @@ impl Rules {
             Scope::Key => (words, &mut []),
             Scope::Biz => (&mut [], words),
         };
-        let terms = &Terms::NEW;
+        let terms = &Terms::LASTING;
         let states = &mut States { key, biz, terms };
         let banned = scope == Scope::Key && self.ban_left_ms(self.ban_until(states), now) > 0;
         let node = self.node(scope);
@@ -638,6 +620,10 @@ impl Rules {
             rule.policy.roll(states.of_mut(rule), now, terms);
             worth = worth.max(rule.worth(states.of(rule), now));
         }
+        if scope == Scope::Key && self.tables.is_some() {
+            self.roll_tables(states, now);
+            worth = worth.max(self.worth_of_tables(states));
+        }
         worth
     }
 
@@ -645,7 +631,7 @@ impl Rules {
     /// [`Rules::worth`] leaves them.
     pub fn used(&self, words: &[u64], now: u64) -> u64 {
         let of_keys = self.rules.iter().filter(|rule| rule.scope == Scope::Key);
-        let terms = Terms::ASKING;
+        let terms = Terms::LOOKING;
         let used = of_keys.map(|rule| rule.policy.figures(&words[rule.state()], now, &terms).used);
         used.max().unwrap_or(0)
     }

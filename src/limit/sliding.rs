@@ -86,6 +86,11 @@ impl Policy for Sliding {
         false
     }
 
+    #[inline]
+    fn counts_since(&self, _: &[u64], _: u64) -> bool {
+        false
+    }
+
     /// Other limits may count the uses of the ring.
     fn clear(&self, _: &mut [u64]) -> bool {
         false

@@ -161,6 +161,11 @@ impl Policy for SlidingCounter {
     fn is_kept(&self, _: &[u64]) -> bool {
         false
     }
+
+    #[inline]
+    fn counts_since(&self, state: &[u64], made_ms: u64) -> bool {
+        state[0] <= made_ms
+    }
 }
 
 /// The most milliseconds of a previous window with `used` uses that may still count if only `room`

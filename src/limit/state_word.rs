@@ -14,6 +14,10 @@ pub enum WordUnit {
     Ban,
     /// A plain number.
     Number,
+    /// Milliseconds.
+    Milliseconds,
+    /// A calendar unit, by its number.
+    CalendarUnit,
     /// Uses, or if negative uses given back.
     SignedUses,
     /// Uses.
@@ -36,6 +40,10 @@ pub enum WordUnit {
     Past,
     /// Totals of two windows.
     PastUses,
+    /// The number of ids or of holds, packed.
+    Entries,
+    /// A part of an id or of a hold.
+    Entry,
     /// Parts of the fields of a shared limit, which [`StateField`] names.
     Fields,
 }

@@ -4,20 +4,12 @@
 //! in units of 1/86,400,000 token. A whole number of units comes back in each millisecond, whatever
 //! the unit of the rate. The state is fresh exactly if `level` is 0, and then `last` is 0 too.
 
-use frs_conf::{TOKEN_UNITS as UNITS, Token};
+use frs_conf::TOKEN_UNITS as UNITS;
 
+use super::bucket::Bucket;
 use super::policy::{Policy, Properties, own_words};
 use super::state_word::{WordNames, WordUnit};
 use super::{Figures, Terms};
-
-/// Prepared settings, in units of 1/86,400,000 token.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Bucket {
-    /// Tokens of a full bucket. Their units fit into a u64.
-    burst: u64,
-    /// Units that come back in a millisecond, from 1.
-    drain: u64,
-}
 
 /// The state, as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,32 +36,6 @@ impl Level {
 
     pub const fn or_fresh(self) -> Level {
         if self.level == 0 { Level::FRESH } else { self }
-    }
-}
-
-impl Bucket {
-    /// A burst or rate that exceeds a u64 in units is reduced to fit.
-    pub fn new(limit: &Token) -> Bucket {
-        let drain = limit.rate.saturating_mul(UNITS / limit.per_ms.clamp(1, UNITS));
-        Bucket { burst: limit.burst.min(u64::MAX / UNITS), drain: drain.max(1) }
-    }
-
-    /// Units of a full bucket.
-    const fn capacity(&self) -> u64 {
-        self.burst * UNITS
-    }
-
-    /// Milliseconds to fill an empty bucket.
-    #[inline]
-    const fn fill_ms(&self) -> u64 {
-        self.capacity().div_ceil(self.drain)
-    }
-
-    /// Units that are missing for `count`. A u128, because a level may be as large as `u64::MAX`.
-    #[inline]
-    fn excess(&self, level: u64, count: u32) -> u128 {
-        let wanted = u128::from(level) + u128::from(count) * u128::from(UNITS);
-        wanted.saturating_sub(self.capacity().into())
     }
 }
 
@@ -165,6 +131,11 @@ impl Policy for Bucket {
 
     fn is_kept(&self, _: &[u64]) -> bool {
         false
+    }
+
+    #[inline]
+    fn counts_since(&self, _: &[u64], _: u64) -> bool {
+        true
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Invariant: all figures are those after the command.
 
+use super::noted::{Mark, Noted};
+
 /// The figures of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Figures {
@@ -212,6 +214,8 @@ pub struct Verdict {
     /// Set if machines share the deciding limit: the figures are those of all machines, by the last
     /// answer of the cluster.
     pub shared: Option<AnswerAge>,
+    /// What the answer says besides.
+    pub noted: Noted,
 }
 
 /// The time since the cluster last answered.
@@ -249,5 +253,30 @@ impl Verdict {
         window_ms: None,
         level_ns: 0,
         shared: None,
+        noted: Noted::NOTHING,
     };
+
+    /// The uses of a partial item that were charged, or would be. `None` if it was not partial.
+    #[inline]
+    pub fn granted(&self) -> Option<u32> {
+        self.noted.granted()
+    }
+
+    /// Whether the item was charged before under its id or its hold, and charged nothing now.
+    #[inline]
+    pub fn repeated(&self) -> bool {
+        self.noted.has(Mark::Repeated)
+    }
+
+    /// Whether the item settled a hold that its record does not know.
+    #[inline]
+    pub fn unknown_hold(&self) -> bool {
+        self.noted.has(Mark::UnknownHold)
+    }
+
+    /// The sum of what is held of the record. `None` if its business has no holds.
+    #[inline]
+    pub fn held(&self) -> Option<u64> {
+        self.noted.held()
+    }
 }

@@ -64,7 +64,7 @@ impl Kind {
             Policy::Total(_) => Kind::Total,
             Policy::Count(limit) if limit.turns.is_some() => CALENDAR,
             Policy::Count(_) => Kind::Total,
-            Policy::Gcra(_) | Policy::Distinct(_) => return None,
+            Policy::Gcra(_) | Policy::Distinct(_) | Policy::Concurrent(_) => return None,
         })
     }
 

@@ -34,7 +34,7 @@ const CLUSTER: &str = "share='cluster' hosts='5' on-miss='admit'";
 
 impl Spending {
     /// The terms of an item that may spend this, where `on-miss` admits.
-    fn terms(self) -> Terms {
+    fn terms(self) -> Terms<'static> {
         let waited = match self {
             Spending::New | Spending::Ask => Waited::NotYet,
             Spending::Parked => Waited::Answered,

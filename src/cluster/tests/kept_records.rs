@@ -138,11 +138,10 @@ fn a_bucket_is_kept_for_as_long_as_it_takes_to_fill_and_a_clock_can_be_set_back(
     kept(update(&[Ask("throttle", "k", 1)]), 34_000, 34_000);
     kept(update(&[Ask("throttle", "k", 10)]), 54_000, 54_000);
     // A call that brings its own limit: 10 uses of an hour each.
-    let own = Some(CallRate::new(1, 3_600_000_000_000, 10));
     let mut request = Request::default();
     request.begin(Command::Update);
-    let options = ItemOptions { count: Some(10), rate: own, ..ItemOptions::ONE };
-    request.push("throttle", "own", options);
+    request.push("throttle", "own", ItemOptions::of(10));
+    request.bring_rate(CallRate::per(1, 3_600_000_000_000), 10);
     kept(request, 1200 * minute, 1200 * minute);
     kept(update(&[Ask("bucket", "k", 2)]), 7 * minute, 7 * minute);
     // With force an item may charge more.

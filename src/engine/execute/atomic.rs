@@ -67,6 +67,10 @@ impl AtomicTransaction<'_> {
         if self.table.has_remote() && self.lacks_records(&transaction, nodes) {
             return Ok(Some(Lacking::Records));
         }
+        if self.is_repeat(&mut transaction, nodes) {
+            self.answer_repeat(&mut transaction, nodes, answers);
+            return Ok(None);
+        }
         let wanted = nodes.iter().flat_map(|nodes| [nodes.key, nodes.whole]).flatten().count();
         let are_apart = transaction.nodes() == wanted;
         for (index, &nodes) in nodes.iter().enumerate() {
@@ -156,6 +160,43 @@ impl AtomicTransaction<'_> {
         ));
     }
 
+    /// Whether an item's record remembers the id of the request.
+    fn is_repeat(&self, transaction: &mut Transaction<'_>, nodes: &[Nodes]) -> bool {
+        self.request.has_once()
+            && self.request.command == Command::Update
+            && nodes.iter().enumerate().any(|(index, &nodes)| {
+                self.resolved[index].settled.is_none() && {
+                    let one = self.one(index);
+                    one.with_states(transaction, nodes, |states| one.remembers(states))
+                }
+            })
+    }
+
+    /// Answers a request that was charged before, with the figures as they stand now.
+    #[cold]
+    fn answer_repeat(
+        &self,
+        transaction: &mut Transaction<'_>,
+        nodes: &[Nodes],
+        answers: &mut Answers,
+    ) {
+        for (index, &nodes) in nodes.iter().enumerate() {
+            let Resolved { biz, settled, .. } = self.resolved[index];
+            if let Some(settled) = settled {
+                let mode = biz.map_or(Mode::Enforce, |biz| self.table.entry(biz).mode);
+                answer(biz, settled.result(mode), 0..0, answers);
+                continue;
+            }
+            let (one, from) = (self.one(index), answers.details.len());
+            let verdict = one.with_states(transaction, nodes, |states| {
+                one.rules.roll(states, self.now);
+                one.detail(states, -1, &mut answers.details);
+                one.verdict(states, &Done::repeated(), &mut answers.details.limits[from..])
+            });
+            one.answer(verdict, from, answers);
+        }
+    }
+
     /// Whether the cluster must be asked for nodes that are not here.
     #[cold]
     fn lacks_records(&self, transaction: &Transaction<'_>, nodes: &[Nodes]) -> bool {
@@ -232,12 +273,22 @@ impl AtomicTransaction<'_> {
         }
         // A Query gives the answer that the Update would give. So it charges too, and undoes
         // everything at the end.
+        // An item that charges nothing leaves its record as it was, although its numbers may have
+        // begun the states anew.
+        let before = one.may_begin_anew().then(|| one.copied(transaction, nodes));
         let mut done = one.with_states(transaction, nodes, |states| {
             one.judge_and_charge(Command::Update, states, details)
         });
+        if let Some(before) = before.filter(|_| !done.charged) {
+            one.restore(transaction, nodes, &before);
+        }
+        if let Some(error) = done.error {
+            return Err(error);
+        }
         // A Query waits for nothing.
         done.may_wait &= self.request.command == Command::Update;
-        if done.charged {
+        // What has lapsed was given back to the whole biz's node, which another item may write.
+        if done.charged || done.gave_back && nodes.whole.is_some() {
             one.write(transaction, nodes, Scope::Key)?;
             one.write(transaction, nodes, Scope::Biz)?;
         }
@@ -275,10 +326,21 @@ impl AtomicTransaction<'_> {
         }
         let answer = &mut answers.items[index];
         let details = &mut answers.details.limits[answer.details.clone()];
+        if answers.refused {
+            judged.done.noted = judged.done.noted.undone();
+        }
+        let is_apart = !answers.refused && !judged.done.charged && one.may_begin_anew();
+        let before = is_apart.then(|| one.copied(transaction, nodes));
+        let is_rolled = !answers.refused && !is_apart;
         let verdict = one.with_states(transaction, nodes, |states| {
-            rules.roll(states, self.now);
-            one.verdict(states, &judged.done.judgement, details)
+            if !is_rolled {
+                rules.roll(states, self.now);
+            }
+            one.verdict(states, &judged.done, details)
         });
+        if let Some(before) = before {
+            one.restore(transaction, nodes, &before);
+        }
         answer.action = one.action(&verdict, &mut answers.actions);
         answer.result = Ok(verdict);
         true

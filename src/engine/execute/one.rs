@@ -5,13 +5,15 @@ use std::sync::Arc;
 use frs_base::clock::Millis;
 use frs_conf::key::KeyRef;
 use frs_conf::{Mode, OnMiss, Scope, Sharing};
-use frs_limit::{Demand, Details, Judgement, LimitFigures, Rules, States, Terms, Verdict, Waited};
+use frs_limit::{
+    Demand, Details, Judgement, LimitFigures, Noted, Rules, States, Terms, Verdict, Waited,
+};
 use frs_store::{Keep, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, Worked};
 
 use super::resolved::Resolved;
 use crate::plug::Remote;
 use crate::table::{Entry, Table};
-use crate::{Answer, Answers, CallRate, Command, Item, ItemError, Request};
+use crate::{Answer, Answers, Command, Item, ItemError, Request};
 
 /// The two nodes of an item.
 #[derive(Debug, Clone, Copy)]
@@ -27,12 +29,27 @@ pub(super) struct Done {
     pub charged: bool,
     /// It lacks shared uses, or the window of the uses that it returns. These may still come.
     pub may_wait: bool,
+    /// The count as which a partial item was judged, if not all of it was admitted.
+    pub part: Option<i32>,
+    /// Rare parts of its answer.
+    pub noted: Noted,
+    /// Uses of holds that have lapsed were given back.
+    pub gave_back: bool,
+    /// The error that it is answered with.
+    pub error: Option<ItemError>,
 }
 
 impl Done {
     /// The result of an item that passed and is charged.
-    pub const PASSED: Done =
-        Done { judgement: Judgement::ADMITTED, charged: true, may_wait: false };
+    pub const PASSED: Done = Done {
+        judgement: Judgement::ADMITTED,
+        charged: true,
+        may_wait: false,
+        part: None,
+        noted: Noted::NOTHING,
+        gave_back: false,
+        error: None,
+    };
 }
 
 /// The judgement of an item.
@@ -65,7 +82,9 @@ pub(super) struct ItemTransaction<'a> {
     pub item: &'a Item,
     pub now: Millis,
     /// The terms for its limits.
-    pub terms: Terms,
+    pub terms: Terms<'a>,
+    /// It belongs to an atomic request.
+    pub is_atomic: bool,
 }
 
 impl<'a> ItemTransaction<'a> {
@@ -80,12 +99,8 @@ impl<'a> ItemTransaction<'a> {
         // Only an item without an error gets here, and such an item has a biz.
         let entry = table.entry(resolved.biz.unwrap_or(0));
         let rules = entry.rules(resolved.listing);
-        let mut terms = resolved.terms();
-        if item.brings_along() {
-            terms.pace = request.rate(item).and_then(CallRate::pace);
-            terms.member = resolved.member;
-        }
-        ItemTransaction { table, entry, rules, resolved, item, now, terms }
+        let (terms, is_atomic) = (resolved.terms(), request.atomic);
+        ItemTransaction { table, entry, rules, resolved, item, now, terms, is_atomic }
     }
 
     /// What the item lacks if the key's node is not here, and must be fetched from the cluster.
@@ -138,7 +153,7 @@ impl<'a> ItemTransaction<'a> {
     }
 
     #[inline]
-    fn count(&self) -> i32 {
+    pub fn count(&self) -> i32 {
         // An item without a count was refused when it was resolved.
         self.item.count.unwrap_or(0)
     }
@@ -192,6 +207,28 @@ impl<'a> ItemTransaction<'a> {
         self.with_states_of(key, whole, work)
     }
 
+    /// Whether numbers of a call may begin its states anew although it charges nothing: in shadow
+    /// mode, or with a hold.
+    #[inline]
+    pub fn may_begin_anew(&self) -> bool {
+        let has_hold = self.terms.brought.is_some_and(|brought| brought.hold.is_some());
+        (self.entry.mode == Mode::Shadow || has_hold) && self.rules.have_named_windows()
+    }
+
+    /// A copy of the words of its nodes.
+    #[cold]
+    pub fn copied(&self, transaction: &mut Transaction<'_>, nodes: Nodes) -> [Vec<u64>; 2] {
+        transaction.states([nodes.key, nodes.whole]).map(|words| words.to_vec())
+    }
+
+    /// Writes such a copy back.
+    #[cold]
+    pub fn restore(&self, transaction: &mut Transaction<'_>, nodes: Nodes, copy: &[Vec<u64>; 2]) {
+        for (words, copy) in transaction.states([nodes.key, nodes.whole]).into_iter().zip(copy) {
+            words.copy_from_slice(copy);
+        }
+    }
+
     /// Calls `work` with the states at the beginning of these words.
     #[inline]
     fn with_states_of<T>(
@@ -231,7 +268,7 @@ impl<'a> ItemTransaction<'a> {
     /// Whether this judgement keeps an Update from charging. A limited item in shadow mode is not
     /// charged either, although it is not refused.
     #[inline]
-    fn is_held_back(&self, judgement: &Judgement) -> bool {
+    pub fn is_held_back(&self, judgement: &Judgement) -> bool {
         judgement.limited && !self.item.force
     }
 
@@ -250,6 +287,9 @@ impl<'a> ItemTransaction<'a> {
         let mut done = self.with_states(&mut transaction, nodes, |states| {
             self.judge_and_charge(command, states, details)
         });
+        if let Some(error) = done.error {
+            return Err(error);
+        }
         if done.may_wait {
             if !self.resolved.waited.is_over() {
                 return Ok(Judged::Wait(Lack::Uses));
@@ -280,7 +320,7 @@ impl<'a> ItemTransaction<'a> {
             };
         }
         let verdict = self.with_states(&mut transaction, nodes, |states| {
-            self.verdict(states, &done.judgement, &mut details.limits[from..])
+            self.verdict(states, &done, &mut details.limits[from..])
         });
         if let Some(ban) = ban {
             transaction.reset();
@@ -316,7 +356,8 @@ impl<'a> ItemTransaction<'a> {
         let words = &mut words[self.entry.states_at()..];
         let charges = command == Command::Update;
         let demand = Demand { count: self.count(), charges, terms: &self.terms };
-        let is_passed = if self.item.detail {
+        let is_judged = self.item.detail | self.resolved.is_partial;
+        let is_passed = if is_judged {
             false
         } else if self.entry.sharing.is_some() {
             self.pass_shared(words, demand, answers)
@@ -327,7 +368,7 @@ impl<'a> ItemTransaction<'a> {
         if is_passed {
             return Worked { result: true, keep: if charges { Keep::Node } else { Keep::Nothing } };
         }
-        if !self.item.detail
+        if !is_judged
             && !self.item.force
             && self.entry.sharing.is_none()
             && let Some(verdict) = self.rules.refuse(words, self.now, demand)
@@ -372,20 +413,19 @@ impl<'a> ItemTransaction<'a> {
     ) -> Worked<bool> {
         let from = answers.details.len();
         self.with_states_of(words, &mut [], |states| {
-            let Done { judgement, charged, may_wait } =
-                self.judge_and_charge(command, states, &mut answers.details);
-            if may_wait {
+            let done = self.judge_and_charge(command, states, &mut answers.details);
+            if done.may_wait || done.error.is_some() {
                 return Worked { result: false, keep: Keep::Nothing };
             }
             let keep = match command {
                 Command::Query => Keep::Nothing,
-                Command::Update if charged => Keep::Node,
-                Command::Update if judgement.ban_ms.is_some() => {
+                Command::Update if done.charged => Keep::Node,
+                Command::Update if done.judgement.ban_ms.is_some() => {
                     return Worked { result: false, keep: Keep::Nothing };
                 }
                 Command::Update => Keep::Stamp,
             };
-            let verdict = self.verdict(states, &judgement, &mut answers.details.limits[from..]);
+            let verdict = self.verdict(states, &done, &mut answers.details.limits[from..]);
             self.answer(verdict, from, answers);
             Worked { result: true, keep }
         })
@@ -419,20 +459,49 @@ impl<'a> ItemTransaction<'a> {
         states: &mut States<'_>,
         details: &mut Details,
     ) -> Done {
-        let rules = self.rules;
-        rules.roll(states, self.now);
-        if self.item.detail {
-            rules.details(states, self.now, self.count(), details);
+        let due =
+            if self.entry.holds.is_some() { self.rules.due_holds(states, self.now) } else { 0 };
+        self.rules.roll(states, self.now);
+        let mut done = if self.is_call() {
+            self.judge_call(command, states, details)
+        } else {
+            self.judge_count(command, states, self.count(), details)
+        };
+        done.gave_back = due > 0 && self.rules.gives_lapsed_back();
+        if due > 0 && done.charged {
+            done.noted = done.noted.ending(due);
         }
-        let judgement = rules.judge(states, self.now, self.count());
+        done
+    }
+
+    /// Judges a count on the rolled working copies, and charges it.
+    #[inline]
+    pub fn judge_count(
+        &self,
+        command: Command,
+        states: &mut States<'_>,
+        count: i32,
+        details: &mut Details,
+    ) -> Done {
+        let rules = self.rules;
+        self.detail(states, count, details);
+        let judgement = rules.judge(states, self.now, count);
         let mut may_wait = command == Command::Update && self.has_to_ask(states);
         let charged = command == Command::Update && !may_wait && !self.is_held_back(&judgement);
         if charged {
-            rules.charge(states, self.now, self.count());
+            rules.charge(states, self.now, count);
         } else if judgement.limited && command == Command::Update && rules.are_shared() {
-            may_wait |= rules.may_wait(states, self.now, self.count());
+            may_wait |= rules.may_wait(states, self.now, count);
         }
-        Done { judgement, charged, may_wait }
+        Done { judgement, charged, may_wait, ..Done::PASSED }
+    }
+
+    /// Adds the judgement of each limit, if the item asks for it.
+    #[inline]
+    pub fn detail(&self, states: &States<'_>, count: i32, details: &mut Details) {
+        if self.item.detail {
+            self.rules.details(states, self.now, count, details);
+        }
     }
 
     /// Whether the item returns uses that only the cluster knows, and that has not been asked.
@@ -468,14 +537,18 @@ impl<'a> ItemTransaction<'a> {
     pub fn verdict(
         &self,
         states: &States<'_>,
-        judgement: &Judgement,
+        done: &Done,
         details: &mut [LimitFigures],
     ) -> Verdict {
         let rules = self.rules;
         if self.item.detail {
             rules.refigure(states, self.now, details);
         }
-        rules.verdict(states, self.now, judgement)
+        let mut verdict = rules.verdict(states, self.now, &done.judgement);
+        if self.resolved.brings | rules.has_tables() {
+            rules.complete(&mut verdict, states, done.noted);
+        }
+        verdict
     }
 
     /// Stamps the last use. If a ban is due and can be kept, starts it in the working copies and

@@ -3,11 +3,11 @@
 
 use frs_conf::key::{KeyField, KeyRef};
 use frs_conf::{Conf, Mode};
-use frs_limit::{List, Member, Terms, Verdict, Waited};
+use frs_limit::{Brought, HoldTerms, Id, List, Terms, Verdict, Waited};
 use frs_store::{FormerPlace, Sought, Wanted};
 
 use crate::table::{Entry, Table};
-use crate::{Command, Item, ItemError, Request};
+use crate::{Command, Extras, Item, ItemError, Request};
 
 /// A biz name from a request, and its index in a generation.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl LastBiz {
 }
 
 /// A prepared item: its biz, its key, and where the key leads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Resolved {
     pub generation: u64,
     pub biz: Option<usize>,
@@ -55,8 +55,12 @@ pub(super) struct Resolved {
     pub waited: Waited,
     /// It is a Query.
     is_query: bool,
-    /// The member that it carries. Valid only for an item with parameters.
-    pub member: Option<Member>,
+    /// It brings something for its limits or its record.
+    pub brings: bool,
+    /// It takes a part of what it asks for.
+    pub is_partial: bool,
+    /// What it brings. Valid only if it brings something.
+    pub brought: Brought,
 }
 
 /// Where an item's nodes were before its group grew.
@@ -81,8 +85,29 @@ pub(super) enum EarlyAnswer {
     Degraded,
 }
 
+impl Default for Resolved {
+    fn default() -> Resolved {
+        Resolved {
+            generation: 0,
+            biz: None,
+            key: KeyField::default(),
+            listing: None,
+            key_at: None,
+            whole_at: None,
+            former: None,
+            guess: None,
+            settled: None,
+            waited: Waited::default(),
+            is_query: false,
+            brings: false,
+            is_partial: false,
+            brought: Brought::NOTHING,
+        }
+    }
+}
+
 impl Resolved {
-    /// Errors in order of precedence: biz, key, count, member, rate.
+    /// Errors in order of precedence: biz, key, count, member, rate, id, hold.
     #[inline(always)]
     pub fn resolve(
         &mut self,
@@ -94,7 +119,7 @@ impl Resolved {
     ) {
         (self.generation, self.biz) = (generation, biz);
         (self.listing, self.key_at, self.whole_at, self.guess) = (None, None, None, None);
-        self.former = None;
+        (self.former, self.brings, self.is_partial) = (None, false, false);
         self.settled = self.locate(table, request, item).err();
     }
 
@@ -109,7 +134,8 @@ impl Resolved {
             return Err(EarlyAnswer::Failed(ItemError::BadKey));
         }
         item.count.ok_or(EarlyAnswer::Failed(ItemError::BadCount))?;
-        if item.brings_along() | entry.members.is_some() {
+        if request.brings() | entry.needs_extras {
+            self.brings = true;
             self.bring_along(entry, request, item).map_err(EarlyAnswer::Failed)?;
         }
         if table.degraded {
@@ -133,7 +159,7 @@ impl Resolved {
         Ok(())
     }
 
-    /// Takes the parameters that the item carries for its limits.
+    /// Takes what the item brings for its limits and for its record.
     #[inline(never)]
     fn bring_along(
         &mut self,
@@ -141,20 +167,54 @@ impl Resolved {
         request: &Request,
         item: &Item,
     ) -> Result<(), ItemError> {
-        self.member = None;
+        let is_only_numbers =
+            request.brought(item).is_none_or(|brought| brought.extras.is_only_numbers());
+        self.brought.forget();
+        if is_only_numbers && !entry.needs_extras && !request.has_once() {
+            return self.take_numbers(entry, request, item);
+        }
+        let extras = request.extras(item);
+        let count = item.count.unwrap_or(0);
+        let forces = item.force && !self.is_query;
+        let holds = extras.hold.is_some() | entry.is_concurrent;
+        let may_be_partial = !(request.atomic
+            | forces
+            | holds
+            | extras.settle
+            | entry.members.is_some()
+            | (count < 1));
+        if extras.partial && !may_be_partial || holds && count < 0 {
+            return Err(ItemError::BadCount);
+        }
         if let Some(members) = &entry.members {
-            let forces = item.force && !self.is_query;
-            if !members.takes(item.count.unwrap_or(0), forces) {
+            if !members.takes(count, forces) {
                 return Err(ItemError::BadCount);
             }
-            self.member = match request.member(item) {
+            self.brought.member = match extras.member {
                 Some(text) => Some(members.member(text).ok_or(ItemError::BadMember)?),
                 None if self.is_query => None,
                 None => return Err(ItemError::BadMember),
             };
         }
-        match request.rate(item) {
-            Some(rate) if !entry.takes_rate(rate) => Err(ItemError::BadRate),
+        self.take_numbers(entry, request, item)?;
+        self.is_partial = extras.partial;
+        self.brought.once = once(entry, request, &extras)?;
+        self.brought.hold = hold(entry, &extras, self.is_query)?;
+        Ok(())
+    }
+
+    /// Takes the numbers that the item brings for its limits.
+    #[inline]
+    fn take_numbers(
+        &mut self,
+        entry: &Entry,
+        request: &Request,
+        item: &Item,
+    ) -> Result<(), ItemError> {
+        match request.numbers(item) {
+            Some(numbers) if !entry.rules.take_numbers(numbers, &mut self.brought.limits) => {
+                Err(ItemError::BadRate)
+            }
             _ => Ok(()),
         }
     }
@@ -198,10 +258,11 @@ impl Resolved {
         (self.waited, self.is_query) = (waited, command == Command::Query);
     }
 
-    /// The terms of an item without a pace and a member of its own.
+    /// The terms of the item.
     #[inline]
-    pub fn terms(&self) -> Terms {
-        Terms { waited: self.waited, asks: self.is_query, ..Terms::NEW }
+    pub fn terms(&self) -> Terms<'_> {
+        let brought = self.brings.then_some(&self.brought);
+        Terms { waited: self.waited, asks: self.is_query, brought, ..Terms::NEW }
     }
 
     /// Whether it must ask the cluster for the current figures before it is answered.
@@ -238,5 +299,39 @@ impl EarlyAnswer {
     /// force.
     pub fn refuses(self, mode: Mode, force: bool) -> bool {
         self.result(mode).map_or(true, |verdict| verdict.limited && !force)
+    }
+}
+
+/// The id under which an item is charged once. That of an atomic request belongs to the request.
+fn once(entry: &Entry, request: &Request, extras: &Extras<&str>) -> Result<Option<Id>, ItemError> {
+    let text = match (extras.once, request.once()) {
+        (None, None) => return Ok(None),
+        (Some(_), _) if request.atomic => return Err(ItemError::BadOnce),
+        (own, of_request) => own.or(of_request),
+    };
+    let id = text.and_then(|text| entry.id(text)).filter(|_| entry.has_once);
+    id.map(Some).ok_or(ItemError::BadOnce)
+}
+
+/// The hold of an item. A Query of a business with a `concurrent` limit may leave it out.
+fn hold(
+    entry: &Entry,
+    extras: &Extras<&str>,
+    is_query: bool,
+) -> Result<Option<HoldTerms>, ItemError> {
+    let Some(text) = extras.hold else {
+        let lacks_hold =
+            extras.settle || extras.ttl_ms.is_some() || entry.is_concurrent && !is_query;
+        return if lacks_hold { Err(ItemError::BadHold) } else { Ok(None) };
+    };
+    let (id, holds) = entry.id(text).zip(entry.holds).ok_or(ItemError::BadHold)?;
+    let ttl_ms = extras.ttl_ms.unwrap_or(Some(holds.ttl_ms));
+    let ttl_ms = ttl_ms.filter(|ttl_ms| (1..=holds.ttl_ms).contains(ttl_ms));
+    let settles = extras.settle;
+    match ttl_ms {
+        Some(ttl_ms) if !(settles && entry.is_concurrent) => {
+            Ok(Some(HoldTerms { id, ttl_ms, settles }))
+        }
+        _ => Err(ItemError::BadHold),
     }
 }

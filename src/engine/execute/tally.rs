@@ -1,8 +1,8 @@
 //! Counts the outcomes of items, in the slot's own lines.
 
 use frs_base::clock::Millis;
-use frs_limit::Waited;
-use frs_store::counter::Timed;
+use frs_limit::{Mark, Noted, Waited};
+use frs_store::counter::{Counters, Timed};
 use frs_store::{BizRow, Counter};
 
 use crate::{Answer, Answers, Command, Outcome, Request, Service};
@@ -13,6 +13,24 @@ pub(super) fn wait_counter(waited: Waited) -> Counter {
         Waited::NotYet | Waited::Answered | Waited::Unanswered => Counter::WaitsAnswered,
         Waited::TooLong => Counter::WaitsMissed,
         Waited::CutOff => Counter::WaitsUnreachable,
+    }
+}
+
+/// Counts what Updates have changed of holds.
+#[cold]
+#[inline(never)]
+fn count_holds(counters: Counters<'_>, answers: &Answers) {
+    let of_each = |count: fn(&Noted) -> u64| -> u64 {
+        let verdicts = answers.items.iter().filter_map(|answer| answer.result.as_ref().ok());
+        verdicts.map(|verdict| count(&verdict.noted)).sum()
+    };
+    let counted = [
+        (Counter::HoldsMade, of_each(|noted| noted.has(Mark::Made).into())),
+        (Counter::HoldsEnded, of_each(|noted| noted.has(Mark::Ended).into())),
+        (Counter::HoldsLapsed, of_each(|noted| noted.lapsed().into())),
+    ];
+    for (counter, count) in counted.into_iter().filter(|&(_, count)| count > 0) {
+        counters.add(counter, count);
     }
 }
 
@@ -51,6 +69,9 @@ impl Service {
             counters.count_item(row, is_update, outcome as usize);
         }
         self.last_row = row;
+        if is_update && self.table.has_holds() {
+            count_holds(counters, answers);
+        }
         if is_update && is_refused {
             self.count_refusals(request, answers, now, lane);
         }

@@ -171,7 +171,7 @@ impl Service {
         answers.clear();
         for (nth, wait) in waits.iter_mut().enumerate() {
             let item = &request.items()[wait.item];
-            rest.push(request.biz(item), request.key(item), request.options(item));
+            rest.push_copy(request, item);
             wait.item = nth;
             answers.items.push(busy(None));
         }

@@ -4,7 +4,9 @@
 
 use frs_conf::key::KeyForm;
 use frs_conf::{Biz, Scope};
-use frs_limit::{Details, LimitFigures, Rules, SharedRule, StateField, StateWord, States, Terms};
+use frs_limit::{
+    Details, Hold, LimitFigures, Rules, SharedRule, StateField, StateWord, States, Terms,
+};
 use frs_store::layout::node;
 use frs_store::{Judge, Rank};
 
@@ -46,6 +48,8 @@ impl Reader {
             limits: Vec::new(),
             windows: Vec::new(),
             shared: Vec::new(),
+            holds: None,
+            once_ids: None,
             states_at: words.len(),
             words,
         };
@@ -71,13 +75,21 @@ impl Reader {
         entry.adopt(&mut words, scope);
         let mut other = rules.fresh_other(scope);
         let own = &mut words[record.states_at..][..rules.words(scope)];
-        let terms = Terms::ASKING;
+        let terms = Terms::LOOKING;
         let mut states = States::of_record(scope, own, &mut other, &terms);
         rules.roll(&mut states, now);
         record.banned_until_ms = Some(rules.ban_until(&states)).filter(|&until| until > now);
         let mut details = Details::default();
         rules.details(&states, now, 1, &mut details);
         (record.limits, record.windows) = (details.limits, details.windows);
+        if scope == Scope::Key {
+            record.holds = biz.holds.map(|_| {
+                let mut holds: Vec<Hold> = rules.all_holds(&states).collect();
+                holds.sort_unstable_by_key(|hold| (hold.state as u8, hold.end_ms));
+                holds
+            });
+            record.once_ids = rules.known_ids(&states, now);
+        }
         let own = |figures: &LimitFigures| {
             let limit = biz.limits.get(usize::from(figures.index).saturating_sub(1));
             limit.is_some_and(|limit| limit.scope == scope)

@@ -33,5 +33,5 @@ pub use top::By;
 pub use walk::{Skipped, Walked};
 
 pub use frs_base::clock::now;
-pub use frs_limit::SharedRecord;
+pub use frs_limit::{Hold, HoldState, SharedRecord};
 pub use frs_store::Window;

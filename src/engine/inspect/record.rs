@@ -2,7 +2,7 @@
 
 use frs_conf::Scope;
 use frs_conf::key::KeyForm;
-use frs_limit::{LimitFigures, SharedRecord};
+use frs_limit::{Hold, HoldState, LimitFigures, SharedRecord};
 use frs_store::Rank;
 
 /// The place of a node in its group.
@@ -51,6 +51,11 @@ pub struct NodeRecord {
     pub windows: Vec<u32>,
     /// This machine's part in each shared limit of its scope.
     pub shared: Vec<SharedRecord>,
+    /// Its holds now, if its business has any: live ones first, then lapsed and settled ones. Those
+    /// whose life ends first come first.
+    pub holds: Option<Vec<Hold>>,
+    /// The number of ids that it remembers, if its business remembers any.
+    pub once_ids: Option<usize>,
     /// Its words as stored.
     #[doc(hidden)]
     pub words: Vec<u64>,
@@ -69,6 +74,12 @@ impl NodeRecord {
     /// history.
     pub fn history(&self, limit: &LimitFigures) -> Option<&[u32]> {
         limit.totals(&self.windows)
+    }
+
+    /// The sum of what its live holds hold. `None` if its business has no holds.
+    pub fn held(&self) -> Option<u64> {
+        let live = self.holds.as_ref()?.iter().filter(|hold| hold.state == HoldState::Live);
+        Some(live.map(|hold| u64::from(hold.count)).sum())
     }
 
     /// The largest `used` of its limits.

@@ -16,6 +16,7 @@ use crate::testing::World;
 use crate::{Command, Role, Service};
 
 mod fresh;
+mod holds;
 mod image;
 
 const MAP: &str = r#"<map>

@@ -1,7 +1,7 @@
 //! Limits that come with the call.
 
 use crate::testing::{Ask, World, request};
-use crate::{CallRate, Command, ItemError, ItemOptions, Request, Service, Verdict};
+use crate::{CallRate, Command, Extras, ItemError, ItemOptions, Request, Service, Verdict};
 
 const MAP: &str = r#"<map>
   <group name="small" files="1" key-nodes="64" chain="8" node-size="128"/>
@@ -18,22 +18,26 @@ const MAP: &str = r#"<map>
 const NOW: u64 = 1_700_000_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-fn rated(biz: &str, count: i32, rate: Option<CallRate>) -> Request {
+/// A rate, and a burst.
+type Rated = (CallRate, u64);
+
+fn rated(biz: &str, count: i32, (rate, burst): Rated) -> Request {
     let mut request = Request::default();
     request.begin(Command::Update);
-    request.push(biz, "alice", ItemOptions { rate, ..ItemOptions::of(count) });
+    request.push(biz, "alice", ItemOptions::of(count));
+    request.bring_rate(rate, burst);
     request
 }
 
-fn ask(service: &mut Service, biz: &str, count: i32, rate: CallRate) -> Result<Verdict, ItemError> {
-    service.answers(&rated(biz, count, Some(rate)), NOW).items.remove(0).result
+fn ask(service: &mut Service, biz: &str, count: i32, rate: Rated) -> Result<Verdict, ItemError> {
+    service.answers(&rated(biz, count, rate), NOW).items.remove(0).result
 }
 
 #[test]
 fn a_call_with_a_rate_is_judged_by_it_and_one_without_by_the_configuration() {
     let world = World::new(MAP);
     let mut service = world.attach();
-    let three = CallRate::new(1, 60 * SECOND, 3);
+    let three = (CallRate::per(1, 60 * SECOND), 3);
     let verdict = ask(&mut service, "throttle", 2, three).unwrap();
     assert_eq!((verdict.figures.used, verdict.figures.max), (2, 3));
     assert_eq!((verdict.figures.reset_ms, verdict.window_ms), (Some(120_000), Some(180_000)));
@@ -50,7 +54,7 @@ fn a_call_with_a_rate_is_judged_by_it_and_one_without_by_the_configuration() {
 fn all_limits_of_the_business_judge_it() {
     let world = World::new(MAP);
     let mut service = world.attach();
-    let plenty = CallRate::new(1000, SECOND, 1000);
+    let plenty = (CallRate::per(1000, SECOND), 1000);
     let verdict = ask(&mut service, "both", 4, plenty).unwrap();
     assert_eq!((verdict.limit, verdict.figures.remaining), (2, 0));
     assert_eq!(ask(&mut service, "both", 1, plenty).unwrap().limit, 2);
@@ -60,11 +64,11 @@ fn all_limits_of_the_business_judge_it() {
 fn what_is_no_limit_or_fits_none_is_an_error_and_charges_nothing() {
     let world = World::new(MAP);
     let mut service = world.attach();
-    let fits = CallRate::new(1, SECOND, 3);
+    let fits = (CallRate::per(1, SECOND), 3);
     for (biz, rate) in [
-        ("throttle", CallRate::BAD),
-        ("throttle", CallRate::new(1, 3601 * SECOND, 3)),
-        ("throttle", CallRate::new(1, SECOND, 0)),
+        ("throttle", (CallRate::per(0, SECOND), 3)),
+        ("throttle", (CallRate::per(1, 3601 * SECOND), 3)),
+        ("throttle", (CallRate::per(1, SECOND), 0)),
         ("fixed", fits),
     ] {
         assert_eq!(ask(&mut service, biz, 1, rate), Err(ItemError::BadRate), "{biz} {rate:?}");
@@ -73,8 +77,10 @@ fn what_is_no_limit_or_fits_none_is_an_error_and_charges_nothing() {
     // This error comes after the other errors of an item, and before those of the store.
     let mut items = request(Command::Update, false, &[Ask("fixed", "", 1)]);
     items.begin(Command::Update);
-    items.push("fixed", "", ItemOptions { rate: Some(fits), ..ItemOptions::ONE });
-    items.push("fixed", "a", ItemOptions { rate: Some(fits), ..ItemOptions::NO_COUNT });
+    items.push("fixed", "", ItemOptions::ONE);
+    items.bring(Extras { rate: Some("1/s"), ..Extras::NONE });
+    items.push("fixed", "a", ItemOptions::NO_COUNT);
+    items.bring(Extras { rate: Some("1/s"), ..Extras::NONE });
     let answers = service.answers(&items, NOW);
     let errors: Vec<_> = answers.items.iter().map(|answer| answer.result.err()).collect();
     assert_eq!(errors, [Some(ItemError::BadKey), Some(ItemError::BadCount)]);
@@ -84,13 +90,10 @@ fn what_is_no_limit_or_fits_none_is_an_error_and_charges_nothing() {
 fn an_atomic_request_takes_the_rate_of_each_item() {
     let world = World::new(MAP);
     let mut service = world.attach();
-    let mut items = rated("throttle", 1, Some(CallRate::new(1, SECOND, 1)));
+    let mut items = rated("throttle", 1, (CallRate::per(1, SECOND), 1));
     items.atomic = true;
-    items.push(
-        "throttle",
-        "alice",
-        ItemOptions { rate: Some(CallRate::new(1, SECOND, 2)), ..ItemOptions::ONE },
-    );
+    items.push("throttle", "alice", ItemOptions::ONE);
+    items.bring_rate(CallRate::per(1, SECOND), 2);
     let answers = service.answers(&items, NOW);
     assert!(answers.items.iter().all(|answer| !answer.result.unwrap().limited));
     let again = service.answers(&items, NOW);

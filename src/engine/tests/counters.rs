@@ -3,10 +3,10 @@
 
 use frs_store::counter::{BizKey, GroupKey, OUTCOMES};
 use frs_store::layout::slot::BIZ_ROWS;
-use frs_store::{BizRow, GroupCounter, Sweep};
+use frs_store::{BizRow, Counter, GroupCounter, Sweep};
 
 use crate::testing::{Ask, World, request};
-use crate::{Answers, Command, ItemError, Outcome, Role, Service};
+use crate::{Answers, Command, Extras, ItemError, ItemOptions, Outcome, Request, Role, Service};
 
 const NOW: u64 = 1_700_000_000_000;
 
@@ -70,23 +70,68 @@ fn each_item_is_counted_once_by_business_command_and_outcome() {
     assert_eq!(counted(&world, BizKey::Unknown, Command::Update), [(Error, 1)]);
     assert_eq!(items(&world, BizKey::Others), [[0; OUTCOMES]; 2]);
     let errors = world.runtime().sums().item_errors;
-    assert_eq!(errors, [2, 2, 0, 0, 0, 0, 0, 0], "unknown-biz, bad-key");
+    assert_eq!(errors[..2], [2, 2], "unknown-biz, bad-key");
+    assert!(errors[2..].iter().all(|&count| count == 0));
 
     world.publish_degraded(map, 2);
     service.update("two", "a", NOW);
     assert_eq!(of(1, Command::Update)[2], (Degraded, 1));
 }
 
+// Shows: counters-exact.
+#[test]
+fn each_hold_is_counted_once_when_it_is_made_and_when_it_ends() {
+    let world = World::new(
+        "<map><group name='g' files='1' key-nodes='8' chain='8' node-size='192'/>
+        <biz id='1' name='places' key='string' hold-ttl='10s'>
+          <limit policy='concurrent' max='3'/></biz></map>",
+    );
+    let mut service = world.attach();
+    let mut ask = |command, id, count, now| {
+        let mut request = Request::default();
+        request.begin(command);
+        request.push("places", "k", ItemOptions::of(count));
+        request.bring(Extras { hold: Some(id), ..Extras::NONE });
+        service.answers(&request, now);
+        let sums = world.runtime().sums();
+        [Counter::HoldsMade, Counter::HoldsEnded, Counter::HoldsLapsed].map(|of| sums.count(of))
+    };
+    use Command::{Query, Update};
+    assert_eq!(ask(Query, "a", 1, NOW), [0, 0, 0]);
+    assert_eq!(ask(Update, "a", 1, NOW), [1, 0, 0]);
+    assert_eq!(ask(Update, "a", 2, NOW), [1, 0, 0], "it holds more");
+    assert_eq!(ask(Update, "b", 2, NOW), [1, 0, 0], "refused");
+    assert_eq!(ask(Update, "b", 1, NOW), [2, 0, 0]);
+    assert_eq!(ask(Update, "a", 0, NOW), [2, 1, 0]);
+    assert_eq!(ask(Update, "a", 0, NOW), [2, 1, 0], "it is gone");
+    assert_eq!(ask(Update, "b", 1, NOW + 9999), [2, 1, 0], "renewed");
+    let later = NOW + 30_000;
+    assert_eq!(ask(Query, "c", 1, later), [2, 1, 0], "a Query ends nothing");
+    assert_eq!(ask(Update, "c", 9, later), [2, 1, 0], "nor does a refused Update");
+    assert_eq!(ask(Update, "c", 1, later), [3, 1, 1]);
+    assert_eq!(ask(Update, "c", 0, later), [3, 2, 1]);
+}
+
 #[test]
 fn errors_are_told_by_their_own_words() {
     use ItemError::*;
-    let words =
-        ["unknown-biz", "bad-key", "bad-count", "store", "busy", "full", "bad-rate", "bad-member"];
-    let all = [UnknownBiz, BadKey, BadCount, Store, Busy, Full, BadRate, BadMember];
-    for (nth, error) in all.into_iter().enumerate() {
+    let all = [
+        (UnknownBiz, "unknown-biz"),
+        (BadKey, "bad-key"),
+        (BadCount, "bad-count"),
+        (Store, "store"),
+        (Busy, "busy"),
+        (Full, "full"),
+        (BadRate, "bad-rate"),
+        (BadMember, "bad-member"),
+        (BadOnce, "bad-once"),
+        (BadHold, "bad-hold"),
+        (FullHolds, "full-holds"),
+    ];
+    assert_eq!(ItemError::ALL, all.map(|(error, _)| error));
+    for (nth, (error, word)) in all.into_iter().enumerate() {
         assert_eq!(error as usize, nth);
-        assert_eq!(ItemError::ALL[nth], error);
-        assert_eq!((error.word(), &*error.to_string()), (words[nth], words[nth]));
+        assert_eq!((error.word(), &*error.to_string()), (word, word));
     }
 }
 

@@ -2,6 +2,9 @@
 //! each of them in turn. Invariant: after recovery there is exactly the old or exactly the new
 //! state, every semaphore is free, and the files verify.
 
+mod calls;
+
+use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -11,8 +14,10 @@ use frs_base::testing::told;
 use frs_store::crash;
 use frs_store::group::{next_path_of, path_of};
 
-use crate::testing::{Ask, World};
-use crate::{Command, ItemOptions, MovePass, MoveStep, Request, Role, Service};
+use crate::inspect::{Look, Reader};
+use crate::testing::World;
+use crate::{Command, Extras, ItemOptions, MovePass, MoveStep, Request, Role, Service};
+use calls::CALLS;
 
 const NOW: u64 = 1_700_000_000_000;
 
@@ -43,15 +48,55 @@ const MAP: &str = r#"<map>
   </biz>
 </map>"#;
 
+/// An item of a case.
+#[derive(Clone, Copy)]
+struct Sent {
+    biz: &'static str,
+    key: &'static str,
+    count: i32,
+    brings: Extras<&'static str>,
+}
+
+const fn ask(biz: &'static str, key: &'static str, count: i32) -> Sent {
+    Sent { biz, key, count, brings: Extras::NONE }
+}
+
 /// The request of the killed process, and the uses before it.
+#[derive(Clone, Copy)]
 struct Case {
     name: &'static str,
-    before: &'static [Ask<'static>],
+    before: &'static [Sent],
     /// Its groups have begun to move to another geometry.
     moves: bool,
     atomic: bool,
+    /// The id of an atomic request.
+    once: Option<&'static str>,
     /// The request. Empty: the process moves the nodes of group `g`, as the keeper does.
-    asks: &'static [Ask<'static>],
+    asks: &'static [Sent],
+}
+
+impl Case {
+    const fn new(name: &'static str, before: &'static [Sent], asks: &'static [Sent]) -> Case {
+        Case { name, before, moves: false, atomic: false, once: None, asks }
+    }
+
+    const fn atomic(self) -> Case {
+        Case { atomic: true, ..self }
+    }
+
+    const fn moving(self) -> Case {
+        Case { moves: true, ..self }
+    }
+}
+
+/// Cases over one map.
+struct Cases {
+    map: &'static str,
+    /// The map with other geometries.
+    moved_map: fn() -> String,
+    all: &'static [Case],
+    /// A request that is sent again changes nothing.
+    repeats: bool,
 }
 
 /// The map with another geometry of the groups `g` and `wide`.
@@ -63,158 +108,126 @@ fn moved_map() -> String {
     .replace(r#"files="2" key-nodes="64""#, r#"files="1" key-nodes="32""#)
 }
 
-const CASES: &[Case] = &[
-    Case {
-        name: "single",
-        before: &[Ask("hit", "a", 3)],
-        moves: false,
-        atomic: false,
-        asks: &[Ask("hit", "a", 1)],
-    },
-    Case {
-        name: "creating",
-        before: &[],
-        moves: false,
-        atomic: false,
-        asks: &[Ask("hit", "b", 1)],
-    },
-    Case {
-        name: "evicting",
-        before: &[Ask("evict", "a", 1), Ask("evict", "b", 1)],
-        moves: false,
-        atomic: false,
-        asks: &[Ask("evict", "c", 1)],
-    },
-    Case {
-        name: "two-nodes",
-        before: &[Ask("both", "7", 2)],
-        moves: false,
-        atomic: false,
-        asks: &[Ask("both", "8", 1)],
-    },
-    Case {
-        name: "banning",
-        before: &[Ask("ban", "eve", 1)],
-        moves: false,
-        atomic: false,
-        asks: &[Ask("ban", "eve", 1)],
-    },
-    Case {
-        name: "every-policy",
-        before: &[Ask("every", "a", 3)],
-        moves: false,
-        atomic: false,
-        asks: &[Ask("every", "a", 2)],
-    },
-    Case {
-        name: "noting",
-        before: &[Ask("members", "a", 1)],
-        moves: false,
-        atomic: false,
-        asks: &[Ask("members", "a", 1)],
-    },
-    // Keys 1 and 129 share a key-node (files 2, key-nodes 64). Key 5 appears twice.
-    Case {
-        name: "atomic",
-        before: &[Ask("many", "1", 3), Ask("many", "5", 1)],
-        moves: false,
-        atomic: true,
-        asks: &[
-            Ask("many", "1", 1),
-            Ask("many", "129", 1),
-            Ask("many", "5", 1),
-            Ask("many", "5", 2),
-            Ask("many", "6", 1),
-            Ask("many", "7", 1),
-            Ask("hit", "x", 1),
-            Ask("both", "3", 1),
-        ],
-    },
-    Case {
-        name: "moving-one",
-        before: &[Ask("hit", "a", 3)],
-        moves: true,
-        atomic: false,
-        asks: &[Ask("hit", "a", 1)],
-    },
-    Case {
-        name: "moving-two",
-        before: &[Ask("both", "7", 2)],
-        moves: true,
-        atomic: false,
-        asks: &[Ask("both", "7", 1)],
-    },
-    Case {
-        name: "moving-banned",
-        before: &[Ask("ban", "eve", 1)],
-        moves: true,
-        atomic: false,
-        asks: &[Ask("ban", "eve", 1)],
-    },
-    Case {
-        name: "moving-atomic",
-        before: &[Ask("many", "1", 3), Ask("many", "5", 1), Ask("both", "3", 1)],
-        moves: true,
-        atomic: true,
-        asks: &[Ask("many", "1", 1), Ask("many", "5", 1), Ask("many", "6", 1), Ask("both", "3", 1)],
-    },
-    Case {
-        name: "moving-by-keeper",
-        before: &[Ask("hit", "a", 3)],
-        moves: true,
-        atomic: false,
-        asks: &[],
-    },
-];
+const PLAIN: Cases = Cases {
+    map: MAP,
+    moved_map,
+    repeats: false,
+    all: &[
+        Case::new("single", &[ask("hit", "a", 3)], &[ask("hit", "a", 1)]),
+        Case::new("creating", &[], &[ask("hit", "b", 1)]),
+        Case::new(
+            "evicting",
+            &[ask("evict", "a", 1), ask("evict", "b", 1)],
+            &[ask("evict", "c", 1)],
+        ),
+        Case::new("two-nodes", &[ask("both", "7", 2)], &[ask("both", "8", 1)]),
+        Case::new("banning", &[ask("ban", "eve", 1)], &[ask("ban", "eve", 1)]),
+        Case::new("every-policy", &[ask("every", "a", 3)], &[ask("every", "a", 2)]),
+        Case::new("noting", &[ask("members", "a", 1)], &[ask("members", "a", 1)]),
+        // Keys 1 and 129 share a key-node (files 2, key-nodes 64). Key 5 appears twice.
+        Case::new(
+            "atomic",
+            &[ask("many", "1", 3), ask("many", "5", 1)],
+            &[
+                ask("many", "1", 1),
+                ask("many", "129", 1),
+                ask("many", "5", 1),
+                ask("many", "5", 2),
+                ask("many", "6", 1),
+                ask("many", "7", 1),
+                ask("hit", "x", 1),
+                ask("both", "3", 1),
+            ],
+        )
+        .atomic(),
+        Case::new("moving-one", &[ask("hit", "a", 3)], &[ask("hit", "a", 1)]).moving(),
+        Case::new("moving-two", &[ask("both", "7", 2)], &[ask("both", "7", 1)]).moving(),
+        Case::new("moving-banned", &[ask("ban", "eve", 1)], &[ask("ban", "eve", 1)]).moving(),
+        Case::new(
+            "moving-atomic",
+            &[ask("many", "1", 3), ask("many", "5", 1), ask("both", "3", 1)],
+            &[ask("many", "1", 1), ask("many", "5", 1), ask("many", "6", 1), ask("both", "3", 1)],
+        )
+        .atomic()
+        .moving(),
+        Case::new("moving-by-keeper", &[ask("hit", "a", 3)], &[]).moving(),
+    ],
+};
 
-/// Everything observable: the used counts of all limits of all keys of all cases, and bans.
-fn observe(world: &World) -> Vec<(String, Vec<u64>, bool)> {
+/// What is observable of a key.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    name: String,
+    used: Vec<u64>,
+    banned: bool,
+    held: Option<u64>,
+    /// The words of its states, with its ids and holds.
+    states: Vec<u64>,
+}
+
+/// Everything observable: all keys of all cases, and the nodes that have not moved.
+fn observe(cases: &Cases, world: &World) -> (Vec<Seen>, u64) {
     let mut service = world.attach();
-    let all = CASES.iter().flat_map(|case| case.before.iter().chain(case.asks));
-    let former = ("not moved yet".to_owned(), vec![world.former_nodes()], false);
-    let counts = all.map(|Ask(biz, key, _)| {
-        let verdict = service.one(Command::Query, biz, key, 1, NOW + 1).unwrap();
-        let mut detailed = Request::default();
-        detailed.begin(Command::Query);
-        detailed.push(biz, key, ItemOptions::ONE.detailed());
-        let details = service.answers(&detailed, NOW + 1).details;
-        let used = details.limits.iter().map(|limit| limit.figures.used).collect();
-        (format!("{biz}/{key}"), used, verdict.banned)
-    });
-    counts.chain([former]).collect()
+    let all = cases.all.iter().flat_map(|case| case.before.iter().chain(case.asks));
+    let keys: BTreeSet<_> = all.map(|sent| (sent.biz, sent.key)).collect();
+    let mut seen: Vec<Seen> = keys
+        .into_iter()
+        .map(|(biz, key)| {
+            let mut query = Request::default();
+            query.begin(Command::Query);
+            query.push(biz, key, ItemOptions::ONE.detailed());
+            let answers = service.answers(&query, NOW + 1);
+            let verdict = answers.items[0].result.unwrap();
+            let used = answers.details.limits.iter().map(|limit| limit.figures.used).collect();
+            let (banned, held) = (verdict.banned, verdict.held());
+            Seen { name: format!("{biz}/{key}"), used, banned, held, states: Vec::new() }
+        })
+        .collect();
+    let mut reader = Reader::open(&world.dir, None).unwrap();
+    for seen in &mut seen {
+        let (biz, key) = seen.name.split_once('/').unwrap();
+        if let Ok(Look::At(record)) = reader.node(biz, key, NOW + 1) {
+            seen.states = record.words[record.states_at..].to_vec();
+        }
+    }
+    (seen, world.former_nodes())
 }
 
 /// An Update. Limits that note members note `member`.
-fn asked(atomic: bool, asks: &[Ask<'_>], member: &str) -> Request {
+fn asked(case: &Case, asks: &[Sent], member: &'static str) -> Request {
     let mut request = Request::default();
     request.begin(Command::Update);
-    request.atomic = atomic;
-    for Ask(biz, key, count) in asks {
-        request.push(biz, key, ItemOptions::of(*count));
-        request.bring_member(member);
+    request.atomic = case.atomic;
+    for &Sent { biz, key, count, brings } in asks {
+        request.push(biz, key, ItemOptions::of(count));
+        request.bring(Extras { member: Some(member), ..brings });
+    }
+    if let Some(id) = case.once {
+        request.set_once(id);
     }
     request
 }
 
-fn set_up(case: &Case) -> World {
+fn set_up(cases: &Cases, case: &Case) -> World {
     // With a long lock-timeout no item is busy, even on a slow machine: a waiter detects the death
     // of a holder first.
-    let mut world = World::with_lock_timeout(MAP, "10s");
+    let mut world = World::with_lock_timeout(cases.map, "10s");
     let mut service = world.attach();
-    for (index, Ask(biz, key, count)) in case.before.iter().enumerate() {
-        let before = asked(false, &[Ask(biz, key, *count)], "before");
+    let alone = Case { atomic: false, once: None, ..*case };
+    for (index, &sent) in case.before.iter().enumerate() {
+        let before = asked(&alone, &[sent], "before");
         service.answers(&before, NOW - 10 + index as u64).items[0].result.unwrap();
     }
     drop(service);
     if case.moves {
-        world.begin_moves(&moved_map(), 2);
+        world.begin_moves(&(cases.moved_map)(), 2);
     }
     world
 }
 
 fn run_case(case: &Case, world: &World, kill_at: u64) -> u64 {
     let mut service = world.attach();
-    let request = asked(case.atomic, case.asks, "now");
+    let request = asked(case, case.asks, "now");
     let mut answers = Default::default();
     service.begin_tick();
     if case.asks.is_empty() {
@@ -236,9 +249,12 @@ fn run_case(case: &Case, world: &World, kill_at: u64) -> u64 {
 #[ignore = "a program that death_at_every_store starts"]
 fn victim() {
     let [name, dir, kill_at] = ["FRS_CRASH_CASE", "FRS_CRASH_DIR", "FRS_CRASH_AT"].map(told);
-    let case = CASES.iter().find(|case| case.name == name).unwrap();
-    let world = World::of(Path::new(&dir), MAP);
-    let stores = run_case(case, &world, kill_at.parse().unwrap());
+    let in_cases = |cases: &Cases| {
+        let case = cases.all.iter().find(|case| case.name == name)?;
+        Some((*case, World::of(Path::new(&dir), cases.map)))
+    };
+    let (case, world) = [PLAIN, CALLS].iter().find_map(in_cases).unwrap();
+    let stores = run_case(&case, &world, kill_at.parse().unwrap());
     std::fs::write(Path::new(&dir).join("stores"), stores.to_string()).unwrap();
 }
 
@@ -279,37 +295,49 @@ impl Snapshot {
 // Shows: deaths-lose-nothing, distinct-members, growth.
 #[test]
 fn death_at_every_store() {
-    for case in CASES {
-        let world = set_up(case);
+    kill_at_every_store(&PLAIN);
+}
+
+fn kill_at_every_store(cases: &Cases) {
+    for case in cases.all {
+        let world = set_up(cases, case);
         let before = Snapshot::of(&world);
-        let old = observe(&world);
+        let old = observe(cases, &world);
         assert!(spawn_victim(case, &world, 0).success());
         let stores: u64 =
             std::fs::read_to_string(world.dir.join("stores")).unwrap().parse().unwrap();
-        let new = observe(&world);
+        let new = observe(cases, &world);
         assert_ne!(old, new, "{}: nothing changed", case.name);
         assert!(stores >= 8, "{}: {stores} stores", case.name);
+        if cases.repeats {
+            run_case(case, &world, 0);
+            assert_eq!(observe(cases, &world), new, "{}: a repeat charges", case.name);
+        }
         let mut committed = 0;
         for kill_at in 1..=stores {
             before.restore();
             let status = spawn_victim(case, &world, kill_at);
             assert_eq!(status.signal(), Some(9), "{} at {kill_at}", case.name);
-            recover(&world, kill_at);
-            let found = observe(&world);
+            recover(cases, &world, kill_at);
+            let found = observe(cases, &world);
             assert!(found == old || found == new, "{} at {kill_at}: {found:?}", case.name);
             // Once the state is new, it stays new.
             assert!(committed == 0 || found == new, "{} at {kill_at}", case.name);
             committed += u64::from(found == new);
             world.verify();
+            if cases.repeats {
+                run_case(case, &world, 0);
+                assert_eq!(observe(cases, &world), new, "{} again after {kill_at}", case.name);
+            }
         }
         assert!(committed > 0, "{}: no death after the commit point", case.name);
-        assert!(!case.moves || new.last().expect("not moved").1 < old.last().expect("not moved").1);
+        assert!(!case.moves || new.1 < old.1);
         assert!(committed < stores, "{}: no death before the commit point", case.name);
     }
 }
 
 /// Recovery at a start, by the keeper, or by a waiter for the semaphore, in turns.
-fn recover(world: &World, kill_at: u64) {
+fn recover(cases: &Cases, world: &World, kill_at: u64) {
     match kill_at % 3 {
         0 => assert_eq!(world.prepare().recovered_slots, 1),
         1 => {
@@ -317,7 +345,7 @@ fn recover(world: &World, kill_at: u64) {
             assert_eq!(keeper.recover_dead(), 1);
         }
         _ => {
-            observe(world);
+            observe(cases, world);
             // The process died before it took a semaphore, so no other process waited.
             attach_beside(world).recover_dead();
         }

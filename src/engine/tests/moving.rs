@@ -2,8 +2,8 @@
 
 use frs_store::{Group, Moves, Runtime};
 
-use crate::testing::{Ask, World, move_all, request};
-use crate::{Answers, Command, ItemError, MovePass, MoveStep};
+use crate::testing::{World, move_all};
+use crate::{Answers, Command, Extras, ItemError, ItemOptions, MovePass, MoveStep, Request};
 
 const NOW: u64 = 1_700_000_000_000;
 
@@ -21,7 +21,11 @@ fn map(geometry: &str) -> String {
         <biz id="4" name="address" group="g" key="ip">
           <limit policy="token" rate="1/m" burst="50"/></biz>
         <biz id="5" name="still" group="still" key="string">
-          <limit policy="total" max="100"/></biz></map>"#
+          <limit policy="total" max="100"/></biz>
+        <biz id="6" name="once" group="g" key="string" once="2" once-for="1h">
+          <limit policy="interval" interval="1h" max="100"/></biz>
+        <biz id="7" name="places" group="g" key="string" holds="1" hold-ttl="10m">
+          <limit policy="concurrent" max="2"/></biz></map>"#
     )
 }
 
@@ -62,9 +66,9 @@ impl Random {
     }
 }
 
-const BIZS: [&str; 5] = ["window", "both", "ring", "address", "still"];
+const BIZS: [&str; 7] = ["window", "both", "ring", "address", "still", "once", "places"];
 
-// Shows: growth.
+// Shows: growth, retries, holds.
 #[test]
 fn every_answer_is_that_of_a_group_that_does_not_move() {
     let still = World::new(&map(SMALL));
@@ -82,20 +86,24 @@ fn every_answer_is_that_of_a_group_that_does_not_move() {
             now += random.below(3000);
             let command = if random.below(4) == 0 { Command::Query } else { Command::Update };
             let is_atomic = random.below(4) == 0;
-            let asks: Vec<(&str, String, i32)> = (0..1 + random.below(4))
-                .map(|_| {
-                    let biz = BIZS[random.below(5) as usize];
-                    (biz, random.key(biz), random.below(3) as i32)
-                })
-                .collect();
-            let asks: Vec<Ask<'_>> =
-                asks.iter().map(|(biz, key, count)| Ask(biz, key, *count)).collect();
-            let request = request(command, is_atomic, &asks);
+            let mut asks = Request::default();
+            asks.begin(command);
+            asks.atomic = is_atomic;
+            for _ in 0..1 + random.below(4) {
+                let biz = BIZS[random.below(7) as usize];
+                asks.push(biz, &random.key(biz), ItemOptions::of(random.below(3) as i32));
+                let id = ["x", "y", "z"][random.below(3) as usize];
+                match biz {
+                    "once" if !is_atomic => asks.bring(Extras { once: Some(id), ..Extras::NONE }),
+                    "places" => asks.bring(Extras { hold: Some(id), ..Extras::NONE }),
+                    _ => {}
+                }
+            }
             let (mut found, mut expected) = (Answers::default(), Answers::default());
-            oracle.run(&request, now, &mut expected);
+            oracle.run(&asks, now, &mut expected);
             // No tick begins, so some services are a generation behind.
             let at = random.below(3) as usize;
-            services[at].run(&request, now, &mut found);
+            services[at].run(&asks, now, &mut found);
             assert_eq!(found.refused, expected.refused, "{geometry} {step} {asks:?}");
             let results = |answers: &Answers| -> Vec<_> {
                 answers.items.iter().map(|answer| answer.result).collect()

@@ -7,6 +7,7 @@
 //! A seed replays: `FRS_SIMULATE=12345 cargo test -p frs-engine-crash simulation`. `just simulate`
 //! runs a million.
 
+mod calls;
 mod growth;
 mod oracle;
 mod player;
@@ -50,6 +51,16 @@ const MAP: &str = r#"<map>
   <biz id="4" name="often" group="tiny" key="string">
     <limit policy="interval" interval="10ms" max="3" ban="20ms"/>
   </biz>
+  <biz id="5" name="retry" group="kept" key="integer" once="IDS" once-for="1h">
+    <limit policy="total" max="1000000000"/>
+  </biz>
+  <biz id="6" name="places" group="kept" key="integer" holds="3" hold-ttl="1s">
+    <limit policy="concurrent" max="PLACES"/>
+    <limit policy="total" max="1000000000"/>
+  </biz>
+  <biz id="7" name="loan" group="kept" key="integer" holds="LOANS" hold-ttl="1h">
+    <limit policy="total" max="1000000000"/>
+  </biz>
 </map>"#;
 
 /// A group and the geometries that it moves between.
@@ -62,9 +73,9 @@ const GROUPS: [GroupForms; 2] = [
     GroupForms {
         name: "kept",
         geometries: [
-            r#"files="2" key-nodes="2" chain="4" node-size="64""#,
-            // Ten keys may be kept, so some find no place in this geometry.
-            r#"files="1" key-nodes="2" chain="4" node-size="128""#,
+            r#"files="2" key-nodes="2" chain="6" node-size="256""#,
+            // Fourteen keys may be kept, so some find no place in this geometry.
+            r#"files="1" key-nodes="2" chain="6" node-size="320""#,
         ],
     },
     GroupForms {
@@ -111,6 +122,7 @@ impl Stage {
         let conf = |kept: usize, tiny: usize| {
             let [kept_group, tiny_group] = &GROUPS;
             let map = MAP.replace("MAX", &TOTAL_MAX.to_string());
+            let map = calls::fill_in(&map);
             let map = map.replace("KEPT", kept_group.geometries[kept]);
             let map = map.replace("TINY", tiny_group.geometries[tiny]);
             let conf = Conf::parse("srv.xml", SRV, "map.xml", &map);
@@ -158,6 +170,10 @@ struct Seen {
     moves: u64,
     /// Ends of moves that were undone.
     taken_back: u64,
+    /// Updates whose id was charged before, and holds that were made and settled.
+    repeats: u64,
+    made: u64,
+    settled: u64,
 }
 
 /// Plays one seed. Panics if it breaks a promise.
@@ -286,14 +302,17 @@ fn simulate_all(seeds: impl Iterator<Item = u64>) {
         all.evictions += seen.evictions;
         all.moves += seen.moves;
         all.taken_back += seen.taken_back;
+        all.repeats += seen.repeats;
+        all.made += seen.made;
+        all.settled += seen.settled;
     }
     println!("{count} seeds in {:.1} s: {all:?}", begun.elapsed().as_secs_f64());
-    let met = [all.busy, all.evictions, all.moves];
+    let met = [all.busy, all.evictions, all.moves, all.repeats, all.made, all.settled];
     assert!(count < 100 || (all.deaths > count && !met.contains(&0)), "{all:?}");
     assert!(count < 1000 || all.taken_back > 0, "{all:?}");
 }
 
-// Shows: deaths-lose-nothing.
+// Shows: deaths-lose-nothing, retries, holds.
 #[test]
 fn no_order_of_stores_and_deaths_breaks_a_promise() {
     match std::env::var("FRS_SIMULATE") {

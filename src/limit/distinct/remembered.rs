@@ -3,7 +3,9 @@
 //! Invariant: as in [`super::super::history`], it judges as the limit without a history does. It is
 //! fresh exactly if neither the current window nor any remembered window has a member.
 
-use super::super::calendar::{Calendar, Turned};
+use std::borrow::Borrow;
+
+use super::super::calendar::{Calendar, Turned, Windows};
 use super::super::history_ring::{self, Remembered};
 use super::super::interval::Window;
 
@@ -15,7 +17,12 @@ impl Remembered {
 
     /// Brings the state to `now`.
     #[inline]
-    pub(super) fn roll(&self, turns: &Calendar, state: &mut [u64], now: u64) {
+    pub(super) fn roll<W: Borrow<Windows>>(
+        &self,
+        turns: &Calendar<W>,
+        state: &mut [u64],
+        now: u64,
+    ) {
         self.past.lay_out(&mut state[self.at.clone()]);
         let window = Window::of(&state[self.own.clone()]);
         let is_unused = window.used == 0 && self.is_empty(state);
@@ -28,7 +35,7 @@ impl Remembered {
 
     /// Brings the state to a time outside its window.
     #[cold]
-    fn turn(&self, turns: &Calendar, state: &mut [u64], now: u64) {
+    fn turn<W: Borrow<Windows>>(&self, turns: &Calendar<W>, state: &mut [u64], now: u64) {
         let window = Window::of(&state[self.own.clone()]);
         match turns.turned(window.start, now) {
             Turned::Not => {}

@@ -4,21 +4,24 @@ use frs_conf::sketch_words;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Brought;
 
-fn terms(member: Option<Member>) -> Terms {
-    Terms { member, ..Terms::NEW }
+/// Runs with the terms of an item that brings a member.
+fn with_member<T>(member: Option<Member>, run: impl FnOnce(&Terms<'_>) -> T) -> T {
+    let brought = Brought { member, ..Brought::NOTHING };
+    run(&Terms { brought: Some(&brought), ..Terms::NEW })
 }
 
 fn admits(limit: &Distinct, state: &[u64], count: u32, member: Option<Member>) -> bool {
-    limit.admits(state, 0, count, &terms(member))
+    with_member(member, |terms| limit.admits(state, 0, count, terms))
 }
 
 fn charge(limit: &Distinct, state: &mut [u64], count: i32, member: Option<Member>) {
-    limit.charge(state, 0, count, &terms(member));
+    with_member(member, |terms| limit.charge(state, 0, count, terms));
 }
 
 fn figures(limit: &Distinct, state: &[u64], now: u64) -> Figures {
-    limit.figures(state, now, &terms(None))
+    limit.figures(state, now, &Terms::NEW)
 }
 
 fn exact(max: u64) -> Distinct {

@@ -3,7 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{HEADER, Part, Past, Totals, carried, is_empty, is_unused, parts, set_carried};
+use super::{HEADER, Past, Totals, carried, is_empty, is_unused, set_carried};
+use crate::part::{Part, parts};
 
 fn past(windows: u16) -> Past {
     Past { windows, position: 3 }

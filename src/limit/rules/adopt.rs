@@ -8,7 +8,8 @@ use frs_conf::Scope;
 
 use super::place::NodeLayout;
 use super::{Rule, Rules};
-use crate::history_ring::{self, Part};
+use crate::history_ring;
+use crate::part::{self, Part};
 use crate::{distinct, ring};
 
 /// Words of the largest node.
@@ -69,18 +70,21 @@ impl Rules {
         if let (true, Some(&ban)) = (has_ban, ban.first().filter(stays)) {
             words[node.fixed] = ban;
         }
-        let with_past = if node.has_past { node.shape } else { node.sibling };
-        let (pasts, uses) = match written.shape == with_past {
+        let with_parts = if node.has_parts { node.shape } else { node.sibling };
+        let (parts, uses) = match written.shape == with_parts {
             true => {
-                let words = history_ring::parts(old).map(|part| part.words.len()).sum();
+                let words = part::parts(old).map(|part| part.words.len()).sum();
                 old.split_at_mut(words)
             }
             false => old.split_at_mut(0),
         };
         for PlacedPast { past, at } in self.with_past(scope) {
-            let own = history_ring::parts(pasts).find(|part| part.position == past.position);
+            let own = part::parts(parts).find(|part| part.position == past.position);
             let known = own.map_or(&[][..], |Part { words, .. }| words);
             past.take_over(&mut words[at], known);
+        }
+        if let Some(tables) = self.tables.as_ref().filter(|_| scope == Scope::Key) {
+            tables.take_over(words, parts);
         }
         let keeps_log = former.is_none_or(|former| former.keeps_log);
         if let Some(ring) = node.ring.filter(|_| keeps_log) {
@@ -105,22 +109,32 @@ impl Rules {
 
     #[inline]
     fn is_fitted(&self, scope: Scope, node: &NodeLayout, words: &[u64]) -> bool {
-        (!node.has_past || self.are_laid_out(scope, node, words))
+        (!node.has_parts || self.are_laid_out(scope, node, words))
             && node.ring.is_none_or(|ring| ring::is_of(ring, &words[node.ring_at()..]))
             && node.set_room.is_none_or(|room| distinct::fits(room, &words[node.set_at()..]))
     }
 
-    /// Whether the node has exactly the histories of these limits. Words that were never rolled are
+    /// Whether the node has exactly the parts of these limits. Words that were never rolled are
     /// zero, and count as laid out.
     fn are_laid_out(&self, scope: Scope, node: &NodeLayout, words: &[u64]) -> bool {
-        let mut pasts = self.with_past(scope);
-        if pasts.next().is_some_and(|first| words[first.at.start] == 0) {
+        // A scope has a ring or a set, never both.
+        let behind = node.ring_at().min(node.set_at());
+        let first = behind - self.part_words(scope);
+        if words[first] == 0 {
             return true;
         }
         let is_laid_out = |placed: PlacedPast| placed.past.is_laid_out(&words[placed.at]);
-        // A scope has a ring or a set, never both.
-        let behind = &words[node.ring_at().min(node.set_at())..];
-        self.with_past(scope).all(is_laid_out) && history_ring::parts(behind).next().is_none()
+        let tables = self.tables.as_ref().filter(|_| scope == Scope::Key);
+        self.with_past(scope).all(is_laid_out)
+            && tables.is_none_or(|tables| tables.are_laid_out(words))
+            && part::parts(&words[behind..]).next().is_none()
+    }
+
+    /// Words of all parts of a scope.
+    fn part_words(&self, scope: Scope) -> usize {
+        let pasts: usize = self.with_past(scope).map(|placed| placed.past.words()).sum();
+        let tables = self.tables.as_ref().filter(|_| scope == Scope::Key);
+        pasts + tables.map_or(0, |tables| tables.words())
     }
 
     /// The histories of a scope, in the order of their words.

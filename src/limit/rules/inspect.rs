@@ -26,6 +26,9 @@ impl Rules {
                 _ => StateWord { limit, name: "history-uses", unit: WordUnit::PastUses },
             }));
         }
+        if scope == Scope::Key {
+            words.extend(self.table_words());
+        }
         own().filter(|(rule, _)| is_set(rule)).for_each(|named| name_words(named, &mut words));
         let node = self.node(scope);
         let ring = node.ring.map_or(0, ring::words);
@@ -35,6 +38,25 @@ impl Rules {
             _ => StateWord { limit: 0, name: "ring-uses", unit: WordUnit::RingUses },
         }));
         words
+    }
+
+    /// The meaning of the words of the ids and the holds.
+    fn table_words(&self) -> impl Iterator<Item = StateWord> {
+        const ONCE: [&str; 3] = ["once", "once-base", "once-id"];
+        const HOLDS: [&str; 3] = ["holds", "holds-base", "hold"];
+        let tables = self.tables.iter();
+        let of_both = tables.flat_map(|tables| {
+            let once = tables.once.as_ref().map_or(0, |once| once.at.len());
+            let holds = tables.holds.as_ref().map_or(0, |holds| holds.at.len());
+            [(ONCE, once), (HOLDS, holds)]
+        });
+        of_both.flat_map(|(names, words)| {
+            (0..words).map(move |nth| match nth {
+                0 => StateWord { limit: 0, name: names[0], unit: WordUnit::Entries },
+                1 => StateWord { limit: 0, name: names[1], unit: WordUnit::Time },
+                _ => StateWord { limit: 0, name: names[2], unit: WordUnit::Entry },
+            })
+        })
     }
 
     /// The fields of the shared limits in a node of the scope. `words` are those after the key

@@ -1,9 +1,9 @@
 //! The layout of a biz's nodes: the place of the state of each limit.
 //!
 //! Invariant: the states of fixed length come first, in the order of the limits. The word of a ban
-//! follows, then the histories in the order of their limits, then the ring of the sliding limits or
-//! the set of the exact `distinct` limit; a scope has one of the two at most. So a change to the
-//! length of a history, the ring or the set moves no state of fixed length.
+//! follows, then the histories in the order of their limits, then the ids and the holds, then the
+//! ring of the sliding limits or the set of the exact `distinct` limit; a scope has one of the two
+//! at most. So a change to the length of any of these moves no state of fixed length.
 
 use std::ops::Range;
 
@@ -17,8 +17,9 @@ use crate::history_ring::{Past, Remembered};
 use crate::ring::{self, Ring};
 use crate::shared_policy::{Log, SharedPolicies};
 
-/// Marks the shape of a node that holds histories: a number of its own, as each policy has.
-const WITH_HISTORY: [u64; 2] = [9, 0];
+/// Marks the shape of a node that has parts: histories, ids or holds. A number of its own, as each
+/// policy has.
+const WITH_PARTS: [u64; 2] = [9, 0];
 /// Marks the shape of a node with a shared limit whose number is not its position in the node. The
 /// number itself follows.
 const NUMBERED: u64 = 13;
@@ -33,11 +34,11 @@ pub(super) struct NodeLayout {
     /// First word after the states of fixed length: that of the ban, of a history or of the ring.
     pub fixed: usize,
     pub shape: u16,
-    /// The shape of the same limits without a history if they keep one, and with a history if they
-    /// keep none. Equal to `shape` if they cannot keep one.
+    /// The shape of the same limits without parts if they have any, and with parts if they have
+    /// none. Equal to `shape` if they cannot have any.
     pub sibling: u16,
-    /// A limit keeps a history.
-    pub has_past: bool,
+    /// It has histories, ids or holds.
+    pub has_parts: bool,
     pub life_ms: Option<u64>,
     /// Its ring. `None` if no limit needs a ring.
     pub ring: Option<Ring>,
@@ -45,16 +46,17 @@ pub(super) struct NodeLayout {
     pub set_room: Option<usize>,
 }
 
-/// The effect of bans on the nodes of a scope.
+/// What a node holds besides the states of its limits.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct BanRoom {
-    pub words: usize,
-    /// How long a ban keeps a node after its last use, at most.
+pub(super) struct OtherRoom {
+    /// Words of a ban.
+    pub ban_words: usize,
+    /// How long a ban, an id or a hold keeps the node after its last use, at most.
     pub life_ms: u64,
 }
 
-impl BanRoom {
-    pub const NONE: BanRoom = BanRoom { words: 0, life_ms: 0 };
+impl OtherRoom {
+    pub const NONE: OtherRoom = OtherRoom { ban_words: 0, life_ms: 0 };
 }
 
 impl NodeLayout {
@@ -62,12 +64,13 @@ impl NodeLayout {
         biz: &Biz,
         rules: &[Rule],
         scope: Scope,
-        ban: BanRoom,
+        other: OtherRoom,
         alike: Option<DigestKey>,
     ) -> NodeLayout {
         let own = || rules.iter().filter(|rule| rule.scope == scope);
         let fixed = biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum();
         let has_past = own().any(|rule| rule.policy.remembered().is_some());
+        let has_parts = has_past || biz.table_words(scope) > 0;
         let notes_members = own().any(Rule::notes_members);
         let hashed = alike.filter(|_| notes_members).map(|key| [HASHED_ALIKE, key.mark()]);
         let shapes = || {
@@ -78,35 +81,34 @@ impl NodeLayout {
                 .chain(hashed)
         };
         let plain = shape_of(scope, shapes());
-        let with_past = shape_of(scope, shapes().chain([WITH_HISTORY]));
-        let (shape, sibling) = match has_past {
-            true => (with_past, plain),
-            // Machines share no limit that keeps a history.
-            false if biz.sharing.is_some() => (plain, plain),
-            false => (plain, with_past),
+        let with_parts = shape_of(scope, shapes().chain([WITH_PARTS]));
+        let (shape, sibling) = match has_parts {
+            true => (with_parts, plain),
+            false => (plain, with_parts),
         };
         NodeLayout {
             words: fixed
-                + ban.words
+                + other.ban_words
                 + biz.history_words(scope)
+                + biz.table_words(scope)
                 + biz.ring_words(scope)
                 + biz.set_words(scope),
             fixed,
             shape,
             sibling,
-            has_past,
+            has_parts,
             life_ms: own()
                 .map(|rule| rule.policy.life_ms())
-                .try_fold(ban.life_ms, |longest_ms, life_ms| Some(longest_ms.max(life_ms?))),
+                .try_fold(other.life_ms, |longest_ms, life_ms| Some(longest_ms.max(life_ms?))),
             ring: ring_of(biz, scope),
             set_room: biz.set_room(scope).map(|room| room as usize),
         }
     }
 
-    /// Whether a part of configurable length follows: a history, a ring or a set.
+    /// Whether something of configurable length follows: a part, a ring or a set.
     #[inline]
     pub fn is_sized(&self) -> bool {
-        self.has_past | self.ring.is_some() | self.set_room.is_some()
+        self.has_parts | self.ring.is_some() | self.set_room.is_some()
     }
 
     /// First word of the set; without a set, the end of the words.
@@ -129,16 +131,16 @@ impl NodeLayout {
 
 /// The ring of a scope's sliding limits.
 fn ring_of(biz: &Biz, scope: Scope) -> Option<Ring> {
-    let longest = biz.limits_of(scope).filter_map(|(_, limit)| match limit.policy.state_place() {
+    let longest = biz.limits_of(scope).filter_map(|(_, limit)| match limit.state_place() {
         StatePlace::Ring(limit) => Some(limit.interval_ms),
-        StatePlace::Own { .. } | StatePlace::Set { .. } => None,
+        StatePlace::Own { .. } | StatePlace::Set { .. } | StatePlace::Holds => None,
     });
     let (uses, longest_ms) = biz.ring_uses(scope).zip(longest.max())?;
     Some(Ring { uses, longest_ms })
 }
 
 fn is_in_ring(limit: &conf::Limit) -> bool {
-    matches!(limit.policy.state_place(), StatePlace::Ring(_))
+    matches!(limit.state_place(), StatePlace::Ring(_))
 }
 
 /// The sliding limit of a scope that reports uses which the log does not hold: the first limit that
@@ -156,16 +158,20 @@ pub(super) fn place(biz: &Biz, shared: Option<&dyn SharedPolicies>) -> Box<[Rule
     let fixed =
         |scope| -> usize { biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum() };
     let mut position = [0_u16, 0];
+    let mut per_call = 0;
+    let ttl_ms = biz.holds.map_or(0, |holds| holds.ttl_ms);
     let place_one = |limit: &conf::Limit| {
         let scope = limit.scope;
         position[scope as usize] += 1;
         let ban = usize::from(scope == Scope::Key && biz.bans());
         let pasts_from = fixed(scope) + ban;
-        let ring_from = pasts_from + biz.history_words(scope);
+        let tables_from = pasts_from + biz.history_words(scope);
+        let ring_from = tables_from + biz.table_words(scope);
         let ring_to = ring_from + biz.ring_words(scope);
-        let (mut from, words) = match limit.policy.state_place() {
+        let (mut from, words) = match limit.state_place() {
             StatePlace::Ring(_) if biz.sharing.is_none() => (ring_from, ring_to - ring_from),
             StatePlace::Set { .. } => (ring_from, biz.set_words(scope)),
+            StatePlace::Holds => (tables_from + biz.once_words(scope), biz.hold_words(scope)),
             StatePlace::Own { .. } | StatePlace::Ring(_) => {
                 let words = biz.state_words(limit);
                 let from = next[scope as usize];
@@ -181,7 +187,9 @@ pub(super) fn place(biz: &Biz, shared: Option<&dyn SharedPolicies>) -> Box<[Rule
             Some(policy) => AnyPolicy::Shared(policy),
             None => {
                 debug_assert!(biz.sharing.is_none(), "nobody shares {limit:?} of {}", biz.name);
-                AnyPolicy::new(&limit.policy)
+                let bounds = limit.per_call.map(|bounds| (bounds, per_call));
+                per_call += usize::from(bounds.is_some());
+                AnyPolicy::of_limit(&limit.policy, bounds, ttl_ms)
             }
         };
         let mut to = from + words;

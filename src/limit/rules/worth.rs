@@ -4,8 +4,8 @@
 
 use frs_conf::Scope;
 
-use super::Rule;
-use crate::{Member, Terms};
+use super::{Rule, Rules, States};
+use crate::{Brought, HoldState, Member, Terms};
 
 /// The cost of losing a node. Nodes that cost less are evicted first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,7 +24,10 @@ pub enum Worth {
 
 /// Terms of one more use, to test whether a limit refuses it. A `distinct` limit is tested with an
 /// unknown member.
-pub(super) const STRANGERS: Terms = Terms { member: Some(Member::STRANGER), ..Terms::ASKING };
+pub(super) const STRANGERS: Terms<'static> = Terms {
+    brought: Some(&Brought { member: Some(Member::STRANGER), ..Brought::NOTHING }),
+    ..Terms::ASKING
+};
 
 impl Rule {
     /// The worth that the rolled state alone gives its node.
@@ -37,6 +40,19 @@ impl Rule {
             Worth::Kept
         } else if is_unreported() || self.refuses(state, now, 1, &STRANGERS) {
             Worth::Limiting
+        } else {
+            Worth::Idle
+        }
+    }
+}
+
+impl Rules {
+    /// The worth that the ids and the holds give their node. Live holds would be held once more.
+    pub(super) fn worth_of_tables(&self, states: &States<'_>) -> Worth {
+        if self.all_holds(states).any(|hold| hold.state == HoldState::Live) {
+            Worth::Limiting
+        } else if self.are_tables_empty(states.key) {
+            Worth::Expired
         } else {
             Worth::Idle
         }

@@ -1,5 +1,7 @@
 //! The bucket against one that is filled in steps.
 
+use frs_conf::Token;
+
 use super::*;
 
 const TERMS: Terms = Terms::NEW;

@@ -54,8 +54,8 @@
 //!                          their reader calls it: 0 futex, 1 eventfd (32..64)
 //!                          7 letters begun | 16 the owner's doorbell (u32), spare (u32)
 //!                          from 64 on words of an extension: watch/counter/extension.rs
-//!                          page 1: counters: 0..13 of one word each | 32..112 requests by
-//!                          kind and kind of answer | 112..118 errors of items
+//!                          page 1: counters: 0..16 of one word each | 16..27 errors of items
+//!                          32..112 requests by kind and kind of answer
 //!                          120 connections open | 121 rows of groups in use
 //!                          122 rows of businesses in use | 123 clients parked
 //!                          from 128 on 3 histograms of 128 words:
@@ -116,7 +116,7 @@ pub(crate) const RUNTIME_MAGIC: u64 = u64::from_le_bytes(*b"FRSRUNTM");
 /// field.
 pub(crate) const GROUP_VERSION: u32 = 6;
 /// Format number of runtime.mmap.
-pub(crate) const RUNTIME_VERSION: u32 = 7;
+pub(crate) const RUNTIME_VERSION: u32 = 8;
 
 /// Words of a key-node's head.
 pub const HEAD_WORDS: usize = 8;
@@ -317,8 +317,8 @@ pub mod slot {
     pub(crate) const COUNTERS: usize = PAGE_WORDS;
 
     // Words in the page of counters, from its start.
+    pub(crate) const ITEM_ERRORS: usize = 16;
     pub(crate) const REQUESTS: usize = 32;
-    pub(crate) const ITEM_ERRORS: usize = 112;
     pub(crate) const OPEN: usize = 120;
     pub(crate) const GROUP_ROWS_USED: usize = 121;
     pub(crate) const BIZ_ROWS_USED: usize = 122;
@@ -537,6 +537,6 @@ mod tests {
     fn the_layout_is_that_of_its_format_number() {
         const NEW: &str = "a new layout needs a new format number";
         assert_eq!((GROUP_VERSION, group_digest()), (6, 0xb934_a0e2), "{NEW}");
-        assert_eq!((RUNTIME_VERSION, runtime_digest()), (7, 0x763c_67eb), "{NEW}");
+        assert_eq!((RUNTIME_VERSION, runtime_digest()), (8, 0x763c_67eb), "{NEW}");
     }
 }

@@ -50,12 +50,17 @@ pub enum Counter {
     WaitsMissed = 11,
     /// A waiting item got no answer, because the extension could not be asked.
     WaitsUnreachable = 12,
+    /// A hold was made.
+    HoldsMade = 13,
+    /// A hold was settled or let go.
+    HoldsEnded = 14,
+    /// The life of a hold was over before it was settled or let go.
+    HoldsLapsed = 15,
 }
 
 /// Words for [`Counter`]s.
-const COUNTERS: usize = 13;
-const _: () =
-    assert!(Counter::WaitsUnreachable as usize == COUNTERS - 1 && COUNTERS <= at::REQUESTS);
+const COUNTERS: usize = 16;
+const _: () = assert!(Counter::HoldsLapsed as usize == COUNTERS - 1 && COUNTERS <= at::ITEM_ERRORS);
 
 /// Events counted for each group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +94,7 @@ pub const RESPONSE_KINDS: usize = 16;
 pub const OUTCOMES: usize = 7;
 
 /// Errors of an item that are counted separately.
-pub const ITEM_ERRORS: usize = 8;
+pub const ITEM_ERRORS: usize = 11;
 
 /// Refusers of Updates that are counted separately: a ban, each of the first limits, all other
 /// limits.
@@ -116,8 +121,8 @@ pub enum Timed {
 // Each table ends before the next one begins.
 #[cfg(not(any(loom, miri)))]
 const _: () = {
-    assert!(at::REQUESTS + REQUEST_KINDS * RESPONSE_KINDS <= at::ITEM_ERRORS);
-    assert!(at::ITEM_ERRORS + ITEM_ERRORS <= at::OPEN);
+    assert!(at::ITEM_ERRORS + ITEM_ERRORS <= at::REQUESTS);
+    assert!(at::REQUESTS + REQUEST_KINDS * RESPONSE_KINDS <= at::OPEN);
     assert!(BUCKETS < at::HISTOGRAM_WORDS);
     assert!(
         at::HISTOGRAMS + (Timed::Extension as usize + 1) * at::HISTOGRAM_WORDS

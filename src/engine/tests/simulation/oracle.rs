@@ -1,6 +1,7 @@
 //! The promises of every run. Invariant: counts lie between the acknowledged charges and the
 //! possible ones, and never above the limit. Both keys of a pair have the same count.
 
+use super::calls::{AllKnown, Calls};
 use super::{Seen, TOTAL_MAX};
 use crate::{Answers, Command, ItemOptions, Request, Service};
 
@@ -24,12 +25,15 @@ pub(super) struct Oracle {
     pairs: [Charged; 2 * PAIRS],
     /// The charges of the whole business whose keys are evicted.
     both: Charged,
+    calls: Calls,
     updates: u64,
 }
 
 /// The charges known at the time of a request.
 pub(super) struct Asked {
+    pub sent_ms: u64,
     totals: [Charged; TOTALS],
+    calls: AllKnown,
 }
 
 impl Oracle {
@@ -52,7 +56,8 @@ impl Oracle {
                 }
             }
         }
-        Asked { totals: self.totals }
+        let calls = self.calls.asked(request);
+        Asked { sent_ms: super::player::now(), totals: self.totals, calls }
     }
 
     /// Records the answers to a request.
@@ -65,6 +70,7 @@ impl Oracle {
     ) {
         let is_update = request.command == Command::Update;
         self.updates += u64::from(is_update);
+        self.calls.answered(request, answers, (asked.sent_ms, asked.calls), scribbles);
         for (item, answer) in request.items().iter().zip(&answers.items) {
             let (biz, key) = (request.biz(item), request.key(item));
             let count = item.count.unwrap_or(0) as u64;
@@ -113,6 +119,8 @@ impl Oracle {
         let whole = service.answers(&request, now).details.limits[1].figures.used;
         let most = self.both.known + self.both.open;
         assert!((self.both.known..=most).contains(&whole), "both: {whole} used, {:?}", self.both);
-        Seen { updates: self.updates, ..Seen::default() }
+        self.calls.check(service);
+        let Calls { repeats, made, settled, .. } = self.calls;
+        Seen { updates: self.updates, repeats, made, settled, ..Seen::default() }
     }
 }

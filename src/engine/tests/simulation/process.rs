@@ -9,6 +9,7 @@ use frs_store::simulated::Locks;
 use generator::{Generator, Gn};
 
 use super::Stage;
+use super::calls;
 use super::growth::move_some;
 use super::oracle::{Oracle, PAIRS, TOTALS};
 use super::player::{Died, Plan, now};
@@ -69,6 +70,7 @@ impl Process {
 fn live(stage: &Stage, locks: &Locks, oracle: &RefCell<Oracle>, mut plan: Plan) {
     let mut service = stage.attach(locks).expect("attached");
     let mut pass = MovePass::default();
+    let hold = plan.draws.draw(0, 1 << 40);
     for _ in 0..plan.requests {
         if plan.draws.one_in(6) {
             service.recover_dead();
@@ -78,15 +80,16 @@ fn live(stage: &Stage, locks: &Locks, oracle: &RefCell<Oracle>, mut plan: Plan) 
         if plan.draws.one_in(2) {
             move_some(&mut service, stage, &mut pass, plan.draws.draw(1, 9) as usize);
         }
-        ask(&mut service, oracle, &mut plan);
+        ask(&mut service, oracle, &mut plan, hold);
     }
 }
 
-/// Makes one drawn request. The oracle sees the request, and then its answer.
-fn ask(service: &mut Service, oracle: &RefCell<Oracle>, plan: &mut Plan) {
+/// Makes one drawn request. The oracle sees the request, and then its answer. No other process has
+/// this hold.
+fn ask(service: &mut Service, oracle: &RefCell<Oracle>, plan: &mut Plan, hold: u64) {
     let draws = &mut plan.draws;
     let mut request = Request::default();
-    let (kind, count) = (draws.draw(0, 12), draws.draw(1, 3) as i32);
+    let (kind, count) = (draws.draw(0, 17), draws.draw(1, 3) as i32);
     let many = draws.one_in(3);
     request.begin(Command::Update);
     match kind {
@@ -122,6 +125,7 @@ fn ask(service: &mut Service, oracle: &RefCell<Oracle>, plan: &mut Plan) {
             let key = draws.draw(0, TOTALS as u64);
             request.push("total", &key.to_string(), ItemOptions::ONE);
         }
+        11..=15 => calls::draw(&mut request, draws, hold),
         _ => {
             let key = ["a", "b", "c"][draws.draw(0, 3) as usize];
             service.begin_tick();
@@ -132,6 +136,6 @@ fn ask(service: &mut Service, oracle: &RefCell<Oracle>, plan: &mut Plan) {
     let asked = oracle.borrow_mut().asked(&request);
     let mut answers = Answers::default();
     service.begin_tick();
-    service.run(&request, now(), &mut answers);
+    service.run(&request, asked.sent_ms, &mut answers);
     oracle.borrow_mut().answered(asked, &request, &answers, plan.scribbles);
 }
