@@ -33,10 +33,10 @@ use crate::process::control_stream::ControlStream;
 use crate::protocol::element_tree::Element;
 use crate::protocol::{Code, Format};
 use crate::stats::history::History;
-use crate::stats::hottest::Hottest;
 use crate::stats::metrics;
 use crate::stats::snapshot::{self, Stats};
 use crate::stats::stats_document::stats_text;
+use crate::stats::swept::Swept;
 use frs_base::clock;
 use frs_base::sys::process::Pid;
 use frs_conf::{AdminTokens, EpochStep, Http, TokenError};
@@ -69,8 +69,8 @@ pub struct AdminArgs {
     pub conf_dir: PathBuf,
     /// The directory of the store.
     pub data_dir: PathBuf,
-    /// The hottest keys of the keeper's last complete sweep.
-    pub hottest: Arc<Mutex<Hottest>>,
+    /// The findings of the keeper's last complete sweep.
+    pub swept: Arc<Mutex<Option<Swept>>>,
 }
 
 /// The reason why the admin plane does not start.
@@ -103,7 +103,7 @@ pub struct Handler {
     data_dir: PathBuf,
     master: Pid,
     pulse: Arc<Pulse>,
-    hottest: Arc<Mutex<Hottest>>,
+    swept: Arc<Mutex<Option<Swept>>>,
 }
 
 /// The text of map.xml in force, as it is answered.
@@ -138,7 +138,7 @@ impl Handler {
         pulse: Arc<Pulse>,
         waker: Arc<Waker>,
     ) -> Result<Handler, AdminError> {
-        let AdminArgs { control, master, conf_dir, data_dir, hottest } = args;
+        let AdminArgs { control, master, conf_dir, data_dir, swept } = args;
         let service = frs_cluster::attach(&data_dir, Role::Admin)?;
         let control = ControlStream::over(control, ANSWER_BYTES_MAX)?;
         // The file is opened before the plane is announced as ready, so that its blocks are
@@ -160,7 +160,7 @@ impl Handler {
             data_dir,
             master,
             pulse,
-            hottest,
+            swept,
         })
     }
 
@@ -239,7 +239,9 @@ impl Handler {
         let runtime = self.service.handle().runtime();
         let mut figures = snapshot::of(runtime, self.service.conf(), clock::now());
         self.history.fill(&mut figures);
-        self.hottest.lock().unwrap_or_else(PoisonError::into_inner).fill(&mut figures);
+        if let Some(swept) = &*self.swept.lock().unwrap_or_else(PoisonError::into_inner) {
+            swept.fill(&mut figures);
+        }
         figures
     }
 

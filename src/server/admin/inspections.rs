@@ -23,7 +23,7 @@ use frs_base::clock;
 use frs_cluster::PLUG;
 use frs_conf::Scope;
 use frs_conf::key::KeyForm;
-use frs_engine::inspect::{Error, Look, NodeRecord, Reader, RefusedNode, SharedRecord};
+use frs_engine::inspect::{Error, Hold, Look, NodeRecord, Reader, RefusedNode, SharedRecord};
 use frs_limit::LimitFigures;
 
 /// A request to the thread.
@@ -211,7 +211,19 @@ fn record_element(record: &NodeRecord) -> Element {
         .with("last", record.last_use_ms)
         .with_some("banned-until", record.banned_until_ms)
         .with_some("outdated", record.outdated.then_some(true))
+        .with_some("held", record.held())
+        .with_some("once-ids", record.once_ids.map(|ids| ids as u64))
         .holding(record.limits.iter().map(|limit| limit_element(limit, record)))
+        .holding(record.holds.iter().flatten().map(hold_element))
+}
+
+fn hold_element(hold: &Hold) -> Element {
+    Element::new("hold")
+        .with("id", hold.id.to_string())
+        .with("count", hold.count)
+        .with("state", hold.state.word())
+        .with("made", hold.made_ms)
+        .with("until", hold.end_ms)
 }
 
 fn limit_element(limit: &LimitFigures, record: &NodeRecord) -> Element {

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::stats::hottest::Hottest;
+use crate::stats::swept::Swept;
 use frs_base::clock::Millis;
 use frs_conf::Group;
 use frs_engine::Service;
@@ -32,10 +32,10 @@ pub struct Sweeper {
     is_resting: bool,
     /// The next sweep begins without a rest.
     again: bool,
-    /// The hottest keys of the current sweep.
-    hottest: Hottest,
-    /// The hottest keys of the last complete sweep, for the admin plane.
-    found: Arc<Mutex<Hottest>>,
+    /// The findings of the current sweep.
+    swept: Swept,
+    /// The findings of the last complete sweep, for the admin plane.
+    found: Arc<Mutex<Option<Swept>>>,
 }
 
 impl Sweeper {
@@ -48,13 +48,13 @@ impl Sweeper {
             sweep: Sweep::default(),
             begun: now,
             due: now,
-            hottest: Hottest::default(),
+            swept: Swept::default(),
             found: Arc::default(),
         }
     }
 
-    /// The hottest keys of the last complete sweep.
-    pub fn hottest(&self) -> Arc<Mutex<Hottest>> {
+    /// The findings of the last complete sweep. `None` before the first one is over.
+    pub fn found(&self) -> Arc<Mutex<Option<Swept>>> {
         Arc::clone(&self.found)
     }
 
@@ -70,7 +70,7 @@ impl Sweeper {
         if self.groups != groups {
             self.groups = groups.to_vec();
             self.sweep.restart();
-            (self.hottest, self.again) = (Hottest::default(), false);
+            (self.swept, self.again) = (Swept::default(), false);
         } else if !self.is_resting {
             self.again = true;
             return;
@@ -84,8 +84,8 @@ impl Sweeper {
             return;
         }
         self.is_resting = false;
-        let hottest = &mut self.hottest;
-        let is_over = service.sweep(&mut self.sweep, |seen| hottest.note(seen), PORTION, now_ms);
+        let swept = &mut self.swept;
+        let is_over = service.sweep(&mut self.sweep, |seen| swept.note(seen), PORTION, now_ms);
         self.due = now + PAUSE;
         if is_over {
             self.is_resting = !std::mem::take(&mut self.again);
@@ -93,8 +93,8 @@ impl Sweeper {
                 self.due = now + self.rest(now);
             }
             self.begun = self.due;
-            let found = std::mem::take(&mut self.hottest);
-            *self.found.lock().unwrap_or_else(PoisonError::into_inner) = found;
+            let found = std::mem::take(&mut self.swept);
+            *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
         }
     }
 
@@ -109,8 +109,8 @@ mod tests {
     use super::*;
     use crate::stats::snapshot;
     use frs_base::clock;
-    use frs_engine::Role;
     use frs_engine::testing::World;
+    use frs_engine::{Command, Extras, ItemOptions, Request, Role};
     use frs_store::counter::GroupKey;
 
     const NOW: u64 = 1_700_000_000_000;
@@ -125,7 +125,9 @@ mod tests {
 
     fn found(sweeper: &Sweeper, keeper: &Service) -> FoundNodes {
         let mut stats = snapshot::of(keeper.handle().runtime(), keeper.conf(), NOW);
-        sweeper.hottest().lock().unwrap().fill(&mut stats);
+        if let Some(swept) = &*sweeper.found().lock().unwrap() {
+            swept.fill(&mut stats);
+        }
         assert_eq!(stats.groups[0].key, GroupKey::Name("g".into()));
         let live = stats.groups[0].sums.nodes.as_ref().map(|nodes| nodes.live);
         let hottest = stats.bizs[0].hottest.iter().map(|hot| (hot.key.clone(), hot.used));
@@ -159,7 +161,7 @@ mod tests {
         let FoundNodes { live, hottest } = found(&sweeper, &keeper);
         assert_eq!(live, Some(2501));
         assert_eq!(hottest[..2], [("77".to_owned(), 3), ("1234".to_owned(), 2)]);
-        assert_eq!(hottest.len(), crate::stats::hottest::KEYS);
+        assert_eq!(hottest.len(), crate::stats::swept::KEYS);
         assert_eq!(sweeper.due(), start + PAUSE + REST, "it rests");
         worker.update("a", "9999", NOW);
         let later = start + Duration::from_secs(2);
@@ -178,6 +180,43 @@ mod tests {
             sweeper.tick(&mut keeper, later + REST * 2 + PAUSE * portion, tomorrow);
         }
         assert_eq!(found(&sweeper, &keeper), FoundNodes { live: Some(0), ..nothing });
+    }
+
+    #[test]
+    fn it_counts_the_holds_that_live() {
+        let world = World::new(
+            "<map><group name='g' files='1' key-nodes='8' chain='8' node-size='192'/>
+            <biz id='7' name='a' key='integer' hold-ttl='10s'>
+              <limit policy='concurrent' max='3'/></biz>
+            <biz id='8' name='b' key='integer'><limit policy='total' max='3'/></biz></map>",
+        );
+        let (start, mut worker) = (clock::instant(), world.attach());
+        let mut keeper = Service::attach(&world.dir, Role::Keeper, None).unwrap();
+        let mut sweeper = Sweeper::new(start);
+        let mut holds = |now: Instant, now_ms| {
+            sweeper.tick(&mut keeper, now, now_ms);
+            let mut stats = snapshot::of(keeper.handle().runtime(), keeper.conf(), now_ms);
+            if let Some(swept) = &*sweeper.found().lock().unwrap() {
+                swept.fill(&mut stats);
+            }
+            stats.bizs.iter().map(|biz| biz.holds).collect::<Vec<_>>()
+        };
+        let mut hold = |key: &str, id, count, now| {
+            let mut request = Request::default();
+            request.begin(Command::Update);
+            request.push("a", key, ItemOptions::of(count));
+            request.bring(Extras { hold: Some(id), ..Extras::NONE });
+            worker.answers(&request, now);
+        };
+        hold("1", "x", 2, NOW);
+        hold("1", "y", 1, NOW + 5000);
+        hold("2", "x", 1, NOW + 5000);
+        assert_eq!(holds(start, NOW + 5000), [Some(3), None]);
+        // A hold whose life is over does not count, whether or not its key is used again.
+        assert_eq!(holds(start + REST, NOW + 10_000), [Some(2), None]);
+        hold("2", "x", 0, NOW + 10_000);
+        assert_eq!(holds(start + REST * 2, NOW + 10_000), [Some(1), None]);
+        assert_eq!(holds(start + REST * 3, NOW + 90_000), [Some(0), None]);
     }
 
     #[test]

@@ -58,7 +58,8 @@ mod tests {
     use super::*;
     use frs_base::scan::Short;
     use frs_engine::{
-        Answer, Figures, HistorySpan, ItemError, ItemOptions, LimitFigures, List, Verdict,
+        Answer, Figures, HistorySpan, ItemError, ItemOptions, LimitFigures, List, Mark, Noted,
+        Verdict,
     };
 
     /// Names and their answer.
@@ -114,6 +115,11 @@ mod tests {
             list: Some(List::Allow),
             weight: Some(u32::MAX),
             retry_ms: Some(u64::MAX),
+            noted: Noted::NOTHING
+                .granting(i32::MAX as u32)
+                .with(Mark::Repeated, true)
+                .with(Mark::UnknownHold, true)
+                .holding(Some(u64::MAX - 1)),
             ..Verdict::UNJUDGED
         };
         let of = |len: usize, result, has_details| {

@@ -40,6 +40,14 @@ pub enum Error {
         /// The text that was found.
         found: Excerpt,
     },
+    /// A wrong field of a head.
+    #[error("{what}{found}")]
+    BadField {
+        /// The expected content.
+        what: &'static str,
+        /// The text that was found.
+        found: Excerpt,
+    },
     /// A request on a listener that speaks RESP.
     #[error("this listener speaks RESP: send requests in HTTP to a <listen> of srv.xml")]
     OnResp,
@@ -129,7 +137,7 @@ impl Error {
         match self {
             Error::BadHttp(_) | Error::OnResp => (400, Code::BadHttp, true),
             Error::BadBody { code, .. } => (400, *code, false),
-            Error::BadTarget { .. } => (400, Code::BadRequest, false),
+            Error::BadTarget { .. } | Error::BadField { .. } => (400, Code::BadRequest, false),
             Error::PeerForbidden => (403, Code::Forbidden, true),
             Error::CrossSite | Error::OriginForbidden | Error::HostForbidden => {
                 (403, Code::Forbidden, false)

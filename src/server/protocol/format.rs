@@ -55,7 +55,6 @@ impl From<&Http> for Bounds {
 pub struct Decoded {
     pub(super) biz: String,
     pub(super) key: String,
-    pub(super) member: String,
     pub(super) other: String,
 }
 
@@ -92,6 +91,10 @@ const fn longest(kind: FieldKind) -> &'static [u8] {
 
 /// The error of a document in another encoding.
 pub(super) const NOT_UTF8: Error = Error::BadContentType("expected a document in UTF-8");
+
+/// The error of an id of a whole request that is not atomic.
+pub(super) const ONCE_OF_ATOMIC: &str =
+    "once on a request that is not atomic: expected atomic=\"true\", or once on each item";
 
 /// A document without its byte order mark. The mark may show that it is in another encoding.
 pub(super) fn without_mark(body: &[u8]) -> Result<&[u8], Error> {

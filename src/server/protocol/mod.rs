@@ -12,6 +12,7 @@
 //! | [`chunked`] | the chunked transfer coding of a body |
 //! | [`route`] | method and target to the requested operation |
 //! | [`form`] | the parameters of a GET |
+//! | [`idempotency_key`] | the id of an Update in its head |
 //! | [`authz`] | the key of an /authz request |
 //! | [`call`] | the kinds by which requests and answers are counted |
 //! | [`accept_header`] | which format the client prefers |
@@ -37,6 +38,7 @@ pub mod error;
 mod field_label;
 pub mod form;
 pub mod format;
+pub mod idempotency_key;
 pub mod json;
 pub mod request_head;
 pub mod resp;

@@ -111,6 +111,8 @@ pub struct Head<'h, 'b> {
     pub host: Lone<'b>,
     /// The site of the page for which a browser sends the request.
     pub origin: Lone<'b>,
+    /// The id under which an Update is charged once, as it was sent.
+    pub idempotency_key: Lone<'b>,
     /// Whether a browser says by `Sec-Fetch-Site` that the request comes from another site, and not
     /// from its user or a page of this host.
     pub cross_site: bool,
@@ -175,6 +177,7 @@ impl<'h, 'b> Head<'h, 'b> {
             expects_continue: false,
             host: Lone::Absent,
             origin: Lone::Absent,
+            idempotency_key: Lone::Absent,
             cross_site: false,
             accept: Accept::default(),
             content_type: None,
@@ -210,6 +213,7 @@ impl<'h, 'b> Head<'h, 'b> {
                 14 if is(name, b"sec-fetch-site") => {
                     self.cross_site |= !matches!(*value, b"none" | b"same-origin");
                 }
+                15 if is(name, b"idempotency-key") => self.idempotency_key.add(value),
                 16 if is(name, b"content-encoding") && !value.eq_ignore_ascii_case(b"identity") => {
                     self.content_fault = Some(CODED);
                 }

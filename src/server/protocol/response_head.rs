@@ -213,7 +213,7 @@ pub fn write_preflight(
     if let Some(origin) = origin {
         write_origin(&mut pen, origin);
         pen.text(b"Access-Control-Allow-Methods: POST, GET\r\n");
-        pen.text(b"Access-Control-Allow-Headers: Content-Type\r\n");
+        pen.text(b"Access-Control-Allow-Headers: Content-Type, Idempotency-Key\r\n");
     }
     pen.text(b"\r\n");
     pen.flush(out);
@@ -263,9 +263,11 @@ pub fn status_of(answer: &Answer, refusal: u16) -> u16 {
             | ItemError::BadKey
             | ItemError::BadCount
             | ItemError::BadMember
-            | ItemError::BadRate,
+            | ItemError::BadRate
+            | ItemError::BadOnce
+            | ItemError::BadHold,
         ) => 400,
-        Err(ItemError::Store | ItemError::Busy | ItemError::Full) => 503,
+        Err(ItemError::Store | ItemError::Busy | ItemError::Full | ItemError::FullHolds) => 503,
     }
 }
 

@@ -182,6 +182,24 @@ impl MetricsPage {
         self.head(ERRORS, "counter", "Items that failed, by error.");
         let words = ItemError::ALL.map(ItemError::word);
         self.by_word(ERRORS, "error", words.into_iter().zip(stats.sums.item_errors));
+        self.holds(stats);
+    }
+
+    fn holds(&mut self, stats: &Stats) {
+        let help = "Live holds, by business, as the keeper's last look at all nodes found them.";
+        self.head("frs_holds", "gauge", help);
+        for biz in &stats.bizs {
+            if let Some(holds) = biz.holds {
+                self.sample("frs_holds", &[("biz", &biz.label())], holds);
+            }
+        }
+        let sums = &stats.sums;
+        self.count("frs_holds_made_total", "Holds made.", sums.count(Counter::HoldsMade));
+        let help = "Holds settled or let go.";
+        self.count("frs_holds_ended_total", help, sums.count(Counter::HoldsEnded));
+        let help = "Holds that were neither settled nor let go before their lives were over, counted \
+                    at the next Update of their key.";
+        self.count("frs_holds_lapsed_total", help, sums.count(Counter::HoldsLapsed));
     }
 
     fn refusals(&mut self, stats: &Stats) {

@@ -3,8 +3,8 @@
 pub mod history;
 pub mod history_document;
 pub mod history_file;
-pub mod hottest;
 pub mod metrics;
 pub mod recorder;
 pub mod snapshot;
 pub mod stats_document;
+pub mod swept;

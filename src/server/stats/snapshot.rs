@@ -115,6 +115,11 @@ pub struct BizSnapshot {
     pub times: Histogram,
     /// The recent rates of these items.
     pub rates: Rates,
+    /// Whether the business has holds.
+    pub has_holds: bool,
+    /// Live holds, from the last sweep. The owner of the sweep's result fills it in. `None` before
+    /// the first sweep, and if the business has no holds.
+    pub holds: Option<u64>,
     /// The keys with the most use, from the last sweep. The owner of the sweep's result fills them
     /// in.
     pub hottest: Vec<HotKey>,
@@ -320,7 +325,8 @@ fn bizs(sums: &Sums, conf: &Conf) -> Vec<BizSnapshot> {
                 .map(|limit| &limit.policy)
                 .map(|policy| LimitBounds { max: policy.max(), period_us: policy.period_us() });
             let (limits, bounds) = (biz.limits.iter().map(limit_words).collect(), bounds.collect());
-            BizSnapshot { name, limits, bounds, is_shared, ..counted_of(key, sums) }
+            let has_holds = biz.holds.is_some();
+            BizSnapshot { name, limits, bounds, is_shared, has_holds, ..counted_of(key, sums) }
         })
         .collect();
     counted.extend(sums.into_iter().map(|(key, sums)| counted_of(key, sums)));
@@ -343,6 +349,8 @@ fn counted_of(key: BizKey, sums: BizSums) -> BizSnapshot {
         refusals: sums.refusals,
         times: sums.times,
         rates: Rates::default(),
+        has_holds: false,
+        holds: None,
         hottest: Vec::new(),
     }
 }

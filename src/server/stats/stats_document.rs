@@ -88,7 +88,7 @@ fn cluster(stats: &Stats) -> Element {
 }
 
 fn counters(stats: &Stats) -> Element {
-    const COUNTERS: [(&str, Counter); 10] = [
+    const COUNTERS: [(&str, Counter); 13] = [
         ("connections-accepted", Counter::Connections),
         ("connections-refused", Counter::ConnectionsRefused),
         ("timeouts", Counter::Timeouts),
@@ -99,6 +99,9 @@ fn counters(stats: &Stats) -> Element {
         ("semaphore-orphans", Counter::SemaphoreOrphans),
         ("recoveries", Counter::Recoveries),
         ("flush-errors", Counter::FlushErrors),
+        ("holds-made", Counter::HoldsMade),
+        ("holds-ended", Counter::HoldsEnded),
+        ("holds-lapsed", Counter::HoldsLapsed),
     ];
     Element::new("counters")
         .with("connections", stats.connections())
@@ -191,6 +194,7 @@ fn biz(biz: &BizSnapshot) -> Element {
         .with_some("id", biz.id())
         .with("name", xml::replace_forbidden(&biz.label()))
         .with_some("removed", biz.is_removed().then_some(true))
+        .with_some("holds", biz.holds)
         .holding_one(with_outcomes(Element::new("queries"), queries.iter().copied()))
         .holding_one(with_outcomes(Element::new("updates"), updates.iter().copied()))
         .holding_one(latency(&biz.times))

@@ -27,7 +27,7 @@ use crate::protocol::chunked::Chunked;
 use crate::protocol::request_head::{self, Body, Head, Lone, Search};
 use crate::protocol::response_head::{BodyKind, Content, Persistence, ResponseOptions};
 use crate::protocol::route::{Route, Target, route};
-use crate::protocol::{Error, Format, authz, codec, form, resp};
+use crate::protocol::{Error, Format, authz, codec, form, idempotency_key, resp};
 use frs_conf::{Authority, Http};
 use frs_engine::{Command, ItemOptions};
 
@@ -76,6 +76,8 @@ pub struct Connection {
     slot: ConnectionSlot,
     /// The part of a chunked body that has arrived.
     gathered: Vec<u8>,
+    /// The id in the head of the request that is awaited.
+    id: String,
     /// Requests that wait for a reply, and requests and answers behind them. The connection reads
     /// nothing meanwhile, and the next batch resumes them.
     pub(super) parked: Vec<ParkedItem>,
@@ -100,8 +102,8 @@ const BETWEEN: HttpState = HttpState::Head(Search::START);
 
 /// The action that a head requests.
 enum RequestPlan {
-    /// Wait for the items, in this format.
-    Await(Command, Format),
+    /// Wait for the items, in this format. The head may bring an id for them.
+    Await(Command, Format, bool),
     /// Run the single item, which is already in the scratch. A limited item gets this status.
     Run(u16),
     /// Report that the worker serves, or a problem of the server.
@@ -141,7 +143,8 @@ impl Connection {
     /// A new connection. `peer` is `None` on a unix socket.
     pub fn new(peer: Option<IpAddr>) -> Connection {
         let slot = ConnectionSlot::default();
-        Connection { peer, state: BETWEEN, slot, gathered: Vec::new(), parked: Vec::new() }
+        let (gathered, id, parked) = (Vec::new(), String::new(), Vec::new());
+        Connection { peer, state: BETWEEN, slot, gathered, id, parked }
     }
 
     /// Answers the requests that `input` completes, appending to `out`, for one connection of a
@@ -396,8 +399,9 @@ impl Connection {
             route => self.plan(route?, head, context),
         });
         match plan {
-            Ok(RequestPlan::Await(command, format)) => {
-                self.await_items(PendingRequest { command, format, preferences }, head, context);
+            Ok(RequestPlan::Await(command, format, has_id)) => {
+                let pending = PendingRequest { command, format, preferences, has_id };
+                self.await_items(pending, head, context);
             }
             Ok(RequestPlan::Run(refusal)) => {
                 let options = self.leave_head(head, preferences, closes, context);
@@ -423,7 +427,7 @@ impl Connection {
     }
 
     fn plan<S: Serve>(
-        &self,
+        &mut self,
         route: Route<'_>,
         head: &Head<'_, '_>,
         context: &mut RequestContext<'_, S>,
@@ -436,11 +440,15 @@ impl Connection {
         let request = queue.request();
         match route {
             Route::Items(command) => {
-                head.content().map(|format| RequestPlan::Await(command, format))
+                let has_id = self.read_id(command, head)?;
+                head.content().map(|format| RequestPlan::Await(command, format, has_id))
             }
             Route::Item(command, query) => {
                 request.begin(command);
                 let refusal = form::parse(query, form, request)?;
+                if self.read_id(command, head)? {
+                    idempotency_key::apply(&self.id, request)?;
+                }
                 Ok(RequestPlan::Run(refusal.unwrap_or(LIMITED)))
             }
             Route::Authz(segment) => {
@@ -454,6 +462,14 @@ impl Connection {
                 Err(Error::Draining)
             }
             Route::Health => Ok(RequestPlan::Health(context.serve.problem())),
+        }
+    }
+
+    /// Reads the id in the head of an Update, if it brings one.
+    fn read_id(&mut self, command: Command, head: &Head<'_, '_>) -> Result<bool, Error> {
+        match command {
+            Command::Update => idempotency_key::read(head.idempotency_key, &mut self.id),
+            Command::Query => Ok(false),
         }
     }
 
@@ -562,10 +578,13 @@ impl Connection {
         last: bool,
         context: &mut RequestContext<'_, S>,
     ) {
-        let PendingRequest { command, format, preferences } = pending;
+        let PendingRequest { command, format, preferences, has_id } = pending;
         let ConnectionBuffers { queue, decoded, .. } = context.scratch;
         let bounds = context.rules.http.into();
-        let read = codec::read(format, body, command, bounds, decoded, queue.request());
+        let mut read = codec::read(format, body, command, bounds, decoded, queue.request());
+        if has_id && read.is_ok() {
+            read = idempotency_key::apply(&self.id, queue.request());
+        }
         let close = read.is_err_and(|error| error.closes()) || (last && context.serve.draining());
         let options = preferences.options(close);
         if options.persistence == Persistence::Close {

@@ -120,7 +120,8 @@ function showBizHead(biz) {
     !isNamed(biz)
       ? 'not in map.xml: its counters are left'
       : `id ${biz.id} · keys: ${known ? known.key : '–'} · group ${groupOf(known)}` +
-          (known && known.share ? ` · share ${known.share}` : ''),
+          (known && known.share ? ` · share ${known.share}` : '') +
+          (biz.holds === undefined ? '' : ` · ${plural(biz.holds, 'hold', 'holds')}`),
   );
   if (!isNamed(biz)) return;
   $('flip').hidden = !mode;

@@ -8,10 +8,11 @@ const POLICIES = named({
   'sliding-counter': ['interval', 'max', 'ban', 'on-exceed'],
   calendar: ['unit', 'max', 'tz', 'at', 'debt', 'history', 'ban', 'on-exceed'],
   token: ['rate', 'burst', 'ban', 'on-exceed'],
-  gcra: ['rate', 'burst', 'per-call', 'max-period', 'ban', 'on-exceed'],
+  gcra: ['rate', 'burst', 'per-call', 'most', 'max-period', 'ban', 'on-exceed'],
   total: ['max', 'ban', 'on-exceed'],
   count: ['unit', 'tz', 'at', 'history'],
   distinct: ['precision', 'max', 'unit', 'tz', 'at', 'history', 'ban', 'on-exceed'],
+  concurrent: ['max', 'ban', 'on-exceed'],
 });
 const NEEDED = named({ interval: '60s', max: '10', unit: 'day', rate: '10/s' });
 const HINTS = named({
@@ -26,6 +27,7 @@ const HINTS = named({
   'on-exceed': 'refuse',
   history: 'none',
   'per-call': 'false',
+  most: 'any',
   'max-period': '1d',
   precision: '12',
 });
@@ -126,7 +128,7 @@ function buildForm() {
     ),
     ...found.limits.map((tag, nth) => limitFields(tag, nth, found.limits.length)),
     button('Add a limit', () => addLimit(), { id: 'add-limit' }),
-    el('p', { class: 'soft' }, 'Lists, weights and sharing are in the XML.'),
+    el('p', { class: 'soft' }, 'Lists, weights, sharing, holds and retries are in the XML.'),
   );
 }
 

@@ -2,8 +2,9 @@
 
 const AT_ONCE = 4; // Questions at a time. The server keeps eight waiting, of all clients.
 const TRIES = 5; // Where it is busy.
+const HOLDS_SHOWN = 8;
 
-/** What a record says, in words, a line for each limit. */
+/** What a record says, in words, a line for each limit and for each of its first holds. */
 function nodeLines(found) {
   const lines = (found.limits || []).map(
     limit =>
@@ -13,7 +14,25 @@ function nodeLines(found) {
       (limit.lease ? leaseWords(limit.lease) : ''),
   );
   if (isBanned(found)) lines.push('banned until ' + moment(found['banned-until']));
+  if (found.held !== undefined) lines.push(...holdLines(found));
+  if (found['once-ids']) lines.push(`remembers ${plural(found['once-ids'], 'id', 'ids')}`);
   return lines;
+}
+
+/** What is held, and the holds: the server names those that live first. */
+function holdLines({ held, holds = [] }) {
+  const { now } = stats.server;
+  const others = holds.length - HOLDS_SHOWN;
+  const line = hold =>
+    `   ${hold.id}: ${count(hold.count)} ${hold.state}, made ${lasting(now - hold.made)} ago, ` +
+    (hold.until > now
+      ? `ends in ${lasting(hold.until - now)}`
+      : `ended ${lasting(now - hold.until)} ago`);
+  return [
+    `${count(held)} held` + (holds.length ? `, ${plural(holds.length, 'hold', 'holds')}:` : ''),
+    ...holds.slice(0, HOLDS_SHOWN).map(line),
+    ...(others > 0 ? [`   and ${plural(others, 'other', 'others')}`] : []),
+  ];
 }
 const isBanned = found => found['banned-until'] > stats.server.now;
 

@@ -11,16 +11,16 @@
 //! strings with escapes, and for a fault.
 
 use std::fmt;
+use std::ops::Range;
 
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 
 use super::fault;
-use crate::protocol::format::{Bounds, Decoded, without_mark};
+use crate::protocol::format::{Bounds, Decoded, ONCE_OF_ATOMIC, without_mark};
 use crate::protocol::{Code, Error, Excerpt, TextPosition, form};
-use frs_conf::Rate;
-use frs_engine::{CallRate, CallRateText, Command, ItemNames, ItemOptions, Request};
+use frs_engine::{Command, Extras, ItemNames, ItemOptions, Request};
 
 /// Reads the document `body` into `request`, which is emptied first.
 pub fn read(
@@ -159,6 +159,12 @@ impl<'de> Reader<'_, 'de> {
         Error::BadBody { code, what, found, position }
     }
 
+    /// Reads the text of an option, and adds it to the request.
+    fn text<A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<Range<usize>, A::Error> {
+        let text = map.next_value_seed(Value::text(self))?;
+        Ok(self.request.add_text(text.or(&self.decoded.other)))
+    }
+
     /// The error if there are more items than a request may have, atomic or not as read so far.
     fn too_many(&self, items: usize) -> Option<Error> {
         let atomic = self.request.atomic;
@@ -194,23 +200,26 @@ struct Names {
 }
 
 /// The members of a request.
-pub const DOCUMENT_MEMBERS: &[&str] = &["atomic", "items"];
+pub const DOCUMENT_MEMBERS: &[&str] = &["atomic", "once", "items"];
 /// The members of an item.
-pub const ITEM_MEMBERS: &[&str] =
-    &["biz", "key", "count", "force", "detail", "rate", "burst", "member"];
+pub const ITEM_MEMBERS: &[&str] = &[
+    "biz", "key", "count", "force", "detail", "rate", "burst", "member", "max", "partial", "once",
+    "hold", "ttl", "settle",
+];
 
 const OF_DOCUMENT: Names =
-    Names { names: DOCUMENT_MEMBERS, unknown: "unknown member: expected atomic or items" };
+    Names { names: DOCUMENT_MEMBERS, unknown: "unknown member: expected atomic, once or items" };
 
 const OF_ITEM: Names = Names {
     names: ITEM_MEMBERS,
-    unknown: "unknown member: expected biz, key, count, force, detail, member, rate or burst",
+    unknown: "unknown member: expected biz, key, count, force, detail, member, rate, burst, max, \
+              partial, once, hold, ttl or settle",
 };
 
 /// The members of an object that have been read.
 struct Members {
     names: &'static Names,
-    seen: u8,
+    seen: u16,
 }
 
 impl Members {
@@ -311,17 +320,27 @@ impl<'de> Visitor<'de> for Document<'_, '_, 'de> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Document(reader) = self;
         reader.enter();
-        let mut members = Members::of(&OF_DOCUMENT);
+        let (mut members, mut once_at) = (Members::of(&OF_DOCUMENT), None);
         while let Some(name) = members.next(&mut map, reader)? {
-            if name == "items" {
-                map.next_value_seed(Items(reader))?;
-            } else {
-                reader.request.atomic = map.next_value_seed(Flag(reader))?;
-                // The items may precede `atomic`.
-                if let Some(error) = reader.too_many(reader.request.items().len()) {
-                    return Err(reader.fail(error));
+            match name {
+                "items" => map.next_value_seed(Items(reader))?,
+                "once" => {
+                    once_at = Some(reader.at);
+                    let once = map.next_value_seed(Value::text(reader))?;
+                    reader.request.set_once(once.or(&reader.decoded.other));
+                }
+                _ => {
+                    reader.request.atomic = map.next_value_seed(Flag(reader))?;
+                    // The items may precede `atomic`.
+                    if let Some(error) = reader.too_many(reader.request.items().len()) {
+                        return Err(reader.fail(error));
+                    }
                 }
             }
+        }
+        if let (Some(at), false) = (once_at, reader.request.atomic) {
+            let fault = reader.bad(Code::BadRequest, ONCE_OF_ATOMIC, "", at);
+            return Err(reader.fail(fault));
         }
         Ok(())
     }
@@ -386,9 +405,9 @@ impl<'de> Visitor<'de> for Item<'_, '_, 'de> {
         let Item(reader) = self;
         let item_at = reader.at;
         reader.enter();
-        let (mut biz, mut key, mut member) = (None, None, None);
+        let (mut biz, mut key) = (None, None);
         let mut options = ItemOptions::ONE;
-        let mut call_rate = CallRateText::default();
+        let mut extras = Extras::NONE;
         let mut members = Members::of(&OF_ITEM);
         while let Some(name) = members.next(&mut map, reader)? {
             match name {
@@ -399,16 +418,18 @@ impl<'de> Visitor<'de> for Item<'_, '_, 'de> {
                 "detail" => options.detail = map.next_value_seed(Flag(reader))?,
                 "rate" => {
                     let rate = map.next_value_seed(Value::rate(reader))?;
-                    call_rate.rate = Some(Rate::of_text(rate.or(&reader.decoded.other)));
+                    extras.rate = Some(reader.request.add_text(rate.or(&reader.decoded.other)));
                 }
-                "member" => member = Some(map.next_value_seed(Value::member(reader))?),
-                _ => {
-                    let burst = map.next_value_seed(Integer(reader))?;
-                    call_rate.burst = Some(form::burst(burst));
-                }
+                "member" => extras.member = Some(reader.text(&mut map)?),
+                "once" => extras.once = Some(reader.text(&mut map)?),
+                "hold" => extras.hold = Some(reader.text(&mut map)?),
+                "partial" => extras.partial = map.next_value_seed(Flag(reader))?,
+                "settle" => extras.settle = map.next_value_seed(Flag(reader))?,
+                "max" => extras.max = Some(form::number(map.next_value_seed(Integer(reader))?)),
+                "ttl" => extras.ttl_ms = Some(form::number(map.next_value_seed(Integer(reader))?)),
+                _ => extras.burst = Some(form::number(map.next_value_seed(Integer(reader))?)),
             }
         }
-        options.rate = CallRate::of_text(call_rate);
         let (Some(biz), Some(key)) = (biz, key) else {
             let what = "expected both of the members biz and key";
             let fault = reader.bad(Code::BadRequest, what, "", item_at);
@@ -418,14 +439,14 @@ impl<'de> Visitor<'de> for Item<'_, '_, 'de> {
         let are_numbers = ItemNames { biz: biz.is_number(), key: key.is_number() };
         reader.request.push(biz.or(biz_text), key.or(key_text), options);
         reader.request.note_numbers(are_numbers);
-        if let Some(member) = member {
-            reader.request.bring_member(member.or(&reader.decoded.member));
+        if extras.is_any() {
+            reader.request.bring_parts(extras);
         }
         Ok(())
     }
 }
 
-/// A biz, a key, a member or a rate.
+/// A biz, a key, a rate or another text.
 #[derive(Clone, Copy)]
 enum Text<'de> {
     Plain(&'de str),
@@ -450,12 +471,12 @@ impl<'de> Text<'de> {
     }
 }
 
-/// Reads a biz, a key, a member or a rate: a string, or what is a number there.
+/// Reads a biz, a key, a rate or another text: a string, or what is a number there.
 struct Value<'s, 'r, 'de> {
     reader: &'s mut Reader<'r, 'de>,
     /// Where to put a decoded string.
     buffer: fn(&mut Decoded) -> &mut String,
-    /// Whether it may be an integer. A member may not.
+    /// Whether it may be an integer. A member, an id and a hold may not.
     takes_integers: bool,
 }
 
@@ -468,8 +489,8 @@ impl<'s, 'r, 'de> Value<'s, 'r, 'de> {
         Value { reader, buffer: |decoded| &mut decoded.key, takes_integers: true }
     }
 
-    fn member(reader: &'s mut Reader<'r, 'de>) -> Self {
-        Value { reader, buffer: |decoded| &mut decoded.member, takes_integers: false }
+    fn text(reader: &'s mut Reader<'r, 'de>) -> Self {
+        Value { reader, buffer: |decoded| &mut decoded.other, takes_integers: false }
     }
 
     fn rate(reader: &'s mut Reader<'r, 'de>) -> Self {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::protocol::document_format::{write, write_error};
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
-use frs_engine::{Answer, Answers, CallRate, Command, ItemError, ItemNames, ItemOptions, Request};
+use frs_engine::{Answer, Answers, Command, Extras, ItemError, ItemNames, ItemOptions, Request};
 
 mod agreement;
 mod properties;
@@ -17,22 +17,22 @@ struct Row {
     count: Option<i32>,
     force: bool,
     detail: bool,
-    rate: Option<CallRate>,
+    extras: Extras<String>,
     are_numbers: ItemNames<bool>,
 }
 
 fn row(biz: &str, key: &str) -> Row {
     let (biz, key) = (biz.into(), key.into());
     let are_numbers = ItemNames::default();
-    Row { biz, key, count: Some(1), force: false, detail: false, rate: None, are_numbers }
+    let extras = Extras::NONE;
+    Row { biz, key, count: Some(1), force: false, detail: false, extras, are_numbers }
 }
 
 fn parse(body: impl AsRef<[u8]>) -> Result<(bool, Vec<Row>), Error> {
     let mut request = Request::default();
     // What an earlier document left must not show.
     request.push("left", "over", ItemOptions::NO_COUNT.forced().detailed());
-    let mut decoded =
-        Decoded { biz: "left".into(), key: "over".into(), member: "by".into(), other: "an".into() };
+    let mut decoded = Decoded { biz: "left".into(), key: "over".into(), other: "by".into() };
     read(body.as_ref(), Command::Update, BOUNDS, &mut decoded, &mut request)?;
     assert_eq!(request.command, Command::Update);
     let rows = request.items().iter().map(|item| Row {
@@ -41,7 +41,7 @@ fn parse(body: impl AsRef<[u8]>) -> Result<(bool, Vec<Row>), Error> {
         count: item.count,
         force: item.force,
         detail: item.detail,
-        rate: request.rate(item).copied(),
+        extras: request.extras(item).map(str::to_owned),
         are_numbers: ItemNames { biz: item.biz_is_number, key: item.key_is_number },
     });
     Ok((request.atomic, rows.collect()))
@@ -53,16 +53,78 @@ fn one(members: &str) -> Result<Row, Error> {
 }
 
 #[test]
-fn the_limit_of_the_call() {
-    let rate = |members: &str| one(&format!(r#""biz":"b","key":"k"{members}"#)).unwrap().rate;
-    let minute = 60_000_000_000;
-    assert_eq!(rate(r#","rate":"30/m","burst":16"#), Some(CallRate::new(30, minute, 16)));
-    assert_eq!(rate(r#","burst":16,"rate":"30\/\u006d""#), Some(CallRate::new(30, minute, 16)));
-    assert_eq!(rate(r#","rate":"30/m""#), Some(CallRate::new(30, minute, 30)));
-    assert_eq!(rate(""), None);
-    for bad in [r#","rate":30"#, r#","burst":16"#, r#","rate":"30/m","burst":-1"#] {
-        assert_eq!(rate(bad), Some(CallRate::BAD), "{bad}");
+fn what_few_items_bring() {
+    let extras = |members: &str| one(&format!(r#""biz":"b","key":"k"{members}"#)).unwrap().extras;
+    let text = |text: &str| Some(text.to_owned());
+    let none = Extras::NONE;
+    assert_eq!(extras(""), none);
+    for (members, expected) in [
+        (
+            r#","rate":"30/m","burst":16"#,
+            Extras { rate: text("30/m"), burst: Some(Some(16)), ..none.clone() },
+        ),
+        (
+            r#","burst":-1,"rate":"30\/\u006d""#,
+            Extras { rate: text("30/m"), burst: Some(None), ..none.clone() },
+        ),
+        (r#","rate":30"#, Extras { rate: text("30"), ..none.clone() }),
+        (r#","max":100"#, Extras { max: Some(Some(100)), ..none.clone() }),
+        (r#","max":1.5"#, Extras { max: Some(None), ..none.clone() }),
+        (r#","partial":true"#, Extras { partial: true, ..none.clone() }),
+        (r#","partial":false,"settle":false"#, none.clone()),
+        (r#","member":"\u006d""#, Extras { member: text("m"), ..none.clone() }),
+        (r#","once":"\u0061b""#, Extras { once: text("ab"), ..none.clone() }),
+        (
+            r#","hold":"h","ttl":10000,"settle":true,"once":"""#,
+            Extras {
+                hold: text("h"),
+                ttl_ms: Some(Some(10_000)),
+                settle: true,
+                once: text(""),
+                ..none.clone()
+            },
+        ),
+        (
+            r#","hold":"h","ttl":18446744073709551616"#,
+            Extras { hold: text("h"), ttl_ms: Some(None), ..none.clone() },
+        ),
+    ] {
+        assert_eq!(extras(members), expected, "{members}");
     }
+    for bad in [
+        r#","max":"100""#,
+        r#","partial":1"#,
+        r#","partial":"true""#,
+        r#","once":7"#,
+        r#","hold":true"#,
+        r#","ttl":"1s""#,
+        r#","settle":null"#,
+        r#","hold":"a","hold":"a""#,
+        r#","settle":true,"settle":true"#,
+    ] {
+        let error = one(&format!(r#""biz":"b","key":"k"{bad}"#)).expect_err(bad);
+        assert_eq!(error.status(), 400, "{bad}");
+    }
+}
+
+#[test]
+fn an_id_of_the_whole_request() {
+    let once = |members: &str| {
+        let mut request = Request::default();
+        let body = format!(r#"{{{members},"items":[{{"biz":"b","key":"k"}}]}}"#);
+        read(body.as_bytes(), Command::Update, BOUNDS, &mut Decoded::default(), &mut request)?;
+        Ok(request.once().map(str::to_owned))
+    };
+    assert_eq!(once(r#""atomic":true"#), Ok(None));
+    assert_eq!(once(r#""atomic":true,"once":"a\u0062""#), Ok(Some("ab".to_owned())));
+    assert_eq!(once(r#""once":"","atomic":true"#), Ok(Some(String::new())));
+    for members in [r#""once":"a""#, r#""once":"a","atomic":false"#] {
+        let error: Error = once(members).unwrap_err();
+        assert_eq!((error.status(), error.code().word()), (400, "bad-request"), "{members}");
+        assert_eq!(error.position(), Some(TextPosition { line: 1, column: 9 }), "{members}");
+        assert!(error.to_string().contains("expected atomic"), "{error}");
+    }
+    assert!(once(r#""atomic":true,"once":7"#).is_err());
 }
 
 #[test]
@@ -346,10 +408,11 @@ fn the_words_of_faults() {
         ),
         (r#"{"items":null}"#, "null is not taken: leave the member out"),
         (r#"{"atomic":true,"atomic":true}"#, "a member occurs more than once, found \"atomic\""),
-        (r#"{"Items":1}"#, "unknown member: expected atomic or items, found \"Items\""),
+        (r#"{"Items":1}"#, "unknown member: expected atomic, once or items, found \"Items\""),
         (
             r#"{"items":[{"bizz":1}]}"#,
-            "unknown member: expected biz, key, count, force, detail, member, rate or burst, found \"bizz\"",
+            "unknown member: expected biz, key, count, force, detail, member, rate, burst, max, \
+             partial, once, hold, ttl or settle, found \"bizz\"",
         ),
         (r#"{"items":[{"biz":true}]}"#, "expected a string or an integer, found \"true\""),
         (r#"{"items":[{"biz":[1]}]}"#, "expected a string or an integer, found \"[\""),

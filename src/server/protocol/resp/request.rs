@@ -5,8 +5,7 @@
 
 use super::{Args, CommandError};
 use crate::protocol::{Bounds, form};
-use frs_conf::Rate;
-use frs_engine::{CallRate, CallRateText, Command, ItemOptions, Request};
+use frs_engine::{Command, Extras, ItemOptions, Request};
 
 /// Text of an item. What is not UTF-8 becomes empty, which is no business, no key and no member.
 #[inline]
@@ -25,36 +24,48 @@ pub fn read_one<'a>(
     let (Some(biz), Some(key)) = (args.next(), args.next()) else {
         return Err(CommandError::Syntax(b""));
     };
-    let (mut options, mut member) = (ItemOptions::ONE, None);
+    let (mut options, mut extras) = (ItemOptions::ONE, Extras::NONE);
     if args.len() > 0 {
-        member = read_options(command, args, &mut options)?;
+        extras = read_options(command, args, &mut options)?;
     }
     request.push(text(biz), text(key), options);
-    if let Some(member) = member {
-        request.bring_member(member);
+    if extras.is_any() {
+        request.bring(extras);
     }
     Ok(())
 }
 
-/// Reads the words behind biz and key. Returns the member, if there is one.
+/// Reads the words behind biz and key. Returns the options that few items have.
 fn read_options<'a>(
     command: Command,
     mut args: Args<'a>,
     options: &mut ItemOptions,
-) -> Result<Option<&'a str>, CommandError<'a>> {
-    let (mut has_count, mut rate, mut member) = (false, CallRateText::default(), None);
+) -> Result<Extras<&'a str>, CommandError<'a>> {
+    let (mut has_count, mut extras) = (false, Extras::NONE);
     while let Some(name) = args.next() {
         let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
         let mut value = || args.next().map(text).ok_or(CommandError::Syntax(name));
         if is("COUNT") && !has_count {
             options.count = form::count(value()?);
             has_count = true;
-        } else if is("MEMBER") && member.is_none() {
-            member = Some(value()?);
-        } else if is("RATE") && rate.rate.is_none() {
-            rate.rate = Some(Rate::of_text(value()?));
-        } else if is("BURST") && rate.burst.is_none() {
-            rate.burst = Some(form::burst(value()?));
+        } else if is("MEMBER") && extras.member.is_none() {
+            extras.member = Some(value()?);
+        } else if is("RATE") && extras.rate.is_none() {
+            extras.rate = Some(value()?);
+        } else if is("BURST") && extras.burst.is_none() {
+            extras.burst = Some(form::number(value()?));
+        } else if is("MAX") && extras.max.is_none() {
+            extras.max = Some(form::number(value()?));
+        } else if is("PARTIAL") && !extras.partial {
+            extras.partial = true;
+        } else if is("ONCE") && extras.once.is_none() {
+            extras.once = Some(value()?);
+        } else if is("HOLD") && extras.hold.is_none() {
+            extras.hold = Some(value()?);
+        } else if is("TTL") && extras.ttl_ms.is_none() {
+            extras.ttl_ms = Some(form::number(value()?));
+        } else if is("SETTLE") && !extras.settle {
+            extras.settle = true;
         } else if is("FORCE") && command == Command::Update && !options.force {
             options.force = true;
         } else if is("DETAIL") && !options.detail {
@@ -63,8 +74,7 @@ fn read_options<'a>(
             return Err(CommandError::Syntax(name));
         }
     }
-    options.rate = CallRate::of_text(rate);
-    Ok(member)
+    Ok(extras)
 }
 
 /// Reads the arguments of `FRS.MUPDATE` or `FRS.MQUERY` into `request`, which is emptied first.
@@ -83,6 +93,8 @@ pub fn read_many<'a>(
             break;
         } else if is("ATOMIC") && !request.atomic {
             request.atomic = true;
+        } else if is("ONCE") && request.once().is_none() {
+            request.set_once(args.next().map(text).ok_or(CommandError::Syntax(name))?);
         } else if is("FORCE") && !shared.force {
             shared.force = true;
         } else if is("DETAIL") && !shared.detail {
@@ -91,7 +103,10 @@ pub fn read_many<'a>(
             return Err(CommandError::Syntax(name));
         }
     }
-    let count = args.next().and_then(|count| form::burst(text(count)));
+    if request.once().is_some() && !request.atomic {
+        return Err(CommandError::Syntax(b"ONCE"));
+    }
+    let count = args.next().and_then(|count| form::number(text(count)));
     let items = count.and_then(|count| usize::try_from(count).ok()).ok_or(CommandError::Items)?;
     let most = bounds.items(request.atomic);
     if items > most as usize {
@@ -105,4 +120,95 @@ pub fn read_many<'a>(
         request.push(text(biz), text(key), options);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::resp::{CommandBounds, read_line};
+
+    /// Reads a command without its name.
+    fn read(
+        line: &str,
+        read: impl FnOnce(Args<'_>, &mut Request) -> Result<(), String>,
+    ) -> Result<Request, String> {
+        let bounds = CommandBounds { arguments: 40, bytes: 4096 };
+        let (mut words, mut request) = (Vec::new(), Request::default());
+        let args = read_line(line.as_bytes(), bounds, &mut words).expect("words");
+        read(args, &mut request).map(|()| request)
+    }
+
+    fn one(command: Command, options: &str) -> Result<Extras<String>, String> {
+        let request = read(&format!("b k {options}"), |args, request| {
+            read_one(command, args, request).map_err(|error| error.to_string())
+        })?;
+        Ok(request.extras(&request.items()[0]).map(str::to_owned))
+    }
+
+    #[test]
+    fn what_few_items_bring() {
+        let text = |text: &str| Some(text.to_owned());
+        let none = Extras::NONE;
+        for (options, expected) in [
+            ("", none.clone()),
+            (
+                "RATE '5/1m 100/1h' burst 16",
+                Extras { rate: text("5/1m 100/1h"), burst: Some(Some(16)), ..none.clone() },
+            ),
+            ("MAX 100", Extras { max: Some(Some(100)), ..none.clone() }),
+            ("max x", Extras { max: Some(None), ..none.clone() }),
+            ("PARTIAL COUNT 7", Extras { partial: true, ..none.clone() }),
+            ("MEMBER m", Extras { member: text("m"), ..none.clone() }),
+            ("ONCE b7c1", Extras { once: text("b7c1"), ..none.clone() }),
+            // No id is empty, so this one is answered as an error of the item.
+            ("ONCE \"\\xff\"", Extras { once: text(""), ..none.clone() }),
+            (
+                "SETTLE HOLD h TTL 10000",
+                Extras {
+                    hold: text("h"),
+                    ttl_ms: Some(Some(10_000)),
+                    settle: true,
+                    ..none.clone()
+                },
+            ),
+            ("HOLD h TTL 1s", Extras { hold: text("h"), ttl_ms: Some(None), ..none.clone() }),
+        ] {
+            for command in [Command::Update, Command::Query] {
+                assert_eq!(one(command, options), Ok(expected.clone()), "{options}");
+            }
+        }
+        for (options, word) in [
+            ("ONCE", "ONCE"),
+            ("ONCE a ONCE a", "ONCE"),
+            ("PARTIAL PARTIAL", "PARTIAL"),
+            ("SETTLE SETTLE", "SETTLE"),
+            ("HOLD a HOLD a", "HOLD"),
+            ("TTL 1 TTL 1", "TTL"),
+            ("MAX 1 MAX 1", "MAX"),
+            ("HOLD h TTL", "TTL"),
+            ("ATOMIC", "ATOMIC"),
+        ] {
+            let expected = format!("ERR syntax error at '{word}'");
+            assert_eq!(one(Command::Update, options), Err(expected), "{options}");
+        }
+    }
+
+    #[test]
+    fn an_id_of_an_atomic_command() {
+        let once = |options: &str| {
+            let bounds = Bounds { max_items: 4, max_atomic_items: 2 };
+            let request = read(&format!("{options} ITEMS 1 b k 1"), |args, request| {
+                let read = read_many(Command::Update, args, bounds, request);
+                read.map_err(|error| error.to_string())
+            })?;
+            Ok((request.atomic, request.once().map(str::to_owned)))
+        };
+        assert_eq!(once("ATOMIC"), Ok((true, None)));
+        assert_eq!(once("ATOMIC ONCE id"), Ok((true, Some("id".to_owned()))));
+        assert_eq!(once("once '' FORCE atomic"), Ok((true, Some(String::new()))));
+        let fault: Result<_, String> = Err("ERR syntax error at 'ONCE'".to_owned());
+        for options in ["ONCE id", "ATOMIC ONCE id ONCE id"] {
+            assert_eq!(once(options), fault, "{options}");
+        }
+    }
 }

@@ -15,7 +15,7 @@ const MAX_NUMBER_BYTES: usize = 11;
 /// The bytes of the shortest bulk.
 const MIN_BULK_BYTES: usize = 6;
 /// The most arguments of a command without items.
-const ARGUMENTS_BESIDES_ITEMS: u32 = 16;
+const ARGUMENTS_BESIDES_ITEMS: u32 = 32;
 /// The arguments of an item.
 const ARGUMENTS_OF_ITEM: u32 = 3;
 

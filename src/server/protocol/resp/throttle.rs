@@ -7,7 +7,7 @@
 use super::{Args, CommandError};
 use crate::protocol::Pen;
 use frs_conf::MAX_GCRA_NS;
-use frs_engine::{CallRate, Command, Item, ItemOptions, Request, Verdict};
+use frs_engine::{CallNumbers, CallRate, Command, Item, ItemOptions, Request, Verdict};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const MILLISECOND_NS: u64 = 1_000_000;
@@ -42,9 +42,9 @@ pub fn read_throttle<'a>(
     if u128::from(emission) * u128::from(burst) > MAX_GCRA_NS.into() {
         return Err(CommandError::TooLarge);
     }
-    let rate = Some(CallRate::new(count, period, burst));
-    let count = i32::try_from(quantity).ok();
-    request.push(biz, key, ItemOptions { count, rate, ..ItemOptions::ONE });
+    let charged = i32::try_from(quantity).ok();
+    request.push(biz, key, ItemOptions { count: charged, ..ItemOptions::ONE });
+    request.bring_rate(CallRate::per(count, period), burst);
     Ok(())
 }
 
@@ -61,9 +61,9 @@ fn number<'a>(
 }
 
 /// The five figures of the answer: limited, limit, remaining, retry and reset in seconds.
-fn figures(rate: Option<&CallRate>, item: &Item, verdict: &Verdict) -> [i64; 5] {
+fn figures(numbers: Option<CallNumbers<'_>>, item: &Item, verdict: &Verdict) -> [i64; 5] {
     // What is judged has a pace: a rate without one is answered as an error.
-    let pace = rate.and_then(CallRate::pace);
+    let pace = numbers.and_then(CallNumbers::pace);
     let (emission, capacity, burst) =
         pace.map_or((1, 0, 0), |pace| (pace.emission(), pace.capacity(), pace.burst()));
     let quantity = item.count.unwrap_or(0).unsigned_abs();
@@ -95,7 +95,7 @@ impl Pen<'_> {
     #[inline(never)]
     pub(super) fn throttled(&mut self, request: &Request, item: &Item, verdict: &Verdict) {
         self.text(b"*5\r\n");
-        for figure in figures(request.rate(item), item, verdict) {
+        for figure in figures(request.numbers(item), item, verdict) {
             self.text(if figure < 0 { b":-" } else { b":" });
             self.number(figure.unsigned_abs());
             self.text(b"\r\n");

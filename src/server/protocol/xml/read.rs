@@ -7,10 +7,9 @@ use std::ops::Range;
 use super::fault::XmlFault;
 use super::markup::{Attribute, Cursor, Part, TagPlace, declares_another_encoding};
 use super::value::is_name;
-use crate::protocol::format::{Bounds, Decoded, NOT_UTF8, without_mark};
+use crate::protocol::format::{Bounds, Decoded, NOT_UTF8, ONCE_OF_ATOMIC, without_mark};
 use crate::protocol::{Error, form};
-use frs_conf::Rate;
-use frs_engine::{CallRate, CallRateText, Command, ItemNames, ItemOptions, Request};
+use frs_engine::{Command, Extras, ItemNames, ItemOptions, Request};
 
 /// Reads the document `body` into `request`, which is emptied first.
 pub fn read(
@@ -73,18 +72,26 @@ fn root_ends(
     request: &mut Request,
     decoded: &mut String,
 ) -> Result<bool, XmlFault> {
-    let mut atomic = None;
+    let (mut atomic, mut once_at) = (None, None);
     loop {
         match cursor.part()? {
             Part::Attribute(attribute) if attribute.is("atomic") => {
                 first(&atomic, &attribute)?;
                 atomic = Some(flag(&attribute, decoded)?);
             }
+            Part::Attribute(attribute) if attribute.is("once") => {
+                first(&once_at, &attribute)?;
+                once_at = Some(attribute.name.start);
+                request.set_once(attribute.value(decoded)?);
+            }
             Part::Attribute(attribute) => {
-                return Err(unknown("unknown attribute: expected atomic", &attribute));
+                return Err(unknown("unknown attribute: expected atomic or once", &attribute));
             }
             Part::End { empty } => {
                 request.atomic = atomic.unwrap_or(false);
+                if let (Some(at), false) = (once_at, request.atomic) {
+                    return Err(XmlFault::document(ONCE_OF_ATOMIC, "", at));
+                }
                 return Ok(empty);
             }
         }
@@ -158,7 +165,8 @@ fn item_ends(
 ) -> Result<bool, XmlFault> {
     let (mut biz, mut key) = names.map(|names| (names.biz, names.key)).unzip();
     let (mut count, mut force, mut detail) = (None, None, None);
-    let (mut call_rate, mut member) = (CallRateText::default(), None);
+    let (mut partial, mut settle) = (None, None);
+    let mut extras = Extras::NONE;
     let empty = loop {
         let attribute = match cursor.part()? {
             Part::Attribute(attribute) => attribute,
@@ -180,17 +188,35 @@ fn item_ends(
             first(&detail, &attribute)?;
             detail = Some(flag(&attribute, decoded)?);
         } else if attribute.is("member") {
-            first(&member, &attribute)?;
-            member = Some(part(&attribute, decoded, request)?);
+            first(&extras.member, &attribute)?;
+            extras.member = Some(part(&attribute, decoded, request)?);
         } else if attribute.is("rate") {
-            first(&call_rate.rate, &attribute)?;
-            call_rate.rate = Some(Rate::of_text(attribute.value(decoded)?));
+            first(&extras.rate, &attribute)?;
+            extras.rate = Some(part(&attribute, decoded, request)?);
         } else if attribute.is("burst") {
-            first(&call_rate.burst, &attribute)?;
-            call_rate.burst = Some(form::burst(attribute.value(decoded)?));
+            first(&extras.burst, &attribute)?;
+            extras.burst = Some(form::number(attribute.value(decoded)?));
+        } else if attribute.is("max") {
+            first(&extras.max, &attribute)?;
+            extras.max = Some(form::number(attribute.value(decoded)?));
+        } else if attribute.is("partial") {
+            first(&partial, &attribute)?;
+            partial = Some(flag(&attribute, decoded)?);
+        } else if attribute.is("once") {
+            first(&extras.once, &attribute)?;
+            extras.once = Some(part(&attribute, decoded, request)?);
+        } else if attribute.is("hold") {
+            first(&extras.hold, &attribute)?;
+            extras.hold = Some(part(&attribute, decoded, request)?);
+        } else if attribute.is("ttl") {
+            first(&extras.ttl_ms, &attribute)?;
+            extras.ttl_ms = Some(form::number(attribute.value(decoded)?));
+        } else if attribute.is("settle") {
+            first(&settle, &attribute)?;
+            settle = Some(flag(&attribute, decoded)?);
         } else {
-            let what = "unknown attribute: expected biz, key, count, force, detail, member, rate \
-                        or burst";
+            let what = "unknown attribute: expected biz, key, count, force, detail, member, rate, \
+                        burst, max, partial, once, hold, ttl or settle";
             return Err(unknown(what, &attribute));
         }
     };
@@ -202,11 +228,12 @@ fn item_ends(
         count: count.unwrap_or(Some(1)),
         force: force.unwrap_or(false),
         detail: detail.unwrap_or(false),
-        rate: CallRate::of_text(call_rate),
     };
+    extras.partial = partial.unwrap_or(false);
+    extras.settle = settle.unwrap_or(false);
     request.push_parts(ItemNames { biz, key }, options);
-    if let Some(member) = member {
-        request.bring_member_part(member);
+    if extras.is_any() {
+        request.bring_parts(extras);
     }
     Ok(empty)
 }

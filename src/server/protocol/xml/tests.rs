@@ -4,7 +4,7 @@ use super::*;
 use crate::protocol::document_format::{write, write_error};
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
 use frs_engine::{
-    Answer, Answers, CallRate, Command, Figures, HistorySpan, ItemError, ItemOptions, LimitFigures,
+    Answer, Answers, Command, Extras, Figures, HistorySpan, ItemError, ItemOptions, LimitFigures,
     List, Request, Verdict,
 };
 
@@ -19,7 +19,7 @@ struct Row {
     count: Option<i32>,
     force: bool,
     detail: bool,
-    rate: Option<CallRate>,
+    extras: Extras<String>,
 }
 
 fn row(biz: &str, key: &str) -> Row {
@@ -29,7 +29,7 @@ fn row(biz: &str, key: &str) -> Row {
         count: Some(1),
         force: false,
         detail: false,
-        rate: None,
+        extras: Extras::NONE,
     }
 }
 
@@ -62,7 +62,7 @@ fn parse_once(body: &[u8]) -> Result<(bool, Vec<Row>), Error> {
         count: item.count,
         force: item.force,
         detail: item.detail,
-        rate: request.rate(item).copied(),
+        extras: request.extras(item).map(str::to_owned),
     });
     Ok((request.atomic, rows.collect()))
 }
@@ -106,18 +106,77 @@ fn what_is_taken() {
 }
 
 #[test]
-fn the_limit_of_the_call() {
-    let rate = |attributes: &str| {
-        one(&format!("<request><item biz='b' key='k' {attributes}/></request>")).unwrap().rate
-    };
-    let minute = 60_000_000_000;
-    assert_eq!(rate("rate='30/m' burst='16'"), Some(CallRate::new(30, minute, 16)));
-    assert_eq!(rate("burst='16' rate='&#51;0/m'"), Some(CallRate::new(30, minute, 16)));
-    assert_eq!(rate("rate='30/m'"), Some(CallRate::new(30, minute, 30)));
-    assert_eq!(rate(""), None);
-    for bad in ["rate='30'", "rate=''", "burst='16'", "rate='30/m' burst='x'"] {
-        assert_eq!(rate(bad), Some(CallRate::BAD), "{bad}");
+fn what_few_items_bring() {
+    let read =
+        |attributes: &str| one(&format!("<request><item biz='b' key='k' {attributes}/></request>"));
+    let text = |text: &str| Some(text.to_owned());
+    let none = Extras::NONE;
+    assert_eq!(read("").unwrap().extras, none);
+    for (attributes, expected) in [
+        (
+            "rate='30/m' burst='16'",
+            Extras { rate: text("30/m"), burst: Some(Some(16)), ..none.clone() },
+        ),
+        (
+            "burst='x' rate='&#51;0/m'",
+            Extras { rate: text("30/m"), burst: Some(None), ..none.clone() },
+        ),
+        ("rate='5/1m 100/month'", Extras { rate: text("5/1m 100/month"), ..none.clone() }),
+        ("rate=''", Extras { rate: text(""), ..none.clone() }),
+        ("max='100'", Extras { max: Some(Some(100)), ..none.clone() }),
+        ("max='-1'", Extras { max: Some(None), ..none.clone() }),
+        ("partial='true'", Extras { partial: true, ..none.clone() }),
+        ("partial='false' settle='false'", none.clone()),
+        ("member='&#109;'", Extras { member: text("m"), ..none.clone() }),
+        ("once='a&amp;b'", Extras { once: text("a&b"), ..none.clone() }),
+        (
+            "hold='h' ttl='10000' settle='tru&#101;' once=''",
+            Extras {
+                hold: text("h"),
+                ttl_ms: Some(Some(10_000)),
+                settle: true,
+                once: text(""),
+                ..none.clone()
+            },
+        ),
+        ("hold='h' ttl='1s'", Extras { hold: text("h"), ttl_ms: Some(None), ..none.clone() }),
+    ] {
+        assert_eq!(read(attributes).unwrap().extras, expected, "{attributes}");
     }
+    for bad in [
+        "partial='1'",
+        "partial=''",
+        "settle='TRUE'",
+        "once='a' once='a'",
+        "hold='a' hold='b'",
+        "max='1' max='1'",
+        "ttl='1' ttl='1'",
+        "partial='true' partial='true'",
+        "settle='true' settle='true'",
+    ] {
+        assert_eq!(read(bad).expect_err(bad).status(), 400, "{bad}");
+    }
+}
+
+#[test]
+fn an_id_of_the_whole_request() {
+    let once = |attributes: &str| {
+        let mut request = Request::default();
+        let body = format!("<request {attributes}><item biz='b' key='k'/></request>");
+        read(body.as_bytes(), Command::Update, BOUNDS, &mut Decoded::default(), &mut request)?;
+        Ok((request.once().map(str::to_owned), request.key(&request.items()[0]).to_owned()))
+    };
+    let told = |id: Option<&str>| Ok((id.map(str::to_owned), "k".to_owned()));
+    assert_eq!(once("atomic='true'"), told(None));
+    assert_eq!(once("atomic='true' once='a&#98;'"), told(Some("ab")));
+    assert_eq!(once("once='' atomic='true'"), told(Some("")));
+    for attributes in ["once='a'", "once='a' atomic='false'"] {
+        let error: Error = once(attributes).unwrap_err();
+        assert_eq!((error.status(), error.code().word()), (400, "bad-request"), "{attributes}");
+        assert_eq!(error.position(), Some(TextPosition { line: 1, column: 10 }), "{attributes}");
+        assert!(error.to_string().contains("expected atomic"), "{error}");
+    }
+    assert!(once("atomic='true' once='a' once='a'").is_err());
 }
 
 #[test]
@@ -570,6 +629,7 @@ fn error_documents() {
     assert_eq!(
         text("<request>\n<item bizz='b'/></request>"),
         "<error code=\"bad-request\" line=\"2\" column=\"7\">unknown attribute: expected biz, \
-         key, count, force, detail, member, rate or burst, found &quot;bizz&quot;</error>\n"
+         key, count, force, detail, member, rate, burst, max, partial, once, hold, ttl or settle, \
+         found &quot;bizz&quot;</error>\n"
     );
 }

@@ -108,6 +108,8 @@ fn stats() -> Stats {
         times: times.clone(),
         items: [[1, 2, 3, 4, 5, 6, 7], [8, 9, 10, 11, 12, 13, 14]],
         rates: Default::default(),
+        has_holds: name.is_some(),
+        holds: name.map(|_| 3),
         hottest: vec![snapshot::HotKey { key: "alice".into(), used: 5, last_ms: 6 }],
     };
     let process = |role, connections| ProcessSnapshot {
@@ -170,12 +172,16 @@ fn geometry() -> Geometry {
 }
 
 /// Each metric, its type and its labels.
-const TABLE: [(&str, &str, &[&str]); 36] = [
+const TABLE: [(&str, &str, &[&str]); 40] = [
     ("frs_requests_total", "counter", &["command", "status"]),
     ("frs_items_total", "counter", &["biz", "command", "verdict"]),
     ("frs_limit_refusals_total", "counter", &["biz", "limit"]),
     ("frs_biz_request_seconds", "histogram", &["biz"]),
     ("frs_item_errors_total", "counter", &["error"]),
+    ("frs_holds", "gauge", &["biz"]),
+    ("frs_holds_made_total", "counter", &[]),
+    ("frs_holds_ended_total", "counter", &[]),
+    ("frs_holds_lapsed_total", "counter", &[]),
     ("frs_limit_max", "gauge", &["biz", "limit"]),
     ("frs_limit_period_seconds", "gauge", &["biz", "limit"]),
     ("frs_request_seconds", "histogram", &[]),
@@ -258,6 +264,8 @@ fn figures_stand_where_they_belong() {
     assert_eq!(items("(unknown)", "query", "shadowed"), Some(4.0));
     assert_eq!(items("(others)", "update", "banned"), Some(10.0));
     assert_eq!(of("frs_item_errors_total", &[("error", "bad-key")]), Some(9.0));
+    let holds = ["a\"b\\c\nd", "77"].map(|biz| of("frs_holds", &[("biz", biz)]));
+    assert_eq!(holds, [Some(3.0), None]);
     let limit = |name, number| of(name, &[("biz", "a\"b\\c\nd"), ("limit", number)]);
     let maxima = ["1", "2", "3", "4"].map(|number| limit("frs_limit_max", number));
     assert_eq!(maxima, [Some(5.0), None, Some(7.0), None]);

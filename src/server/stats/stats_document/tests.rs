@@ -38,6 +38,8 @@ fn stats() -> Stats {
         refusals: std::array::from_fn(|refuser| refuser as u64),
         times: Histogram::default(),
         rates: Rates { second: Some([0.5; OUTCOMES]), ..Rates::default() },
+        has_holds: true,
+        holds: Some(7),
         hottest: vec![HotKey { key: "al\u{1}ice\n".into(), used: 3, last_ms: 4 }],
     });
     stats.bizs.push(BizSnapshot { key: BizKey::Id(10), ..crate::stats::snapshot::unnamed(10) });

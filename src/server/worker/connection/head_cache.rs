@@ -6,7 +6,8 @@
 //! Invariant: a cached result equals the result of parsing the head. So the cache takes only heads
 //! that await items and have one plain Content-Length and no other framing. It stores only what
 //! depends on the bytes of the head. What depends on the configuration is checked each time. Heads
-//! of pages are not cached, because the configuration decides whether a page is allowed.
+//! of pages are not cached, because the configuration decides whether a page is allowed, nor are
+//! heads with an id, because each is sent once.
 
 use std::ops::Range;
 
@@ -124,6 +125,10 @@ impl HeadCache {
         if head.expects_continue || matches!(head.body, Body::Length(0) | Body::Chunked) {
             return None;
         }
+        // The next request of the client has another id.
+        if head.idempotency_key != Lone::Absent {
+            return None;
+        }
         // Any other form of target names the host itself, and the Host field does not count.
         if head.origin != Lone::Absent || !head.target.starts_with('/') {
             return None;
@@ -173,7 +178,11 @@ mod tests {
         let head = Head::parse(bytes.as_bytes(), &mut fields, 8192).unwrap();
         let format = head.content().unwrap();
         let preferences = ClientPreferences::of(&head, format, None);
-        heads.insert(&head, bytes.as_bytes(), PendingRequest { command, format, preferences })
+        heads.insert(
+            &head,
+            bytes.as_bytes(),
+            PendingRequest { command, format, preferences, has_id: false },
+        )
     }
 
     fn lengths(heads: &HeadCache, slot: ConnectionSlot, input: &str) -> Option<(usize, usize)> {
@@ -215,6 +224,7 @@ mod tests {
             "Content-Length: 1\r\ncontent-length: 1\r\n",
             "Content-Length: 1, 1\r\n",
             "Transfer-Encoding: chunked\r\n",
+            "Content-Length: 1\r\nIdempotency-Key: 1\r\n",
             &long,
         ] {
             let head = format!("POST /update HTTP/1.1\r\n{fields}\r\n");

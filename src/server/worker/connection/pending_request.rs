@@ -15,6 +15,8 @@ pub(super) struct PendingRequest {
     /// The body's format.
     pub format: Format,
     pub preferences: ClientPreferences,
+    /// Whether the head brings an id under which it is charged once.
+    pub has_id: bool,
 }
 
 impl PendingRequest {

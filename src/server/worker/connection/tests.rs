@@ -7,6 +7,7 @@ use frs_engine::{Answer, Answers, Exchange, Figures, ItemError, Request, Stage, 
 
 mod bounds;
 mod formats;
+mod idempotency;
 mod memory;
 mod parked;
 mod pieces;
@@ -54,7 +55,10 @@ impl Serve for Stub {
         for item in request.items() {
             let (biz, key) = (request.biz(item), request.key(item));
             let (command, count) = (request.command, item.count);
-            self.ran.push(format!("{command:?} {biz} {key} {count:?} {}", item.force));
+            let mut ran = format!("{command:?} {biz} {key} {count:?} {}", item.force);
+            let ids = [("once", request.extras(item).once), ("whole once", request.once())];
+            ran.extend(ids.map(|(name, id)| id.map_or("".into(), |id| format!(" {name}={id}"))));
+            self.ran.push(ran);
             let limited = key == "limited";
             let verdict = Verdict {
                 limited,

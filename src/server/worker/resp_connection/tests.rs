@@ -138,7 +138,7 @@ fn many_items_in_one_command() {
 fn a_fault_ends_the_connection_with_words() {
     for (input, status, words) in [
         (b"*1\r\nx".to_vec(), 400, "-ERR Protocol error: expected '$', got 'x' "),
-        (b"*29\r\n".to_vec(), 413, "-ERR Protocol error: a command has at most 28 arguments "),
+        (b"*45\r\n".to_vec(), 413, "-ERR Protocol error: a command has at most 44 arguments "),
         (b"*1\r\n$4097\r\n".to_vec(), 413, "-ERR Protocol error: a bulk has at most 4096 bytes "),
         (
             b"*1\r\n$300\r\n".to_vec(),
@@ -164,9 +164,9 @@ fn a_fault_ends_the_connection_with_words() {
         let progress = line.push(b"PING\r\nPING\r\n");
         assert!(progress.close && line.unread.is_empty() && line.out.len() == answered);
     }
-    // 28 arguments are not too many.
+    // 44 arguments are not too many.
     let mut line = Line::new();
-    assert!(!line.ask(&"x ".repeat(28).replace("x 28", "")).contains("Protocol"));
+    assert!(!line.ask(&"x ".repeat(44).replace("x 44", "")).contains("Protocol"));
 }
 
 #[test]

@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::*;
 use crate::protocol::{Format, codec};
 use frs_engine::{
-    AnswerAge, Details, Figures, HistorySpan, ItemNames, ItemOptions, LimitFigures, List, Verdict,
+    AnswerAge, Details, Figures, HistorySpan, ItemNames, ItemOptions, LimitFigures, List, Mark,
+    Noted, Verdict,
 };
 
 /// An element or object: its name in XML, its attributes or members, and its content.
@@ -100,39 +101,35 @@ fn verdict() -> impl Strategy<Value = Verdict> {
         (prop_oneof![Just(0u16), 1u16..4, any::<u16>()], proptest::option::of(0u32..3000)),
         (figures(), proptest::option::of(number()), proptest::option::of(number())),
         proptest::option::of(proptest::option::of(number())),
+        (proptest::option::of(any::<u32>()), any::<[bool; 2]>(), proptest::option::of(number())),
     )
-        .prop_map(|(flags, (limit, weight), (figures, retry_ms, window_ms), shared)| {
-            let (limited, banned, shadow, degraded, list) = flags;
-            Verdict {
-                limited,
-                banned,
-                banned_by: 0,
-                shadow,
-                degraded,
-                list,
-                limit,
-                advised: 0,
-                weight,
-                figures,
-                retry_ms,
-                window_ms,
-                level_ns: 0,
-                shared: shared.map(AnswerAge::of),
-            }
-        })
+        .prop_map(
+            |(flags, (limit, weight), (figures, retry_ms, window_ms), shared, of_call)| {
+                let (granted, [repeated, unknown_hold], held) = of_call;
+                let (limited, banned, shadow, degraded, list) = flags;
+                Verdict {
+                    limited,
+                    banned,
+                    banned_by: 0,
+                    shadow,
+                    degraded,
+                    list,
+                    limit,
+                    advised: 0,
+                    weight,
+                    figures,
+                    retry_ms,
+                    window_ms,
+                    level_ns: 0,
+                    shared: shared.map(AnswerAge::of),
+                    noted: noted(granted, [repeated, unknown_hold], held),
+                }
+            },
+        )
 }
 
 fn error() -> impl Strategy<Value = ItemError> {
-    proptest::sample::select(vec![
-        ItemError::UnknownBiz,
-        ItemError::BadKey,
-        ItemError::BadCount,
-        ItemError::BadMember,
-        ItemError::BadRate,
-        ItemError::Store,
-        ItemError::Busy,
-        ItemError::Full,
-    ])
+    proptest::sample::select(&ItemError::ALL)
 }
 
 fn limits() -> impl Strategy<Value = Vec<(LimitFigures, Option<Vec<u32>>)>> {
@@ -328,6 +325,18 @@ fn what_applies_only() {
              \"weight\":0.3,\"shadow\":true,\"action\":\"captcha\"",
         ),
         (
+            Verdict { noted: noted(Some(7), [true, false], Some(0)), ..unjudged() },
+            None,
+            "limited=\"false\" granted=\"7\" repeated=\"true\" held=\"0\"",
+            "\"limited\":false,\"granted\":7,\"repeated\":true,\"held\":0",
+        ),
+        (
+            Verdict { noted: noted(None, [false, true], None), ..unjudged() },
+            None,
+            "limited=\"false\" unknown-hold=\"true\"",
+            "\"limited\":false,\"unknown-hold\":true",
+        ),
+        (
             Verdict {
                 limited: true,
                 banned: true,
@@ -428,10 +437,19 @@ fn the_longest_words_fit() {
         window_ms: None,
         level_ns: 0,
         shared: Some(AnswerAge::of(Some(u64::MAX))),
+        noted: noted(Some(MOST_GRANTED), [true; 2], Some(u64::MAX - 1)),
     };
     let (xml, json) = said(verdict, Some(&"word".repeat(200)));
-    assert!(xml.contains("list=\"allow\" action=\"word") && xml.ends_with("word\""), "{xml}");
-    assert!(json.contains("\"list\":\"allow\",\"action\":\"word") && json.ends_with("word\""));
+    let held = u64::MAX - 1;
+    let end = format!(
+        "word\" granted=\"2147483647\" repeated=\"true\" held=\"{held}\" unknown-hold=\"true\""
+    );
+    assert!(xml.contains("list=\"allow\" action=\"word") && xml.ends_with(&end), "{xml}");
+    let end = format!(
+        "word\",\"granted\":2147483647,\"repeated\":true,\"held\":{held},\"unknown-hold\":true"
+    );
+    let begins = json.contains("\"list\":\"allow\",\"action\":\"word");
+    assert!(begins && json.ends_with(&end), "{json}");
 }
 
 /// The bound used to count memory, without what is echoed of the item.
@@ -452,6 +470,7 @@ fn the_longest_answers_are_within_their_bound() {
         weight: Some(999_999),
         figures,
         retry_ms: Some(LONGEST),
+        noted: noted(Some(MOST_GRANTED), [true; 2], Some(LONGEST)),
         ..Verdict::UNJUDGED
     };
     let mut request = Request::default();
@@ -495,4 +514,12 @@ fn the_longest_answers_are_within_their_bound() {
         let window = with_history - length_of(Some(flags(true)), history(365));
         assert!((11..=WINDOW_BYTES).contains(&window), "{format:?}: {window}");
     }
+}
+
+/// The most that an item is granted: its count.
+const MOST_GRANTED: u32 = i32::MAX as u32;
+
+fn noted(granted: Option<u32>, [repeated, unknown]: [bool; 2], held: Option<u64>) -> Noted {
+    let noted = granted.map_or(Noted::NOTHING, |granted| Noted::NOTHING.granting(granted));
+    noted.with(Mark::Repeated, repeated).with(Mark::UnknownHold, unknown).holding(held)
 }

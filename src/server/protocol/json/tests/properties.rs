@@ -4,8 +4,6 @@ use proptest::prelude::*;
 use serde_json::{Map, Value};
 
 use super::*;
-use frs_conf::Rate;
-use frs_engine::CallRateText;
 
 /// The same document read as a value. This accepts more than frs does.
 fn oracle(text: &str) -> Option<(bool, Vec<Row>)> {
@@ -30,17 +28,32 @@ fn oracle(text: &str) -> Option<(bool, Vec<Row>)> {
             Some(Value::Number(number)) => number.as_i64().and_then(|count| count.try_into().ok()),
             Some(_) => return None,
         };
+        let number = |name| match item.get(name) {
+            None => Some(None),
+            Some(Value::Number(number)) => Some(Some(number.as_u64())),
+            Some(_) => None,
+        };
+        let id = |name| match item.get(name) {
+            None => Some(None),
+            Some(Value::String(text)) => Some(Some(text.clone())),
+            Some(_) => None,
+        };
         let rate = match item.get("rate") {
             None => None,
-            Some(rate) => Some(Rate::of_text(&text(rate)?.0)),
-        };
-        let burst = match item.get("burst") {
-            None => None,
-            Some(Value::Number(number)) => Some(number.as_u64()),
-            Some(_) => return None,
+            Some(rate) => Some(text(rate)?.0),
         };
         rows.push(Row {
-            rate: CallRate::of_text(CallRateText { rate, burst }),
+            extras: Extras {
+                rate,
+                burst: number("burst")?,
+                max: number("max")?,
+                partial: flag(item, "partial")?,
+                member: id("member")?,
+                once: id("once")?,
+                hold: id("hold")?,
+                ttl_ms: number("ttl")?,
+                settle: flag(item, "settle")?,
+            },
             biz,
             key,
             count,
@@ -50,9 +63,11 @@ fn oracle(text: &str) -> Option<(bool, Vec<Row>)> {
         });
     }
     let known = |of: &Map<String, Value>, names: &[&str]| of.keys().all(|k| names.contains(&&**k));
-    let names = ["biz", "key", "count", "force", "detail", "rate", "burst"];
     let all_known = known(root, &["atomic", "items"])
-        && root["items"].as_array()?.iter().all(|item| known(item.as_object().unwrap(), &names));
+        && root["items"]
+            .as_array()?
+            .iter()
+            .all(|item| known(item.as_object().unwrap(), ITEM_MEMBERS));
     (all_known && !rows.is_empty()).then_some((flag(root, "atomic")?, rows))
 }
 
@@ -82,9 +97,24 @@ fn text_or_number() -> impl Strategy<Value = (String, bool)> {
     ]
 }
 
-fn call_rate() -> impl Strategy<Value = (Option<&'static str>, Option<u64>)> {
-    let rate = proptest::sample::select(vec!["30/m", "1/s", "", "30", "0/d", "9/é"]);
-    (proptest::option::weighted(0.3, rate), proptest::option::weighted(0.3, any::<u64>()))
+fn extras() -> impl Strategy<Value = Extras<String>> {
+    let rate = proptest::sample::select(vec!["30/m", "1/s 9/day", "", "30", "0/d", "9/é"]);
+    let rate = proptest::option::weighted(0.3, rate.prop_map(str::to_owned));
+    let number = || proptest::option::weighted(0.3, any::<u64>().prop_map(Some));
+    let text = || proptest::option::weighted(0.3, "[a-z\"\\\\é]{0,6}");
+    ((rate, number(), number(), number()), (text(), text(), text()), any::<[bool; 2]>()).prop_map(
+        |((rate, burst, max, ttl_ms), (member, once, hold), [partial, settle])| Extras {
+            rate,
+            burst,
+            max,
+            partial,
+            member,
+            once,
+            hold,
+            ttl_ms,
+            settle,
+        },
+    )
 }
 
 /// An item and one of its many spellings.
@@ -95,11 +125,11 @@ fn item() -> impl Strategy<Value = (Row, String)> {
         proptest::option::of(any::<i32>()),
         proptest::option::of(any::<bool>()),
         proptest::option::of(any::<bool>()),
-        call_rate(),
-        (any::<bool>(), any::<bool>(), 0usize..7, "[ \t\r\n]{0,2}"),
+        extras(),
+        (any::<bool>(), any::<bool>(), 0usize..14, "[ \t\r\n]{0,2}"),
     )
         .prop_map(
-            |(biz, key, count, force, detail, rate, (escape, escape_names, turn, gap))| {
+            |(biz, key, count, force, detail, extras, (escape, escape_names, turn, gap))| {
                 let value = |(text, is_number): &(String, bool)| match is_number {
                     true => text.clone(),
                     false => string(text, escape),
@@ -108,9 +138,20 @@ fn item() -> impl Strategy<Value = (Row, String)> {
                 members.extend(count.map(|count| ("count", count.to_string())));
                 members.extend(force.map(|force| ("force", force.to_string())));
                 members.extend(detail.map(|detail| ("detail", detail.to_string())));
-                let (rate_text, burst) = &rate;
-                members.extend(rate_text.map(|rate| ("rate", string(rate, escape))));
-                members.extend(burst.map(|burst| ("burst", burst.to_string())));
+                let Extras { rate, member, once, hold, .. } = &extras;
+                for (name, text) in
+                    [("rate", rate), ("member", member), ("once", once), ("hold", hold)]
+                {
+                    members.extend(text.as_ref().map(|text| (name, string(text, escape))));
+                }
+                let numbers =
+                    [("burst", extras.burst), ("max", extras.max), ("ttl", extras.ttl_ms)];
+                for (name, number) in numbers {
+                    members.extend(number.flatten().map(|number| (name, number.to_string())));
+                }
+                for (name, is_set) in [("partial", extras.partial), ("settle", extras.settle)] {
+                    members.extend(is_set.then(|| (name, "true".to_owned())));
+                }
                 let turn = turn % members.len();
                 members.rotate_left(turn);
                 let members = members.into_iter().map(|(name, value)| {
@@ -121,10 +162,7 @@ fn item() -> impl Strategy<Value = (Row, String)> {
                     count: Some(count.unwrap_or(1)),
                     force: force.unwrap_or(false),
                     detail: detail.unwrap_or(false),
-                    rate: CallRate::of_text(CallRateText {
-                        rate: rate_text.map(Rate::of_text),
-                        burst: burst.map(Some),
-                    }),
+                    extras,
                     are_numbers: ItemNames { biz: biz.1, key: key.1 },
                     ..row(&biz.0, &key.0)
                 };

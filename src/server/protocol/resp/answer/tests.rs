@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::protocol::format::ANSWER_BYTES;
 use frs_engine::{
-    AnswerAge, Details, Figures, HistorySpan, ItemOptions, LimitFigures, List, Verdict,
+    AnswerAge, Details, Figures, HistorySpan, ItemOptions, LimitFigures, List, Mark, Noted, Verdict,
 };
 
 fn figures() -> Figures {
@@ -74,6 +74,13 @@ fn what_few_items_have_comes_in_the_order_of_the_page() {
     assert_eq!(one(denied)[1], "%2 $7 limited :1 $4 list $4 deny ");
     let allowed = Verdict { list: Some(List::Allow), ..Verdict::UNJUDGED };
     assert_eq!(one(allowed)[1], "%2 $7 limited :0 $4 list $5 allow ");
+    let partial = Verdict { noted: Noted::NOTHING.granting(7).holding(Some(0)), ..judged() };
+    let text = format!("%8 $7 limited :0 {FIGURES}$7 granted :7 $4 held :0 ");
+    assert_eq!(one(partial)[1], text);
+    let noted = Noted::NOTHING.with(Mark::Repeated, true).with(Mark::UnknownHold, true);
+    let again = Verdict { noted, ..judged() };
+    let text = format!("%8 $7 limited :0 {FIGURES}$8 repeated :1 $12 unknown-hold :1 ");
+    assert_eq!(one(again)[1], text);
     let off = Verdict { degraded: true, ..Verdict::UNJUDGED };
     assert_eq!(one(off)[0], "*4 $7 limited :0 $8 degraded :1 ");
 }
@@ -122,6 +129,11 @@ fn the_longest_answer_is_within_its_bound() {
         figures: most,
         retry_ms: Some(u64::MAX),
         shared: Some(AnswerAge::of(Some(u64::MAX))),
+        noted: Noted::NOTHING
+            .granting(i32::MAX as u32)
+            .with(Mark::Repeated, true)
+            .with(Mark::UnknownHold, true)
+            .holding(Some(u64::MAX - 1)),
         ..Verdict::UNJUDGED
     };
     let items = vec![Answer { action: 1, ..answer(Ok(all)) }];
@@ -179,16 +191,9 @@ fn weights_have_the_length_that_is_said() {
 
 #[test]
 fn an_error_of_the_only_item_is_one_of_the_protocol_and_among_items_a_word() {
-    for (error, status) in [
-        (ItemError::UnknownBiz, 400),
-        (ItemError::BadKey, 400),
-        (ItemError::BadCount, 400),
-        (ItemError::BadRate, 400),
-        (ItemError::BadMember, 400),
-        (ItemError::Store, 503),
-        (ItemError::Busy, 503),
-        (ItemError::Full, 503),
-    ] {
+    let of_state = [ItemError::Store, ItemError::Busy, ItemError::Full, ItemError::FullHolds];
+    for error in ItemError::ALL {
+        let status = if of_state.contains(&error) { 503 } else { 400 };
         let answers = Answers { items: vec![answer(Err(error))], ..Answers::default() };
         for shape in [Shape::One, Shape::Throttle] {
             let (text, found) = written(Version::Two, shape, &answers);
@@ -220,6 +225,11 @@ fn many_items_are_whole_however_full_the_line_is() {
         degraded: true,
         banned: true,
         shared: Some(AnswerAge::of(Some(u64::MAX - 5))),
+        noted: Noted::NOTHING
+            .granting(i32::MAX as u32)
+            .with(Mark::Repeated, true)
+            .with(Mark::UnknownHold, true)
+            .holding(Some(u64::MAX - 1)),
         limit: u16::MAX,
         figures: Figures {
             used: u64::MAX,

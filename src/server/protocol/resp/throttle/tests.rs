@@ -21,7 +21,8 @@ fn arguments_are_a_key_and_a_rate() {
     let item = request.items()[0];
     assert_eq!((request.biz(&item), request.key(&item)), ("throttle", "alice"));
     assert_eq!((request.command, item.count), (Command::Update, Some(1)));
-    assert_eq!(request.rate(&item), Some(&CallRate::new(30, 60 * SECOND_NS, 16)));
+    let rates = &[CallRate::per(30, 60 * SECOND_NS)];
+    assert_eq!(request.numbers(&item), Some(CallNumbers::Rates { rates, burst: Some(16) }));
     assert_eq!(read("a 0 1 1 0", Some("t")).expect("read").items()[0].count, Some(0));
     assert_eq!(
         read("a 0 1 1 2147483647", Some("t")).expect("read").items()[0].count,
@@ -79,8 +80,8 @@ fn a_banned_key_is_told_when_the_ban_ends() {
     };
     // The bucket is full again long before.
     assert_eq!(
-        super::figures(request.rate(&item), &item, &verdict(Some(600_001))),
+        super::figures(request.numbers(&item), &item, &verdict(Some(600_001))),
         [1, 3, 3, 601, 0]
     );
-    assert_eq!(super::figures(request.rate(&item), &item, &verdict(None)), [1, 3, 3, -1, 0]);
+    assert_eq!(super::figures(request.numbers(&item), &item, &verdict(None)), [1, 3, 3, -1, 0]);
 }

@@ -20,6 +20,23 @@ fn oracle(text: &str) -> Option<(bool, Vec<Row>)> {
             .collect()
     }
 
+    fn extras<'a>(get: impl Fn(&'static str) -> Option<&'a str>) -> Extras<String> {
+        let text = |name| get(name).map(str::to_owned);
+        let number = |name| get(name).map(crate::protocol::form::number);
+        let flag = |name| get(name) == Some("true");
+        Extras {
+            rate: text("rate"),
+            burst: number("burst"),
+            max: number("max"),
+            partial: flag("partial"),
+            member: text("member"),
+            once: text("once"),
+            hold: text("hold"),
+            ttl_ms: number("ttl"),
+            settle: flag("settle"),
+        }
+    }
+
     let mut reader = quick_xml::Reader::from_str(text);
     reader.config_mut().check_comments = true;
     let (mut atomic, mut rows, mut open) = (false, Vec::new(), 0);
@@ -36,6 +53,7 @@ fn oracle(text: &str) -> Option<(bool, Vec<Row>)> {
                         count: crate::protocol::form::count(get("count").unwrap_or("1")),
                         force: get("force") == Some("true"),
                         detail: get("detail") == Some("true"),
+                        extras: extras(get),
                         ..row(get("biz")?, get("key")?)
                     }),
                     _ => return None,
@@ -75,6 +93,25 @@ fn text_value() -> impl Strategy<Value = String> {
     ]
 }
 
+fn any_extras() -> impl Strategy<Value = Extras<String>> {
+    let text = || proptest::option::weighted(0.3, text_value());
+    let number = || proptest::option::weighted(0.3, proptest::option::of(any::<u64>()));
+    let texts = (text(), text(), text(), text());
+    (texts, (number(), number(), number()), any::<[bool; 2]>()).prop_map(
+        |((rate, member, once, hold), (burst, max, ttl_ms), [partial, settle])| Extras {
+            rate,
+            burst,
+            max,
+            partial,
+            member,
+            once,
+            hold,
+            ttl_ms,
+            settle,
+        },
+    )
+}
+
 /// An item and one of its many spellings.
 fn item() -> impl Strategy<Value = (Row, String)> {
     (
@@ -83,13 +120,28 @@ fn item() -> impl Strategy<Value = (Row, String)> {
         proptest::option::of(any::<i32>()),
         proptest::option::of(any::<bool>()),
         proptest::option::of(any::<bool>()),
-        (any::<bool>(), 0usize..5, any::<bool>(), any::<bool>()),
+        any_extras(),
+        (any::<bool>(), 0usize..14, any::<bool>(), any::<bool>()),
     )
-        .prop_map(|(biz, key, count, force, detail, (single, turn, open, hex))| {
+        .prop_map(|(biz, key, count, force, detail, extras, (single, turn, open, hex))| {
             let mut parts = vec![("biz", biz.clone()), ("key", key.clone())];
             parts.extend(count.map(|count| ("count", count.to_string())));
             parts.extend(force.map(|force| ("force", force.to_string())));
             parts.extend(detail.map(|detail| ("detail", detail.to_string())));
+            let Extras { rate, member, once, hold, .. } = extras.clone();
+            for (name, text) in [("rate", rate), ("member", member), ("once", once), ("hold", hold)]
+            {
+                parts.extend(text.map(|text| (name, text)));
+            }
+            for (name, number) in
+                [("burst", extras.burst), ("max", extras.max), ("ttl", extras.ttl_ms)]
+            {
+                let text = |number: Option<u64>| number.map_or("x".into(), |it| it.to_string());
+                parts.extend(number.map(|number| (name, text(number))));
+            }
+            for (name, is_set) in [("partial", extras.partial), ("settle", extras.settle)] {
+                parts.extend(is_set.then(|| (name, "true".to_owned())));
+            }
             let turn = turn % parts.len();
             parts.rotate_left(turn);
             let quote = if single { '\'' } else { '"' };
@@ -115,6 +167,7 @@ fn item() -> impl Strategy<Value = (Row, String)> {
                 count: Some(count.unwrap_or(1)),
                 force: force.unwrap_or(false),
                 detail: detail.unwrap_or(false),
+                extras,
                 ..row(&biz, &key)
             };
             (row, text)

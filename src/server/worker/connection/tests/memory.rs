@@ -18,6 +18,9 @@ fn requests() -> Vec<String> {
         with(update, XML),
         with(update, &long),
         with(update, &(" ".repeat(60) + XML)),
+        with(&format!("{update}Idempotency-Key: one\r\n"), XML),
+        with(&format!("{update}Idempotency-Key: two\r\n"), XML),
+        with(&format!("{update}Idempotency-Key: two\r\nIdempotency-Key: two\r\n"), XML),
         with(update, ""),
         with(query, XML),
         with(query, "<request/>"),
@@ -43,7 +46,7 @@ fn requests() -> Vec<String> {
 proptest! {
     #[test]
     fn answers_do_not_depend_on_what_was_asked_before(
-        asked in prop::collection::vec((0usize..22, 0usize..3), 1..60),
+        asked in prop::collection::vec((0usize..25, 0usize..3), 1..60),
     ) {
         let requests = requests();
         let mut lines: Vec<Line> = (0..3).map(|_| Line::new()).collect();

@@ -23,6 +23,7 @@ fn pipeline() -> Vec<u8> {
         "PUT /authz/login/x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"
             .to_owned(),
         post("/update", "", "<request><item/></request>"),
+        post("/update", "Idempotency-Key: \"b\\\"7\"\r\n", XML),
         post("/nope", "", "body"),
         post("/update", JSON_TYPE, JSON),
         post("/update", "Content-Type: application/xml\r\nAccept: application/json\r\n", XML),
@@ -50,7 +51,7 @@ fn the_pipeline_in_two_pieces_cut_anywhere() {
     let input = pipeline();
     let mut whole = Line::new();
     whole.push(&input);
-    assert_eq!(whole.serve.answered.len(), 18);
+    assert_eq!(whole.serve.answered.len(), 19);
     assert!(whole.closed);
     for cut in 0..=input.len() {
         let mut line = Line::new();
