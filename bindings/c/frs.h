@@ -45,6 +45,9 @@ extern "C" {
 #define FRS_BUSY (-6)        /* busy: another process held the record; try again */
 #define FRS_FULL (-7)        /* full: no room for another key */
 #define FRS_BAD_MEMBER (-8)  /* bad-member: a limit notes members, and the item has none */
+#define FRS_BAD_ONCE (-9)    /* bad-once: not 1 to 64 bytes, or the biz remembers no ids */
+#define FRS_BAD_HOLD (-10)   /* bad-hold: out of bounds, or the biz has no such holds */
+#define FRS_FULL_HOLDS (-11) /* full-holds: no room for another hold of the key */
 /* This process is not attached. The next call tries again. */
 #define FRS_NO_SERVER (-20)  /* no server runs on the data directory */
 #define FRS_DENIED (-21)     /* the files are for another user or group */
@@ -54,7 +57,8 @@ extern "C" {
 /* The call itself. */
 #define FRS_TOO_MANY (-40)   /* more items than srv.xml allows */
 #define FRS_WOULD_WAIT (-41) /* with FRS_TRY: the lease of a shared limit is not there yet */
-#define FRS_ARGUMENT (-60)   /* a null pointer, a wrong size, an unknown flag */
+#define FRS_ARGUMENT (-60)   /* a null pointer, a wrong size, an unknown flag, an id without
+                              * FRS_ATOMIC */
 #define FRS_OTHER (-98)      /* an error that this version of frs.h does not name */
 #define FRS_PANIC (-99)      /* a fault of the library, which was caught */
 
@@ -69,6 +73,12 @@ typedef struct frs frs;
 #define FRS_FORCE 1u  /* charge even beyond a limit */
 #define FRS_DETAIL 2u /* report the figures of every limit, in `limits` of the result */
 #define FRS_RATE 4u   /* the item brings its rate: rate uses in each period_ns, burst at once */
+/* Flags of an item that has the fields behind member_bytes. */
+#define FRS_BURST 8u    /* the item brings the burst of its rates */
+#define FRS_MAX 16u     /* the item brings its maximum: max uses in the window of map.xml */
+#define FRS_PARTIAL 32u /* charge as many uses as every limit admits: see granted of the result */
+#define FRS_TTL 64u     /* the hold lives for ttl_ms, unless it is renewed */
+#define FRS_SETTLE 128u /* count is the true cost of the hold, which ends */
 
 /* A use to ask about or to charge. */
 typedef struct frs_item {
@@ -78,18 +88,30 @@ typedef struct frs_item {
     const char *key;    /* the user, address or account, UTF-8 */
     size_t key_bytes;   /* its length, or FRS_TEXT */
     int64_t count;      /* uses; below 0: returned uses; 0: only a check */
-    uint32_t flags;     /* FRS_FORCE, FRS_DETAIL, FRS_RATE, or 0 */
+    uint32_t flags;     /* FRS_FORCE, FRS_DETAIL, … or 0 */
     uint32_t reserved;  /* 0 */
     uint64_t rate;      /* with FRS_RATE */
     uint64_t period_ns; /* with FRS_RATE */
-    uint64_t burst;     /* with FRS_RATE */
+    uint64_t burst;     /* with FRS_RATE, or with FRS_BURST for rates */
     const char *member; /* the member for limits of the policy distinct, UTF-8; NULL: none */
     size_t member_bytes; /* its length, or FRS_TEXT */
+    const char *rates;  /* for limits with per-call, in their order: "5/90s" or "1000/month", with
+                         * spaces between several; NULL: none */
+    size_t rates_bytes; /* its length, or FRS_TEXT */
+    uint64_t max;       /* with FRS_MAX */
+    const char *once;   /* the id, of 1 to 64 bytes, under which an Update is charged once; NULL:
+                         * none */
+    size_t once_bytes;  /* its length, or FRS_TEXT */
+    const char *hold;   /* the id, of 1 to 64 bytes, of the hold that holds count from now on; NULL:
+                         * none */
+    size_t hold_bytes;  /* its length, or FRS_TEXT */
+    uint64_t ttl_ms;    /* with FRS_TTL */
 } frs_item;
 
 /* One use of a business by a key, both ending with a NUL. */
 #define FRS_ITEM(biz, key) \
-    { sizeof(frs_item), (biz), FRS_TEXT, (key), FRS_TEXT, 1, 0, 0, 0, 0, 0, NULL, FRS_TEXT }
+    { sizeof(frs_item), (biz), FRS_TEXT, (key), FRS_TEXT, 1, 0, 0, 0, 0, 0, NULL, FRS_TEXT, \
+      NULL, FRS_TEXT, 0, NULL, FRS_TEXT, NULL, FRS_TEXT, 0 }
 
 /* The figures of one limit. */
 typedef struct frs_limit {
@@ -144,10 +166,16 @@ typedef struct frs_result {
     frs_limit *limits;   /* set by the caller, for FRS_DETAIL: an array, or NULL */
     size_t limits_room;  /* set by the caller: elements of it, each with its size */
     size_t limits_count; /* limits of the business; the first limits_room of them are stored */
+    int64_t granted;     /* with FRS_PARTIAL: the uses that were charged, or of a Query would be */
+    int64_t held;        /* what is held of the record; -1: the business has no holds */
+    uint8_t repeated;    /* 1: charged before, under its once or its hold, and not now */
+    uint8_t unknown_hold; /* 1: FRS_SETTLE found no hold, and count was charged */
+    uint8_t reserved3[6];
 } frs_result;
 
 #define FRS_RESULT \
-    { sizeof(frs_result), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", NULL, 0, 0 }
+    { sizeof(frs_result), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", NULL, 0, 0, \
+      0, 0, 0, 0, { 0 } }
 
 /* The interface of the library: FRS_ABI of the header that it was built with. */
 int frs_abi(void);
@@ -184,6 +212,22 @@ int frs_query(frs *handle, const frs_item *item, frs_result *result);
  * *refused, if not NULL, is 1 if an atomic batch charged nothing. */
 int frs_batch(frs *handle, const frs_item *items, frs_result *results, size_t count,
               uint32_t flags, int *refused);
+
+/* How a batch runs. */
+typedef struct frs_batch_options {
+    size_t size;       /* sizeof(frs_batch_options) */
+    uint32_t flags;    /* of a batch */
+    uint32_t reserved; /* 0 */
+    const char *once;  /* with FRS_ATOMIC: the id, of 1 to 64 bytes, under which the batch is
+                        * charged once; NULL: none. Its items have none */
+    size_t once_bytes; /* its length, or FRS_TEXT */
+} frs_batch_options;
+
+#define FRS_BATCH_OPTIONS { sizeof(frs_batch_options), 0, 0, NULL, FRS_TEXT }
+
+/* As frs_batch, with options; NULL: FRS_BATCH_OPTIONS. */
+int frs_batch_with(frs *handle, const frs_item *items, frs_result *results, size_t count,
+                   const frs_batch_options *options, int *refused);
 
 /* Frees the handle, and its place if this process has one. No other call may use the handle any
  * more. */

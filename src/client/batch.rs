@@ -8,7 +8,7 @@ use frs_engine::{Command, Request};
 use super::Client;
 use super::attachment::{Attachment, Patience, answers_of};
 use super::error::{AttachError, Error};
-use super::item::Item;
+use super::item::{Item, shortened};
 use super::verdict::{Answers, TriedAnswers};
 
 impl Client {
@@ -111,6 +111,14 @@ impl<'c> Batch<'c> {
     pub fn atomic(mut self) -> Batch<'c> {
         self.request.atomic = true;
         self
+    }
+
+    /// Charges the batch once under an id of 1 to 64 bytes, however often it runs. The id is that
+    /// of all items together, so it makes the batch [atomic](Batch::atomic). An item whose business
+    /// has no `once` in map.xml gets the error `bad-once`, and nothing is charged.
+    pub fn once(mut self, id: &str) -> Batch<'c> {
+        self.request.set_once(shortened(id));
+        self.atomic()
     }
 
     /// Makes the batch a Query: it returns the answers of the Update, and charges nothing.

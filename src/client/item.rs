@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use frs_conf::key::MAX_KEY_BYTES;
-use frs_engine::{CallRate, ItemOptions, Request};
+use frs_engine::{CallRate, Extras, ItemOptions, Request};
 
 /// A business of map.xml, by its name or its id.
 ///
@@ -39,6 +39,7 @@ const ADDRESS_BYTES: usize = 48;
 ///
 /// let by_name = Item::new("login", "alice");
 /// let by_number = Item::new(1002, 18829340001).count(2).detail();
+/// let with_its_limit = Item::new("adhoc", "laoqian|reply").rate("5/60s");
 /// ```
 #[derive(Debug, Clone, Copy)]
 #[must_use = "an item does nothing until a client runs it"]
@@ -48,8 +49,15 @@ pub struct Item<'a> {
     count: i64,
     force: bool,
     detail: bool,
-    rate: Option<CallRate>,
-    member: Option<&'a str>,
+    extras: Extras<&'a str>,
+    numbers: Option<Numbers>,
+}
+
+/// A rate in numbers, and its burst.
+#[derive(Debug, Clone, Copy)]
+struct Numbers {
+    rate: CallRate,
+    burst: u64,
 }
 
 impl<'a> Item<'a> {
@@ -57,7 +65,8 @@ impl<'a> Item<'a> {
     #[inline]
     pub fn new(biz: impl Into<Biz<'a>>, key: impl Into<Key<'a>>) -> Item<'a> {
         let (biz, key) = (biz.into(), key.into());
-        Item { biz, key, count: 1, force: false, detail: false, rate: None, member: None }
+        let extras = Extras::NONE;
+        Item { biz, key, count: 1, force: false, detail: false, extras, numbers: None }
     }
 
     /// Sets the number of uses. A count below 0 gives uses back, 0 charges nothing. A count that
@@ -79,13 +88,77 @@ impl<'a> Item<'a> {
         Item { detail: true, ..self }
     }
 
-    /// Sets the limit of this call: `number` uses in each `period`, and `burst` of them at once.
-    /// Only a limit with `per-call` takes it; without one, or out of its bounds, the item gets the
-    /// error `bad-rate`.
+    /// Sets the limits of this call, for limits with `per-call` in map.xml: `5/s`, `5/90s` or
+    /// `1000/month`. Several rates stand in the order of the limits, as in `5/1m 100/1h`. Without
+    /// such a limit, beyond its bounds, or with more than 1024 bytes, the item gets the error
+    /// `bad-rate`.
     #[inline]
-    pub fn rate(self, number: u64, period: Duration, burst: u64) -> Item<'a> {
-        let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
-        Item { rate: Some(CallRate::new(number, period, burst)), ..self }
+    pub fn rate(self, rate: &'a str) -> Item<'a> {
+        Item { extras: Extras { rate: Some(rate), ..self.extras }, ..self }
+    }
+
+    /// As [`Item::rate`] with [`Item::burst`], for programs that have numbers: `uses` in each
+    /// `period`, which need not be whole milliseconds, and `burst` of them at once. Beside `rate`,
+    /// `burst` or `max` the item gets the error `bad-rate`.
+    #[inline]
+    pub fn rate_of(self, uses: u64, period: Duration, burst: u64) -> Item<'a> {
+        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        let rate = CallRate::per(uses, period_ns);
+        Item { numbers: Some(Numbers { rate, burst }), ..self }
+    }
+
+    /// Sets the burst of the rate, for a `token` or `gcra`. Without it, the burst is the number of
+    /// the rate.
+    #[inline]
+    pub fn burst(self, burst: u64) -> Item<'a> {
+        Item { extras: Extras { burst: Some(Some(burst)), ..self.extras }, ..self }
+    }
+
+    /// Sets the maximum of this call for the limit with `per-call` in map.xml. Its window stays.
+    /// Beside [`Item::rate`], or if several limits have `per-call`, the item gets the error
+    /// `bad-rate`.
+    #[inline]
+    pub fn max(self, max: u64) -> Item<'a> {
+        Item { extras: Extras { max: Some(Some(max)), ..self.extras }, ..self }
+    }
+
+    /// Charges as many of the uses as every limit admits.
+    /// [`Verdict::granted`](crate::Verdict::granted) says how many, and the item is limited only if
+    /// there are none. In an atomic batch, beside `force` or `hold`, with a count below 1, or of a
+    /// business with a `distinct` or `concurrent` limit, the item gets the error `bad-count`.
+    #[inline]
+    pub fn partial(self) -> Item<'a> {
+        Item { extras: Extras { partial: true, ..self.extras }, ..self }
+    }
+
+    /// Sets an id of 1 to 64 bytes, under which an Update is charged once, however often it runs.
+    /// If the business has no `once` in map.xml, the item gets the error `bad-once`. An atomic
+    /// batch has [`Batch::once`](crate::Batch::once) instead.
+    #[inline]
+    pub fn once(self, id: &'a str) -> Item<'a> {
+        Item { extras: Extras { once: Some(id), ..self.extras }, ..self }
+    }
+
+    /// Sets the hold, an id of 1 to 64 bytes: the count is what it shall hold from now on. The
+    /// business needs a `concurrent` limit or `holds` in map.xml, or the item gets the error
+    /// `bad-hold`.
+    #[inline]
+    pub fn hold(self, id: &'a str) -> Item<'a> {
+        Item { extras: Extras { hold: Some(id), ..self.extras }, ..self }
+    }
+
+    /// Sets how long the hold lives if no Update renews it, in whole milliseconds: at most
+    /// `hold-ttl` of the business, which is the default.
+    #[inline]
+    pub fn ttl(self, ttl: Duration) -> Item<'a> {
+        let ttl_ms = u64::try_from(ttl.as_millis()).ok();
+        Item { extras: Extras { ttl_ms: Some(ttl_ms), ..self.extras }, ..self }
+    }
+
+    /// Ends the hold: the count is its true cost, and 0 cancels it.
+    #[inline]
+    pub fn settle(self) -> Item<'a> {
+        Item { extras: Extras { settle: true, ..self.extras }, ..self }
     }
 
     /// Sets the member, of 1 to 1024 bytes: the user or device that limits of the policy `distinct`
@@ -93,15 +166,15 @@ impl<'a> Item<'a> {
     /// Update without a member gets the error `bad-member`.
     #[inline]
     pub fn member(self, member: &'a str) -> Item<'a> {
-        Item { member: Some(member), ..self }
+        Item { extras: Extras { member: Some(member), ..self.extras }, ..self }
     }
 
     /// Adds the item to a request.
     #[inline]
     pub(super) fn push_to(&self, request: &mut Request) {
         let count = i32::try_from(self.count).ok();
-        let Item { force, detail, rate, .. } = *self;
-        let options = ItemOptions { count, force, detail, rate };
+        let Item { force, detail, .. } = *self;
+        let options = ItemOptions { count, force, detail };
         match (self.biz.0, self.key.0) {
             (Text::Plain(biz), Text::Plain(key)) if biz.len().max(key.len()) <= TEXT_BYTES => {
                 request.push(biz, key, options);
@@ -111,8 +184,13 @@ impl<'a> Item<'a> {
                 request.push(biz.write(&mut room), key.write(&mut key_room), options);
             }
         }
-        if let Some(member) = self.member {
-            request.bring_member(shortened(member));
+        if self.extras.is_any() {
+            // A part of a long rate may be another rate. An empty one is none, as the whole is.
+            let rate = self.extras.rate.map(|rate| if rate.len() < TEXT_BYTES { rate } else { "" });
+            request.bring(Extras { rate, ..self.extras }.map(shortened));
+        }
+        if let Some(Numbers { rate, burst }) = self.numbers {
+            request.bring_rate(rate, burst);
         }
     }
 }
@@ -148,8 +226,9 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The text. If it is too long for a name, a key or a member, a part of it that is still too long.
-fn shortened(text: &str) -> &str {
+/// The text. If it is too long for a name, a key, a member or an id, a part of it that is still too
+/// long.
+pub(super) fn shortened(text: &str) -> &str {
     let end = (TEXT_BYTES..text.len()).find(|&end| text.is_char_boundary(end));
     &text[..end.unwrap_or(text.len())]
 }
@@ -194,7 +273,7 @@ impl From<IpAddr> for Key<'_> {
 
 #[cfg(test)]
 mod tests {
-    use frs_engine::Command;
+    use frs_engine::{CallNumbers, Command};
 
     use super::*;
 
@@ -256,5 +335,68 @@ mod tests {
         }
         let longest = "k".repeat(1025);
         assert_eq!(pushed(Item::new("login", &longest)).key, longest);
+    }
+
+    /// What an item brings besides its options, as text.
+    fn brought(item: Item<'_>) -> (String, Option<String>) {
+        let mut request = Request::default();
+        request.begin(Command::Update);
+        item.push_to(&mut request);
+        let [item] = request.items() else { panic!("one item") };
+        let numbers = request.numbers(item).map(|numbers| format!("{numbers:?}"));
+        (format!("{:?}", request.extras(item)), numbers)
+    }
+
+    #[test]
+    fn each_option_reaches_the_request() {
+        let item = Item::new("login", "alice");
+        let none = Extras::NONE;
+        for (item, extras) in [
+            (item, none),
+            (item.burst(7), Extras { burst: Some(Some(7)), ..none }),
+            (item.max(0), Extras { max: Some(Some(0)), ..none }),
+            (item.partial(), Extras { partial: true, ..none }),
+            (item.member("phone"), Extras { member: Some("phone"), ..none }),
+            (item.once("b7c1"), Extras { once: Some("b7c1"), ..none }),
+            (
+                item.hold("req-17").ttl(Duration::from_micros(9_999)).settle(),
+                Extras { hold: Some("req-17"), ttl_ms: Some(Some(9)), settle: true, ..none },
+            ),
+            (item.ttl(Duration::MAX), Extras { ttl_ms: Some(None), ..none }),
+        ] {
+            assert_eq!(brought(item).0, format!("{extras:?}"));
+        }
+        let (long, empty) = ("i".repeat(2000), String::new());
+        let (extras, _) = brought(item.once(&long).hold(&empty));
+        let extras_of = |once| Extras { once: Some(once), hold: Some(""), ..none };
+        assert_eq!(extras, format!("{:?}", extras_of(&long[..1025])));
+    }
+
+    #[test]
+    fn a_rate_is_text_or_numbers_and_not_both() {
+        let item = Item::new("login", "alice");
+        let said = |numbers: CallNumbers<'_>| Some(format!("{numbers:?}"));
+        let rates = &[CallRate::per(5, 90_000_000_000)];
+        let text = brought(item.rate("5/90s")).1;
+        assert_eq!(text, said(CallNumbers::Rates { rates, burst: None }));
+        let numbers = Item::rate_of(item, 5, Duration::from_secs(90), 9);
+        let both = said(CallNumbers::Rates { rates, burst: Some(9) });
+        assert_eq!(
+            [brought(item.rate("5/90s").burst(9)).1, brought(numbers).1],
+            [both.clone(), both]
+        );
+        // The other options stay.
+        assert!(brought(numbers.once("b7c1")).0.contains("b7c1"));
+        let padded = format!("5/90s{}", " ".repeat(2000));
+        for bad in [
+            numbers.rate("5/90s"),
+            numbers.burst(9),
+            numbers.max(9),
+            item.rate("5/90s").max(9),
+            item.rate(&padded),
+        ] {
+            assert_eq!(brought(bad).1, said(CallNumbers::Bad), "{bad:?}");
+        }
+        assert_eq!(brought(item).1, None);
     }
 }

@@ -28,6 +28,10 @@
 //! | charge a use, or ask first | [`Client::update`], [`Client::query`] |
 //! | charge several uses, all or none | [`Client::batch`], [`Batch::atomic`] |
 //! | set the count, force, ask for detail | [`Item::count`], [`Item::force`], [`Item::detail`] |
+//! | bring the limit along | [`Item::rate`], [`Item::max`] |
+//! | charge as many uses as there are | [`Item::partial`] |
+//! | charge once, however often it is sent | [`Item::once`], [`Batch::once`] |
+//! | hold a place, or reserve and settle | [`Item::hold`], [`Item::settle`] |
 //! | look into the files without a charge | [`inspect::Reader`] |
 //! | check a configuration | [`conf::Conf::load`] |
 //! | walk over the fields of a verdict | [`fields::Field`], [`Client::tell`] |
@@ -61,13 +65,15 @@
 //!
 //! - [`AttachError`]: the program could not attach.
 //! - [`ItemError`]: the item was not judged. The server's clients read the same words.
-//!   `unknown-biz`, `bad-key` and `bad-count` mean that the item is wrong. After `store`, `busy`
-//!   and `full` the program may try the item again.
+//!   `unknown-biz` and the words that begin with `bad-` mean that the item is wrong. After `store`,
+//!   `busy`, `full` and `full-holds` the program may try the item again.
 //! - [`Error::TooMany`]: the batch has more items than srv.xml allows.
 //! - [`Error::WouldWait`]: [`Client::try_update`] or [`Batch::try_run`] lacks uses of a limit that
 //!   several machines share.
 //!
-//! After an error nothing is charged.
+//! After an error nothing is charged. So no call is in doubt, and the library repeats none by
+//! itself after a charge. [`Item::once`] is for work that is repeated as a whole, for example by a
+//! queue whose worker was killed.
 //!
 //! # Cost
 //! On a current server one item takes about 150 ns if its record is in a cache: 65 ns for the item,

@@ -1,5 +1,6 @@
 //! The client over a real data directory: threads, forks, panics, and servers that end.
 
+mod calls;
 mod waiting;
 
 use std::cell::RefCell;

@@ -31,6 +31,9 @@ codes! {
     BUSY = -6 c"busy: another process held the record for the whole lock-timeout";
     FULL = -7 c"full: there is no room for another key";
     BAD_MEMBER = -8 c"bad-member: a limit notes members, and there is none of 1 to 1024 bytes";
+    BAD_ONCE = -9 c"bad-once: the id is not of 1 to 64 bytes, or the business remembers no ids";
+    BAD_HOLD = -10 c"bad-hold: hold, ttl or settle are out of bounds, or not for this business";
+    FULL_HOLDS = -11 c"full-holds: there is no room for another hold of the key";
     NO_SERVER = -20 c"no server runs on the data directory";
     DENIED = -21 c"the data directory is for another user or group";
     NO_PLACE = -22 c"all places for programs are taken";
@@ -112,6 +115,9 @@ pub(crate) fn code_of_item(error: ItemError) -> c_int {
         ItemError::Store => STORE,
         ItemError::Busy => BUSY,
         ItemError::Full => FULL,
+        ItemError::BadOnce => BAD_ONCE,
+        ItemError::BadHold => BAD_HOLD,
+        ItemError::FullHolds => FULL_HOLDS,
     }
 }
 

@@ -15,8 +15,9 @@ use frs_engine::answer::{Field, Judged, JudgedLimit, LimitField};
 use super::code::{self, Cause, Fault};
 use super::guard::{self, guarded};
 use super::layout::{
-    self, ABI, ATOMIC, BATCH_FLAGS, DETAIL, FORCE, ITEM_FLAGS, Item, ItemMore, Limit, LimitHistory,
-    NONE, Options, Outcome, QUERY, RATE, TRY,
+    self, ABI, ATOMIC, BATCH_FLAGS, BURST, BatchOptions, DETAIL, FIRST_FLAGS, FORCE, ITEM_CALL_AT,
+    ITEM_FLAGS, ITEM_MEMBER_AT, Item, ItemCall, ItemMember, Limit, LimitHistory, MAX, NONE,
+    Options, Outcome, OutcomeMore, PARTIAL, QUERY, RATE, SETTLE, TRY, TTL,
 };
 use super::memory::{self, Array};
 
@@ -172,23 +173,91 @@ pub unsafe extern "C" fn frs_batch(
     refused: *mut c_int,
 ) -> c_int {
     guarded(|| {
-        // SAFETY: the caller's promises are passed on.
-        let (client, items, results) = unsafe {
-            (client_of(handle)?, Array::of(items.cast_mut(), count)?, Array::of(results, count)?)
-        };
         check_flags("flags of frs_batch", flags, BATCH_FLAGS)?;
-        if !refused.is_null() && refused.is_aligned() {
-            // SAFETY: `refused` points to an int of the caller's.
-            unsafe { refused.write(0) };
-        }
-        // SAFETY: the arrays' elements have the sizes that they state.
-        let told = unsafe { run_all(client, &items, &results, flags) }?;
-        if told && !refused.is_null() && refused.is_aligned() {
-            // SAFETY: as above.
-            unsafe { refused.write(1) };
-        }
-        Ok(())
+        // SAFETY: the caller's promises are passed on.
+        unsafe { run_batch(handle, items, results, count, Kind { flags, once: None }, refused) }
     })
+}
+
+/// `frs_batch_with`.
+///
+/// # Safety
+/// As that of [`frs_batch`]; `options` is null or a structure of the size that it states, with a
+/// text as frs.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn frs_batch_with(
+    handle: *const Client,
+    items: *const Item,
+    results: *mut Outcome,
+    count: usize,
+    options: *const BatchOptions,
+    refused: *mut c_int,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { run_batch(handle, items, results, count, kind_of(options)?, refused) }
+    })
+}
+
+/// How a batch runs: its flags, and the id under which it is charged once.
+#[derive(Clone, Copy)]
+struct Kind<'a> {
+    flags: u32,
+    once: Option<&'a str>,
+}
+
+/// The kind of a batch that options describe.
+///
+/// # Safety
+/// As that of [`frs_batch_with`].
+unsafe fn kind_of<'a>(options: *const BatchOptions) -> Result<Kind<'a>, Fault> {
+    if options.is_null() {
+        return Ok(Kind { flags: 0, once: None });
+    }
+    // SAFETY: the caller's promise is passed on.
+    let options = unsafe { memory::read(options) }?;
+    let BatchOptions { flags, reserved, once, once_bytes, .. } = *options;
+    check_flags("flags of frs_batch_options", flags, BATCH_FLAGS)?;
+    if reserved != 0 {
+        let place = "reserved of frs_batch_options";
+        return Err(Cause::argument(place, reserved.to_string(), "0"));
+    }
+    // SAFETY: the caller's promise is passed on.
+    let once = unsafe { optional_text("once of frs_batch_options", once, once_bytes) }?;
+    if once.is_some() && flags & ATOMIC == 0 {
+        let found = "an id without FRS_ATOMIC";
+        return Err(Cause::argument("once of frs_batch_options", found, "both, or no id"));
+    }
+    Ok(Kind { flags, once })
+}
+
+/// Runs a batch of checked flags.
+///
+/// # Safety
+/// As that of [`frs_batch`].
+unsafe fn run_batch(
+    handle: *const Client,
+    items: *const Item,
+    results: *mut Outcome,
+    count: usize,
+    kind: Kind<'_>,
+    refused: *mut c_int,
+) -> Result<(), Fault> {
+    // SAFETY: the caller's promises are passed on.
+    let (client, items, results) = unsafe {
+        (client_of(handle)?, Array::of(items.cast_mut(), count)?, Array::of(results, count)?)
+    };
+    if !refused.is_null() && refused.is_aligned() {
+        // SAFETY: `refused` points to an int of the caller's.
+        unsafe { refused.write(0) };
+    }
+    // SAFETY: the arrays' elements have the sizes that they state.
+    let told = unsafe { run_all(client, &items, &results, kind) }?;
+    if told && !refused.is_null() && refused.is_aligned() {
+        // SAFETY: as above.
+        unsafe { refused.write(1) };
+    }
+    Ok(())
 }
 
 /// The client of a handle.
@@ -214,30 +283,35 @@ unsafe fn run_one(
     command: Command,
 ) -> Result<(), Fault> {
     // SAFETY: the caller's promise is passed on.
-    let outcome = unsafe { memory::write(result) }?;
+    let mut answer = unsafe { Answer::of(result) }?;
     // SAFETY: as above.
     let client = match unsafe { client_of(handle) } {
         Ok(client) => client,
-        Err(fault) => return Err(refuse(outcome, fault)),
+        Err(fault) => return Err(answer.refuse(fault)),
     };
     // SAFETY: as above.
     let item = match unsafe { item_of(item) } {
         Ok(item) => item,
-        Err(fault) => return Err(refuse(outcome, fault)),
+        Err(fault) => return Err(answer.refuse(fault)),
     };
     // SAFETY: as above.
-    if let Err(fault) = unsafe { check_limits(outcome) } {
-        return Err(refuse(outcome, fault));
+    if let Err(fault) = unsafe { check_limits(answer.first) } {
+        return Err(answer.refuse(fault));
     }
-    let told = client.tell(command, &item, Telling(outcome));
-    told.map_err(|error| refuse(outcome, error.into()))
+    let told = client.tell(command, &item, Telling(&mut answer));
+    told.map_err(|error| answer.refuse(error.into()))
 }
 
-/// A result of the caller's with checked limits. The verdict is written into it without a copy in
-/// between.
-struct Telling<'o>(&'o mut Outcome);
+/// A result of the caller's, with the later fields if the caller knows them.
+struct Answer<'o> {
+    first: &'o mut Outcome,
+    later: Option<&'o mut OutcomeMore>,
+}
 
-impl Tell for Telling<'_> {
+/// A result with checked limits. The verdict is written into it without a copy in between.
+struct Telling<'t, 'o>(&'t mut Answer<'o>);
+
+impl Tell for Telling<'_, '_> {
     #[inline(always)]
     fn tell<'a>(
         &mut self,
@@ -245,15 +319,8 @@ impl Tell for Telling<'_> {
         limits: impl ExactSizeIterator<Item = JudgedLimit<'a>>,
     ) {
         // SAFETY: the limits are checked.
-        unsafe { tell(self.0, judged, limits) };
+        unsafe { self.0.tell(judged, limits) };
     }
-}
-
-/// Writes a result without a verdict.
-#[cold]
-fn refuse(outcome: &mut Outcome, fault: Fault) -> Fault {
-    clear(outcome, fault.code());
-    fault
 }
 
 /// Runs a batch and writes its answers. Returns whether the batch was refused. If the batch fails,
@@ -265,20 +332,20 @@ unsafe fn run_all(
     client: &Client,
     items: &Array<Item>,
     results: &Array<Outcome>,
-    flags: u32,
+    kind: Kind<'_>,
 ) -> Result<bool, Fault> {
     // SAFETY: the caller's promise is passed on.
-    match unsafe { ask_all(client, items, results, flags) } {
+    match unsafe { ask_all(client, items, results, kind) } {
         Ok(Asked { refused, items }) => {
             for (at, item) in results.pointers().zip(&items) {
                 // SAFETY: each pointer is to an element of the caller's array.
-                let outcome = unsafe { memory::write(at) }?;
+                let mut answer = unsafe { Answer::of(at) }?;
                 match item {
                     // SAFETY: `ask_all` has checked the limits.
                     Ok(verdict) => unsafe {
-                        tell(outcome, &verdict.judged(), verdict.judged_limits());
+                        answer.tell(&verdict.judged(), verdict.judged_limits());
                     },
-                    Err(code) => clear(outcome, *code),
+                    Err(code) => answer.clear(*code),
                 }
             }
             Ok(refused)
@@ -286,7 +353,7 @@ unsafe fn run_all(
         Err(fault) => {
             for at in results.pointers() {
                 // SAFETY: as above.
-                clear(unsafe { memory::write(at) }?, fault.code());
+                unsafe { Answer::of(at) }?.clear(fault.code());
             }
             Err(fault)
         }
@@ -307,7 +374,7 @@ unsafe fn ask_all(
     client: &Client,
     items: &Array<Item>,
     results: &Array<Outcome>,
-    flags: u32,
+    Kind { flags, once }: Kind<'_>,
 ) -> Result<Asked, Fault> {
     let mut batch = client.batch();
     for at in items.pointers() {
@@ -320,6 +387,9 @@ unsafe fn ask_all(
     }
     if flags & ATOMIC != 0 {
         batch = batch.atomic();
+    }
+    if let Some(id) = once {
+        batch = batch.once(id);
     }
     if flags & QUERY != 0 {
         batch = batch.query();
@@ -358,7 +428,15 @@ fn unknown_flags(place: &'static str, flags: u32, known: u32) -> Fault {
 unsafe fn item_of<'a>(at: *const Item) -> Result<frs_core::Item<'a>, Fault> {
     // SAFETY: the caller's promise is passed on.
     let item = unsafe { memory::read(at) }?;
-    check_flags("flags of frs_item", item.flags, ITEM_FLAGS)?;
+    // SAFETY: `read` has accepted `at`.
+    let (more, call) = unsafe {
+        (
+            memory::later::<ItemMember>(at, ITEM_MEMBER_AT),
+            memory::later::<ItemCall>(at, ITEM_CALL_AT),
+        )
+    };
+    let known = if call.is_some() { ITEM_FLAGS } else { FIRST_FLAGS };
+    check_flags("flags of frs_item", item.flags, known)?;
     if item.reserved != 0 {
         return Err(Cause::argument("reserved of frs_item", item.reserved.to_string(), "0"));
     }
@@ -377,15 +455,82 @@ unsafe fn item_of<'a>(at: *const Item) -> Result<frs_core::Item<'a>, Fault> {
         asked = asked.detail();
     }
     if item.flags & RATE != 0 {
-        asked = asked.rate(item.rate, Duration::from_nanos(item.period_ns), item.burst);
+        asked = asked.rate_of(item.rate, Duration::from_nanos(item.period_ns), item.burst);
     }
-    // SAFETY: `read` has accepted `at`.
-    let more = unsafe { memory::more(at) };
-    if let Some(ItemMore { member, member_bytes }) = more.filter(|more| !more.member.is_null()) {
+    if let Some(ItemMember { member, member_bytes }) = more.filter(|more| !more.member.is_null()) {
         // SAFETY: the caller's promise is passed on.
         asked = asked.member(unsafe { memory::text("member of frs_item", member, member_bytes) }?);
     }
+    match call {
+        // SAFETY: the caller's promise is passed on.
+        Some(call) => unsafe { with_call(asked, item, &call) },
+        None => Ok(asked),
+    }
+}
+
+/// Adds the options that came with [`ItemCall`].
+///
+/// # Safety
+/// As that of [`item_of`].
+#[inline(always)]
+unsafe fn with_call<'a>(
+    mut asked: frs_core::Item<'a>,
+    item: &Item,
+    call: &ItemCall,
+) -> Result<frs_core::Item<'a>, Fault> {
+    // SAFETY: the caller's promise is passed on.
+    let (rates, once, hold) = unsafe {
+        (
+            optional_text("rates of frs_item", call.rates, call.rates_bytes)?,
+            optional_text("once of frs_item", call.once, call.once_bytes)?,
+            optional_text("hold of frs_item", call.hold, call.hold_bytes)?,
+        )
+    };
+    if let Some(rates) = rates {
+        asked = asked.rate(rates);
+    }
+    if let Some(id) = once {
+        asked = asked.once(id);
+    }
+    if let Some(id) = hold {
+        asked = asked.hold(id);
+    }
+    if item.flags & !FIRST_FLAGS == 0 {
+        return Ok(asked);
+    }
+    if item.flags & BURST != 0 {
+        asked = asked.burst(item.burst);
+    }
+    if item.flags & MAX != 0 {
+        asked = asked.max(call.max);
+    }
+    if item.flags & PARTIAL != 0 {
+        asked = asked.partial();
+    }
+    if item.flags & TTL != 0 {
+        asked = asked.ttl(Duration::from_millis(call.ttl_ms));
+    }
+    if item.flags & SETTLE != 0 {
+        asked = asked.settle();
+    }
     Ok(asked)
+}
+
+/// A text of the caller's that may be missing.
+///
+/// # Safety
+/// As that of [`memory::text`].
+#[inline(always)]
+unsafe fn optional_text<'a>(
+    place: &'static str,
+    at: *const c_char,
+    bytes: usize,
+) -> Result<Option<&'a str>, Fault> {
+    if at.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise is passed on.
+    unsafe { memory::text(place, at, bytes) }.map(Some)
 }
 
 /// Checks the room for the detail of an answer.
@@ -401,34 +546,61 @@ unsafe fn check_limits(result: &Outcome) -> Result<(), Fault> {
     unsafe { Array::of(result.limits, result.limits_room) }.map(drop)
 }
 
-/// Writes a verdict.
-///
-/// # Safety
-/// [`check_limits`] has accepted the limits.
-#[inline(always)]
-unsafe fn tell<'a>(
-    outcome: &mut Outcome,
-    judged: &Judged<'_>,
-    limits: impl ExactSizeIterator<Item = JudgedLimit<'a>>,
-) {
-    clear(outcome, code::OK);
-    judged.walk(&Field::ALL, |_| true, outcome);
-    outcome.limits_count = limits.len();
-    if limits.len() > 0 && !outcome.limits.is_null() {
+impl<'o> Answer<'o> {
+    /// The result at `at`.
+    ///
+    /// # Safety
+    /// `at` is null or a result of the size that it states, which has no other user.
+    #[inline(always)]
+    unsafe fn of(at: *mut Outcome) -> Result<Answer<'o>, Fault> {
         // SAFETY: the caller's promise is passed on.
-        unsafe { tell_limits(outcome.limits, outcome.limits_room, limits) };
+        let (first, later) = unsafe { memory::write_both(at) }?;
+        Ok(Answer { first, later })
     }
-}
 
-/// Writes a code, and no verdict.
-#[inline(always)]
-fn clear(outcome: &mut Outcome, code: c_int) {
-    let Outcome { size, limits, limits_room, .. } = *outcome;
-    *outcome = memory::empty();
-    (outcome.size, outcome.limits, outcome.limits_room) = (size, limits, limits_room);
-    outcome.code = code;
-    [outcome.used, outcome.max, outcome.remaining] = [NONE; 3];
-    [outcome.reset_ms, outcome.retry_ms, outcome.weight] = [NONE; 3];
+    /// Writes a verdict.
+    ///
+    /// # Safety
+    /// [`check_limits`] has accepted the limits.
+    #[inline(always)]
+    unsafe fn tell<'a>(
+        &mut self,
+        judged: &Judged<'_>,
+        limits: impl ExactSizeIterator<Item = JudgedLimit<'a>>,
+    ) {
+        self.clear(code::OK);
+        judged.walk(&Field::ALL, |_| true, self.first);
+        if let Some(later) = self.later.as_deref_mut() {
+            judged.walk(&Field::ALL, |_| true, later);
+        }
+        self.first.limits_count = limits.len();
+        if limits.len() > 0 && !self.first.limits.is_null() {
+            // SAFETY: the caller's promise is passed on.
+            unsafe { tell_limits(self.first.limits, self.first.limits_room, limits) };
+        }
+    }
+
+    /// Writes a code, and no verdict.
+    #[inline(always)]
+    fn clear(&mut self, code: c_int) {
+        let Outcome { size, limits, limits_room, .. } = *self.first;
+        *self.first = memory::empty();
+        let first = &mut *self.first;
+        (first.size, first.limits, first.limits_room) = (size, limits, limits_room);
+        first.code = code;
+        [first.used, first.max, first.remaining] = [NONE; 3];
+        [first.reset_ms, first.retry_ms, first.weight] = [NONE; 3];
+        if let Some(later) = self.later.as_deref_mut() {
+            *later = OutcomeMore::NONE;
+        }
+    }
+
+    /// Writes a result without a verdict.
+    #[cold]
+    fn refuse(&mut self, fault: Fault) -> Fault {
+        self.clear(fault.code());
+        fault
+    }
 }
 
 /// Writes the detail, as far as there is room.

@@ -17,7 +17,14 @@ pub(crate) const TEXT: usize = usize::MAX;
 pub(crate) const FORCE: u32 = 1;
 pub(crate) const DETAIL: u32 = 2;
 pub(crate) const RATE: u32 = 4;
-pub(crate) const ITEM_FLAGS: u32 = FORCE | DETAIL | RATE;
+pub(crate) const BURST: u32 = 8;
+pub(crate) const MAX: u32 = 16;
+pub(crate) const PARTIAL: u32 = 32;
+pub(crate) const TTL: u32 = 64;
+pub(crate) const SETTLE: u32 = 128;
+/// The flags of an item without [`ItemCall`], and all flags.
+pub(crate) const FIRST_FLAGS: u32 = FORCE | DETAIL | RATE;
+pub(crate) const ITEM_FLAGS: u32 = FIRST_FLAGS | BURST | MAX | PARTIAL | TTL | SETTLE;
 
 pub(crate) const QUERY: u32 = 1;
 pub(crate) const ATOMIC: u32 = 2;
@@ -50,9 +57,23 @@ pub struct Item {
 /// The fields of `frs_item` since version 2, behind those of [`Item`].
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct ItemMore {
+pub struct ItemMember {
     pub member: *const c_char,
     pub member_bytes: usize,
+}
+
+/// The fields of `frs_item` since version 3, behind those of [`ItemMember`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ItemCall {
+    pub rates: *const c_char,
+    pub rates_bytes: usize,
+    pub max: u64,
+    pub once: *const c_char,
+    pub once_bytes: usize,
+    pub hold: *const c_char,
+    pub hold_bytes: usize,
+    pub ttl_ms: u64,
 }
 
 /// `frs_options`.
@@ -62,6 +83,17 @@ pub struct Options {
     pub size: usize,
     pub places: u32,
     pub reserved: u32,
+}
+
+/// `frs_batch_options`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct BatchOptions {
+    pub size: usize,
+    pub flags: u32,
+    pub reserved: u32,
+    pub once: *const c_char,
+    pub once_bytes: usize,
 }
 
 /// `frs_limit`, the fields of the first version.
@@ -113,7 +145,7 @@ pub struct LimitHistory {
 /// `FRS_NO_HISTORY`: the limit keeps no history.
 pub(crate) const NO_HISTORY: usize = usize::MAX;
 
-/// `frs_result`.
+/// `frs_result`, the fields of the first version.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Outcome {
@@ -139,6 +171,23 @@ pub struct Outcome {
     pub limits_count: usize,
 }
 
+/// The fields of `frs_result` since version 2, behind those of [`Outcome`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct OutcomeMore {
+    pub granted: i64,
+    pub held: i64,
+    pub repeated: u8,
+    pub unknown_hold: u8,
+    pub reserved3: [u8; 6],
+}
+
+impl OutcomeMore {
+    /// Without a verdict.
+    pub const NONE: OutcomeMore =
+        OutcomeMore { granted: NONE, held: NONE, repeated: 0, unknown_hold: 0, reserved3: [0; 6] };
+}
+
 /// A new field needs a place in frs.h, behind all others.
 impl FieldVisitor for Outcome {
     #[inline(always)]
@@ -157,8 +206,24 @@ impl FieldVisitor for Outcome {
             Field::Degraded => self.degraded = figure(value) as u8,
             Field::List => self.list = figure(value) as u8,
             Field::Action => copy_text(&mut self.action, value),
+            // `OutcomeMore` has them.
+            Field::Granted | Field::Held | Field::Repeated | Field::UnknownHold => {}
             // frs.h has no place for them.
             Field::Shared | Field::Age => {}
+        }
+    }
+}
+
+impl FieldVisitor for OutcomeMore {
+    #[inline(always)]
+    fn visit(&mut self, place: usize, value: FieldValue<'_>) {
+        match Field::ALL[place] {
+            Field::Granted => self.granted = figure(value),
+            Field::Held => self.held = figure(value),
+            Field::Repeated => self.repeated = figure(value) as u8,
+            Field::UnknownHold => self.unknown_hold = figure(value) as u8,
+            // `Outcome` has all others.
+            _ => {}
         }
     }
 }
@@ -199,11 +264,15 @@ pub(crate) trait Structure: Copy {
 
 impl Structure for Item {
     const NAME: &'static str = "frs_item";
-    const KNOWN: usize = size_of::<Item>() + size_of::<ItemMore>();
+    const KNOWN: usize = ITEM_CALL_AT + size_of::<ItemCall>();
 }
 
 impl Structure for Options {
     const NAME: &'static str = "frs_options";
+}
+
+impl Structure for BatchOptions {
+    const NAME: &'static str = "frs_batch_options";
 }
 
 impl Structure for Limit {
@@ -212,12 +281,19 @@ impl Structure for Limit {
 
 impl Structure for Outcome {
     const NAME: &'static str = "frs_result";
+    const KNOWN: usize = size_of::<Outcome>() + size_of::<OutcomeMore>();
 }
 
+/// Where the later fields of an item begin.
+pub(crate) const ITEM_MEMBER_AT: usize = size_of::<Item>();
+pub(crate) const ITEM_CALL_AT: usize = ITEM_MEMBER_AT + size_of::<ItemMember>();
+
 // The sizes on the 64-bit machines that frs supports.
-const _: () = assert!(size_of::<Item>() == 80 && Item::KNOWN == 96);
+const _: () = assert!(size_of::<Item>() == 80 && ITEM_CALL_AT == 96 && Item::KNOWN == 160);
 const _: () = assert!(size_of::<Options>() == 16);
+const _: () = assert!(size_of::<BatchOptions>() == 32);
 const _: () = assert!(size_of::<Limit>() == 80);
 const _: () = assert!(size_of::<LimitHistory>() == 24);
 const _: () = assert!(align_of::<Limit>() == align_of::<LimitHistory>());
-const _: () = assert!(size_of::<Outcome>() == 160);
+const _: () = assert!(size_of::<Outcome>() == 160 && Outcome::KNOWN == 184);
+const _: () = assert!(align_of::<Outcome>() == align_of::<OutcomeMore>());

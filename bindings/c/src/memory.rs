@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_char};
 
 use super::code::{Cause, Fault};
-use super::layout::{Item, ItemMore, Structure, TEXT};
+use super::layout::{Item, Structure, TEXT};
 
 /// Reads a structure. A structure of a newer version is accepted if its new fields are 0.
 ///
@@ -28,44 +28,29 @@ pub(crate) unsafe fn read<'a, T: Structure>(at: *const T) -> Result<&'a T, Fault
     Ok(unsafe { &*at })
 }
 
-/// Reads the later fields of an item, if the item has them.
+/// Reads the later fields of an item that begin behind `before` bytes, if the item has them.
 ///
 /// # Safety
-/// [`read`] has accepted `at`.
+/// [`read`] has accepted `at`. `U` is plain values and pointers, and aligned behind `before` bytes.
 #[inline(always)]
-pub(crate) unsafe fn more(at: *const Item) -> Option<ItemMore> {
+pub(crate) unsafe fn later<U: Copy>(at: *const Item, before: usize) -> Option<U> {
     // SAFETY: each structure begins with its size.
     let size = unsafe { at.cast::<usize>().read() };
-    if size < Item::KNOWN {
+    if size < before + size_of::<U>() {
         return None;
     }
-    // SAFETY: the structure has `size` bytes, and any bytes are a valid `ItemMore`. It is aligned
-    // like an item, because an item's size is a multiple of that alignment.
-    Some(unsafe { at.add(1).cast::<ItemMore>().read() })
-}
-
-/// Gives write access to a structure. New fields that only the caller knows become 0.
-///
-/// # Safety
-/// `at` is null, misaligned, or points to a structure of the size that it states, which has no
-/// other user while the result is used.
-#[inline(always)]
-pub(crate) unsafe fn write<'a, T: Structure>(at: *mut T) -> Result<&'a mut T, Fault> {
-    // SAFETY: the caller's promise is passed on.
-    let size = unsafe { size_of_this(at) }?;
-    if size > T::KNOWN {
-        // SAFETY: the structure has `size` bytes.
-        unsafe { at.cast::<u8>().add(T::KNOWN).write_bytes(0, size - T::KNOWN) };
-    }
-    // SAFETY: as in `read`. The caller promises that the structure has no other user.
-    Ok(unsafe { &mut *at })
+    // SAFETY: the structure has `size` bytes, and any bytes are a valid `U`. The caller promises
+    // that it is aligned.
+    Some(unsafe { at.cast::<u8>().add(before).cast::<U>().read() })
 }
 
 /// Gives write access to a structure that has become longer: to its fields of the first version,
 /// and to the later ones if the caller knows them. New fields that only the caller knows become 0.
 ///
 /// # Safety
-/// As that of [`write`], and `U` are the fields behind `T`: plain values and pointers.
+/// `at` is null, misaligned, or points to a structure of the size that it states, which has no
+/// other user while the result is used. `U` are the fields behind `T`: plain values and pointers.
+#[inline(always)]
 pub(crate) unsafe fn write_both<'a, T: Structure, U: Copy>(
     at: *mut T,
 ) -> Result<(&'a mut T, Option<&'a mut U>), Fault> {
@@ -77,7 +62,9 @@ pub(crate) unsafe fn write_both<'a, T: Structure, U: Copy>(
     // SAFETY: the structure has `size` bytes. The two references are to different ones of them,
     // aligned as the structure is. The caller promises that it has no other user.
     unsafe {
-        at.cast::<u8>().add(written).write_bytes(0, size - written);
+        if size > written {
+            at.cast::<u8>().add(written).write_bytes(0, size - written);
+        }
         let later = has_both.then(|| &mut *at.add(1).cast::<U>());
         Ok((&mut *at, later))
     }

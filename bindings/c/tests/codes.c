@@ -33,6 +33,33 @@ static int bad_count(void) { return update("plenty", "k", INT64_MAX, 0); }
 static int bad_rate(void) { return update("plenty", "k", 1, FRS_RATE); }
 /* A limit counts members, and the item has none. */
 static int bad_member(void) { return update("devices", "k", 1, 0); }
+/* The business remembers no ids. */
+static int bad_once(void)
+{
+    frs_item item = FRS_ITEM("plenty", "k");
+    frs_result result = FRS_RESULT;
+    item.once = "b7c1";
+    return frs_update(limits, &item, &result);
+}
+
+static int hold(const char *biz, const char *id)
+{
+    frs_item item = FRS_ITEM(biz, "k");
+    frs_result result = FRS_RESULT;
+    item.hold = id;
+    return frs_update(limits, &item, &result);
+}
+
+/* The business has no holds. */
+static int bad_hold(void) { return hold("plenty", "req-1"); }
+
+/* A record has room for one hold. */
+static int full_holds(void)
+{
+    SAME(hold("holding", "req-1"), FRS_OK);
+    return hold("holding", "req-2");
+}
+
 /* The test has damaged the file of its group. */
 static int store(void) { return update("damaged", "k", 1, 0); }
 /* The cluster is silent, and the business has on-miss="busy". */
@@ -151,6 +178,9 @@ static const struct {
     CODE(FRS_BUSY, busy),
     CODE(FRS_FULL, full),
     CODE(FRS_BAD_MEMBER, bad_member),
+    CODE(FRS_BAD_ONCE, bad_once),
+    CODE(FRS_BAD_HOLD, bad_hold),
+    CODE(FRS_FULL_HOLDS, full_holds),
     CODE(FRS_NO_SERVER, no_server),
     CODE(FRS_DENIED, denied),
     CODE(FRS_NO_PLACE, no_place),

@@ -198,6 +198,166 @@ static void details(void)
     SAYS("frs_limit: found the size 8");
 }
 
+/* Limits that a call brings, as text and as numbers. */
+static void limits_of_calls(void)
+{
+    frs_item item = FRS_ITEM("planned", "p");
+    frs_result result = FRS_RESULT;
+    item.rates = "2/90s and more";
+    item.rates_bytes = 5;
+    SAME(frs_update(limits, &item, &result), FRS_OK);
+    SAME(result.max, 2);
+    SAME(result.remaining, 1);
+    SAME(result.granted, -1);
+    SAME(result.held, -1);
+    SAME(result.repeated, 0);
+    item.flags = FRS_MAX;
+    item.max = 5;
+    SAME(frs_update(limits, &item, &result), FRS_BAD_RATE);
+    SAME(result.granted, -1);
+    item.rates = NULL;
+    SAME(frs_update(limits, &item, &result), FRS_OK);
+    SAME(result.max, 5);
+    SAME(result.used, 2);
+
+    item.flags |= FRS_PARTIAL;
+    item.count = 7;
+    SAME(frs_query(limits, &item, &result), FRS_OK);
+    SAME(result.granted, 3);
+    SAME(frs_update(limits, &item, &result), FRS_OK);
+    SAME(result.limited, 0);
+    SAME(result.granted, 3);
+    SAME(result.used, 5);
+    SAME(frs_update(limits, &item, &result), FRS_OK);
+    SAME(result.limited, 1);
+    SAME(result.granted, 0);
+    item.count = 0;
+    SAME(frs_update(limits, &item, &result), FRS_BAD_COUNT);
+
+    frs_item paced = FRS_ITEM("paced", "text");
+    paced.rates = "2/s";
+    paced.burst = 7;
+    SAME(frs_query(limits, &paced, &result), FRS_OK);
+    SAME(result.max, 2);
+    paced.flags = FRS_BURST;
+    SAME(frs_query(limits, &paced, &result), FRS_OK);
+    SAME(result.max, 7);
+    paced.flags = FRS_RATE;
+    paced.rate = paced.period_ns = 1;
+    SAME(frs_query(limits, &paced, &result), FRS_BAD_RATE);
+    paced.flags = FRS_BURST;
+    paced.rates = NULL;
+    SAME(frs_query(limits, &paced, &result), FRS_BAD_RATE);
+}
+
+/* Retries that charge once, alone and in an atomic batch. */
+static void retries(void)
+{
+    frs_item item = FRS_ITEM("tokens", "retries");
+    frs_result result = FRS_RESULT;
+    item.once = "b7c1";
+    SAME(frs_update(limits, &item, &result), FRS_OK);
+    SAME(result.used, 1);
+    SAME(result.repeated, 0);
+    SAME(frs_update(limits, &item, &result), FRS_OK);
+    SAME(result.used, 1);
+    SAME(result.repeated, 1);
+    item.once_bytes = 2;
+    SAME(frs_update(limits, &item, &result), FRS_OK);
+    SAME(result.used, 2);
+    SAME(result.repeated, 0);
+    item.once_bytes = 0;
+    SAME(frs_update(limits, &item, &result), FRS_BAD_ONCE);
+    item.once_bytes = (size_t)-2;
+    SAME(frs_update(limits, &item, &result), FRS_ARGUMENT);
+    SAYS("once of frs_item");
+
+    frs_item items[2] = { FRS_ITEM("tokens", "retries"), FRS_ITEM("tokens", "other") };
+    frs_result results[2] = { FRS_RESULT, FRS_RESULT };
+    frs_batch_options options = FRS_BATCH_OPTIONS;
+    int refused = 7;
+    SAME(frs_batch_with(limits, items, results, 2, NULL, &refused), FRS_OK);
+    SAME(results[0].used, 3);
+    options.flags = FRS_ATOMIC;
+    options.once = "order-1";
+    for (int again = 0; again < 2; again++) {
+        SAME(frs_batch_with(limits, items, results, 2, &options, &refused), FRS_OK);
+        SAME(refused, 0);
+        SAME(results[0].used, 4);
+        SAME(results[1].used, 2);
+        SAME(results[0].repeated, again);
+        SAME(results[1].repeated, again);
+    }
+    items[1].once = "b7c2";
+    options.once = NULL;
+    SAME(frs_batch_with(limits, items, results, 2, &options, &refused), FRS_OK);
+    SAME(results[1].code, FRS_BAD_ONCE);
+    items[1].once = NULL;
+    options.flags = 0;
+    options.once = "order-2";
+    SAME(frs_batch_with(limits, items, results, 2, &options, &refused), FRS_ARGUMENT);
+    SAYS("without FRS_ATOMIC");
+    options.flags = 8;
+    SAME(frs_batch_with(limits, items, results, 2, &options, &refused), FRS_ARGUMENT);
+    SAYS("flags of frs_batch_options");
+    options.flags = FRS_ATOMIC;
+    options.reserved = 1;
+    SAME(frs_batch_with(limits, items, results, 2, &options, &refused), FRS_ARGUMENT);
+    options.size = 8;
+    SAME(frs_batch_with(limits, items, results, 2, &options, &refused), FRS_ARGUMENT);
+    SAYS("frs_batch_options: found the size 8");
+    SAME(update("tokens", "other").used, 3);
+}
+
+/* Sets what a hold holds: expects what is used and held. */
+static frs_result hold(const char *biz, const char *id, int64_t count, uint32_t flags)
+{
+    frs_item item = FRS_ITEM(biz, "holder");
+    frs_result result = FRS_RESULT;
+    item.hold = id;
+    item.count = count;
+    item.flags = flags | FRS_TTL;
+    item.ttl_ms = 60 * 1000;
+    frs_update(limits, &item, &result);
+    return result;
+}
+
+static void holds(void)
+{
+    /* Reserved, more, repeated, settled twice, settled without a hold, cancelled. */
+    frs_result result = hold("tokens", "req-1", 5, 0);
+    SAME(result.code, FRS_OK);
+    SAME(result.used, 5);
+    SAME(result.held, 5);
+    SAME(hold("tokens", "req-1", 8, 0).used, 8);
+    SAME(hold("tokens", "req-1", 8, 0).repeated, 1);
+    SAME(hold("tokens", "req-2", 2, 0).held, 10);
+    SAME(hold("tokens", "req-3", 1, 0).limited, 1);
+    result = hold("tokens", "req-1", 3, FRS_SETTLE);
+    SAME(result.used, 5);
+    SAME(result.held, 2);
+    SAME(result.unknown_hold, 0);
+    SAME(hold("tokens", "req-1", 3, FRS_SETTLE).repeated, 1);
+    SAME(hold("tokens", "req-2", 0, FRS_SETTLE).used, 3);
+    result = hold("tokens", "req-9", 1, FRS_SETTLE);
+    SAME(result.unknown_hold, 1);
+    SAME(result.used, 4);
+
+    /* At most two at once. */
+    SAME(hold("places", "one", 1, 0).held, 1);
+    SAME(hold("places", "two", 1, 0).remaining, 0);
+    SAME(hold("places", "two", 1, 0).limited, 0);
+    result = hold("places", "three", 1, 0);
+    SAME(result.limited, 1);
+    CHECK(result.retry_ms > 0 && result.retry_ms <= 60 * 1000);
+    SAME(hold("places", "one", 0, 0).held, 1);
+    SAME(hold("places", "three", 1, 0).limited, 0);
+    SAME(hold("places", "", 1, 0).code, FRS_BAD_HOLD);
+    SAME(hold("places", NULL, 1, 0).code, FRS_BAD_HOLD);
+    SAME(hold("places", "one", 1, FRS_SETTLE).code, FRS_BAD_HOLD);
+    SAME(hold("three", "one", 1, 0).code, FRS_BAD_HOLD);
+}
+
 static void windows_before(void)
 {
     uint32_t windows[5] = { 9, 9, 9, 9, 9 };
@@ -344,8 +504,9 @@ static void bad_arguments(void)
     SAME(frs_update(limits, &item, &result), FRS_ARGUMENT);
     SAYS("frs_result: found the size 16");
     result.size = sizeof result;
-    item.flags = 64;
+    item.flags = 256;
     SAME(frs_update(limits, &item, &result), FRS_ARGUMENT);
+    SAYS("flags of frs_item: found 0x100");
     item.flags = 0;
     item.reserved = 1;
     SAME(frs_update(limits, &item, &result), FRS_ARGUMENT);
@@ -358,6 +519,37 @@ static void bad_arguments(void)
     SAME(frs_update(limits, &item, &result), FRS_ARGUMENT);
     frs_close(NULL);
     SAME(update("plenty", "bad").used, 1);
+}
+
+/* Structures of earlier versions of frs.h: nothing behind them is read or written. */
+static void older_structures(void)
+{
+    frs_item item = FRS_ITEM("plenty", "older");
+    frs_result result = FRS_RESULT;
+    item.size = offsetof(frs_item, rates);
+    item.rates = item.once = item.hold = "not there";
+    item.rates_bytes = (size_t)-2;
+    result.size = offsetof(frs_result, granted);
+    result.granted = result.held = 77;
+    SAME(frs_update(limits, &item, &result), FRS_OK);
+    SAME(result.used, 1);
+    SAME(result.size, offsetof(frs_result, granted));
+    SAME(result.granted, 77);
+    SAME(result.held, 77);
+    SAME(frs_batch(limits, &item, &result, 1, 0, NULL), FRS_OK);
+    SAME(result.used, 2);
+    SAME(result.granted, 77);
+    item.flags = FRS_PARTIAL;
+    SAME(frs_update(limits, &item, &result), FRS_ARGUMENT);
+    SAYS("flags of frs_item: found 0x20, expected flags of 0x7");
+    SAME(result.granted, 77);
+    /* A size between two versions has no field of the later one. */
+    item.flags = 0;
+    item.size = offsetof(frs_item, ttl_ms);
+    result.size = offsetof(frs_result, repeated);
+    SAME(frs_update(limits, &item, &result), FRS_OK);
+    SAME(result.used, 3);
+    SAME(result.granted, 0);
 }
 
 /* Structures of a later frs.h. */
@@ -383,8 +575,8 @@ static void newer_structures(void)
 
 static void words(void)
 {
-    static const int codes[] = { 0,   -1,  -2,  -3,  -4,  -5,  -6,  -7,  -20, -21,
-                                 -22, -23, -24, -40, -41, -60, -98, -99 };
+    static const int codes[] = { 0,   -1,  -2,  -3,  -4,  -5,  -6,  -7,  -8,  -9,  -10,
+                                 -11, -20, -21, -22, -23, -24, -40, -41, -60, -98, -99 };
     const char *unknown = frs_strerror(12345);
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         const char *meaning = frs_strerror(codes[i]);
@@ -409,11 +601,15 @@ int main(int argc, char **argv)
     verdicts();
     other_answers();
     members();
+    limits_of_calls();
+    retries();
+    holds();
     details();
     windows_before();
     errors_of_items();
     batches();
     bad_arguments();
+    older_structures();
     newer_structures();
     words();
     frs_close(limits);

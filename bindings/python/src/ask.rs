@@ -8,7 +8,6 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use frs_conf::Rate;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyUnicodeEncodeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -142,8 +141,8 @@ pub enum Number<T> {
 
 /// The number of uses.
 pub type Count = Number<i64>;
-/// The number of uses at once.
-pub type Burst = Number<u64>;
+/// A burst, a maximum, or milliseconds.
+pub type Unsigned = Number<u64>;
 
 impl<T> Number<T> {
     fn or(&self, none: T) -> T
@@ -259,49 +258,49 @@ impl<'a> FromPyObject<'a, '_> for RateText<'a> {
     }
 }
 
-/// A member, as written in Python. Text with half of a surrogate pair is an invalid member.
+/// A member or an id, as written in Python. Text with half of a surrogate pair is an invalid one.
 #[derive(Debug, Clone)]
-pub enum MemberText<'a> {
+pub enum IdText<'a> {
     Plain(Cow<'a, str>),
     /// The text as messages show it.
     Half(String),
 }
 
-impl<'a> FromPyObject<'a, '_> for MemberText<'a> {
+impl<'a> FromPyObject<'a, '_> for IdText<'a> {
     type Error = PyErr;
 
-    fn extract(object: Borrowed<'a, '_, PyAny>) -> PyResult<MemberText<'a>> {
+    fn extract(object: Borrowed<'a, '_, PyAny>) -> PyResult<IdText<'a>> {
         match object.extract::<&'a str>() {
-            Ok(text) => Ok(MemberText::Plain(Cow::Borrowed(text))),
+            Ok(text) => Ok(IdText::Plain(Cow::Borrowed(text))),
             Err(error) if object.is_instance_of::<PyString>() => {
-                lossy(object, error).map(MemberText::Half)
+                lossy(object, error).map(IdText::Half)
             }
             Err(_) => Err(wrong_type("str", object)),
         }
     }
 }
 
-impl MemberText<'_> {
-    fn owned(self) -> MemberText<'static> {
+impl IdText<'_> {
+    fn owned(self) -> IdText<'static> {
         match self {
-            MemberText::Plain(text) => MemberText::Plain(Cow::Owned(text.into_owned())),
-            MemberText::Half(text) => MemberText::Half(text),
+            IdText::Plain(text) => IdText::Plain(Cow::Owned(text.into_owned())),
+            IdText::Half(text) => IdText::Half(text),
         }
     }
 
     /// The text as messages show it.
     pub fn shown(&self) -> &str {
         match self {
-            MemberText::Plain(text) => text,
-            MemberText::Half(text) => text,
+            IdText::Plain(text) => text,
+            IdText::Half(text) => text,
         }
     }
 
-    /// The text for the library. An empty member is invalid too.
-    fn text(&self) -> &str {
+    /// The text for the library. An empty member or id is invalid too.
+    pub fn text(&self) -> &str {
         match self {
-            MemberText::Plain(text) => text,
-            MemberText::Half(_) => "",
+            IdText::Plain(text) => text,
+            IdText::Half(_) => "",
         }
     }
 }
@@ -321,8 +320,14 @@ pub struct Options<'a> {
     pub force: bool,
     pub detail: bool,
     pub rate: Option<RateText<'a>>,
-    pub burst: Option<Burst>,
-    pub member: Option<MemberText<'a>>,
+    pub burst: Option<Unsigned>,
+    pub max: Option<Unsigned>,
+    pub partial: bool,
+    pub member: Option<IdText<'a>>,
+    pub once: Option<IdText<'a>>,
+    pub hold: Option<IdText<'a>>,
+    pub ttl: Option<Unsigned>,
+    pub settle: bool,
 }
 
 impl ItemArguments<'_> {
@@ -331,7 +336,7 @@ impl ItemArguments<'_> {
     pub fn item(&self) -> frs::Item<'_> {
         // A number beyond 32 bits and an address name no business.
         let biz = self.biz.biz().unwrap_or(frs::Biz::from(""));
-        let Options { force, detail, rate, burst, member } = &self.options;
+        let Options { force, detail, member, once, .. } = &self.options;
         // A count beyond 64 bits is invalid, like one beyond 32 bits.
         let mut item = frs::Item::new(biz, self.key.key()).count(self.count.or(i64::MAX));
         if *force {
@@ -340,26 +345,58 @@ impl ItemArguments<'_> {
         if *detail {
             item = item.detail();
         }
-        if rate.is_some() || burst.is_some() {
-            let rate = rate.as_ref().map(|RateText(rate)| &**rate);
-            item = with_rate(item, rate, burst.as_ref());
-        }
         if let Some(member) = member {
             item = item.member(member.text());
         }
-        item
+        if let Some(once) = once {
+            item = item.once(once.text());
+        }
+        self.options.with_hold(self.options.with_numbers(item))
     }
 }
 
-/// Adds the rate. An invalid rate, a burst without a rate, and a burst of 0 make a rate that the
-/// library refuses. An invalid burst counts as 0.
-fn with_rate<'a>(item: frs::Item<'a>, rate: Option<&str>, burst: Option<&Burst>) -> frs::Item<'a> {
-    match rate.and_then(Rate::of_text) {
-        Some(Rate { number, per_ms }) => {
-            let burst = burst.map_or(number, |burst| burst.or(0));
-            item.rate(number, Duration::from_millis(per_ms), burst)
+impl Options<'_> {
+    /// Adds the limits of the call. An int beyond the type makes a rate that is none.
+    fn with_numbers<'i>(&'i self, mut item: frs::Item<'i>) -> frs::Item<'i> {
+        let Options { rate, burst, max, partial, .. } = self;
+        let mut rate = rate.as_ref().map(|RateText(rate)| &**rate);
+        match burst {
+            Some(Number::Held(burst)) => item = item.burst(*burst),
+            Some(Number::Beyond(_)) => rate = Some(""),
+            None => {}
         }
-        None => item.rate(0, Duration::ZERO, 0),
+        match max {
+            Some(Number::Held(max)) => item = item.max(*max),
+            Some(Number::Beyond(_)) => rate = Some(""),
+            None => {}
+        }
+        if let Some(rate) = rate {
+            item = item.rate(rate);
+        }
+        if *partial { item.partial() } else { item }
+    }
+
+    /// Adds the hold. An int beyond the type makes a life that is too long.
+    fn with_hold<'i>(&'i self, mut item: frs::Item<'i>) -> frs::Item<'i> {
+        let Options { hold, ttl, settle, .. } = self;
+        if let Some(hold) = hold {
+            item = item.hold(hold.text());
+        }
+        match ttl {
+            Some(Number::Held(ttl_ms)) => item = item.ttl(Duration::from_millis(*ttl_ms)),
+            Some(Number::Beyond(_)) => item = item.ttl(Duration::MAX),
+            None => {}
+        }
+        if *settle { item.settle() } else { item }
+    }
+
+    /// The options with texts of their own.
+    fn owned(self) -> Options<'static> {
+        let Options { force, detail, burst, max, partial, ttl, settle, .. } = self;
+        let rate = self.rate.map(|RateText(rate)| RateText(Cow::Owned(rate.into_owned())));
+        let [member, once, hold] =
+            [self.member, self.once, self.hold].map(|text| text.map(IdText::owned));
+        Options { force, detail, rate, burst, max, partial, member, once, hold, ttl, settle }
     }
 }
 
@@ -373,9 +410,11 @@ pub struct Item(ItemArguments<'static>);
 impl Item {
     #[new]
     #[pyo3(signature = (biz, key, count=Count::Held(1), *,
-                        force=false, detail=false, rate=None, burst=None, member=None))]
+                        force=false, detail=false, rate=None, burst=None, max=None, partial=false,
+                        member=None, once=None, hold=None, ttl=None, settle=false))]
     #[pyo3(text_signature = "(biz, key, count=1, *, force=False, \
-                              detail=False, rate=None, burst=None, member=None)")]
+                              detail=False, rate=None, burst=None, max=None, partial=False, \
+                              member=None, once=None, hold=None, ttl=None, settle=False)")]
     fn new(
         biz: Text<'_>,
         key: Text<'_>,
@@ -383,18 +422,25 @@ impl Item {
         force: bool,
         detail: bool,
         rate: Option<RateText<'_>>,
-        burst: Option<Burst>,
-        member: Option<MemberText<'_>>,
+        burst: Option<Unsigned>,
+        max: Option<Unsigned>,
+        partial: bool,
+        member: Option<IdText<'_>>,
+        once: Option<IdText<'_>>,
+        hold: Option<IdText<'_>>,
+        ttl: Option<Unsigned>,
+        settle: bool,
     ) -> Item {
-        let rate = rate.map(|RateText(rate)| RateText(Cow::Owned(rate.into_owned())));
-        let member = member.map(MemberText::owned);
-        let options = Options { force, detail, rate, burst, member };
+        let options =
+            Options { force, detail, rate, burst, max, partial, member, once, hold, ttl, settle };
+        let options = options.owned();
         Item(ItemArguments { biz: biz.owned(), key: key.owned(), count, options })
     }
 
     fn __repr__(&self) -> String {
         let ItemArguments { biz, key, count, options } = &self.0;
-        let Options { force, detail, rate, burst, member } = options;
+        let Options { force, detail, rate, burst, max, partial, member, once, hold, ttl, settle } =
+            options;
         let mut text = format!("frs.Item({:?}, {:?}", biz.shown(), key.shown());
         if !matches!(count, Count::Held(1)) {
             text += &format!(", count={count}");
@@ -404,12 +450,14 @@ impl Item {
         if let Some(RateText(rate)) = rate {
             text += &format!(", rate={rate:?}");
         }
-        if let Some(burst) = burst {
-            text += &format!(", burst={burst}");
+        for (name, number) in [("burst", burst), ("max", max), ("ttl", ttl)] {
+            text.extend(number.iter().map(|number| format!(", {name}={number}")));
         }
-        if let Some(member) = member {
-            text += &format!(", member={:?}", member.shown());
+        for (name, id) in [("member", member), ("once", once), ("hold", hold)] {
+            text.extend(id.iter().map(|id| format!(", {name}={:?}", id.shown())));
         }
+        let flags = [(partial, ", partial=True"), (settle, ", settle=True")];
+        text.extend(flags.into_iter().filter(|(is_set, _)| **is_set).map(|(_, name)| name));
         text + ")"
     }
 }

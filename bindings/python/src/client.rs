@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::answers::Answers;
-use crate::ask::{Burst, Count, ItemArguments, MemberText, Options, RateText, Text, with_element};
+use crate::ask::{Count, IdText, ItemArguments, Options, RateText, Text, Unsigned, with_element};
 use crate::errors::{attach_exception, exception, too_many};
 use crate::verdict::Verdict;
 
@@ -64,10 +64,14 @@ impl Client {
         py: Python<'_>,
         items: &Bound<'_, PyAny>,
         [is_atomic, is_query, may_wait]: [bool; 3],
+        once: Option<&IdText<'_>>,
     ) -> PyResult<Answers> {
         let mut batch = self.client.batch();
         if is_atomic {
             batch = batch.atomic();
+        }
+        if let Some(once) = once {
+            batch = batch.once(once.text());
         }
         if is_query {
             batch = batch.query();
@@ -115,9 +119,11 @@ impl Client {
 impl Client {
     /// Charges a use if its limits admit it.
     #[pyo3(signature = (biz, key, count=Count::Held(1), *,
-                        force=false, detail=false, rate=None, burst=None, member=None))]
+                        force=false, detail=false, rate=None, burst=None, max=None, partial=false,
+                        member=None, once=None, hold=None, ttl=None, settle=false))]
     #[pyo3(text_signature = "($self, biz, key, count=1, *, force=False, \
-                              detail=False, rate=None, burst=None, member=None)")]
+                              detail=False, rate=None, burst=None, max=None, partial=False, \
+                              member=None, once=None, hold=None, ttl=None, settle=False)")]
     fn update<'py>(
         &self,
         py: Python<'py>,
@@ -127,10 +133,17 @@ impl Client {
         force: bool,
         detail: bool,
         rate: Option<RateText<'_>>,
-        burst: Option<Burst>,
-        member: Option<MemberText<'_>>,
+        burst: Option<Unsigned>,
+        max: Option<Unsigned>,
+        partial: bool,
+        member: Option<IdText<'_>>,
+        once: Option<IdText<'_>>,
+        hold: Option<IdText<'_>>,
+        ttl: Option<Unsigned>,
+        settle: bool,
     ) -> PyResult<Bound<'py, Verdict>> {
-        let options = Options { force, detail, rate, burst, member };
+        let options =
+            Options { force, detail, rate, burst, max, partial, member, once, hold, ttl, settle };
         let asked = ItemArguments { biz, key, count, options };
         let item = asked.item();
         let result = match self.client.try_update(item) {
@@ -142,9 +155,11 @@ impl Client {
 
     /// As update, but does not wait for a lease: raises WouldWait instead.
     #[pyo3(signature = (biz, key, count=Count::Held(1), *,
-                        force=false, detail=false, rate=None, burst=None, member=None))]
+                        force=false, detail=false, rate=None, burst=None, max=None, partial=false,
+                        member=None, once=None, hold=None, ttl=None, settle=false))]
     #[pyo3(text_signature = "($self, biz, key, count=1, *, force=False, \
-                              detail=False, rate=None, burst=None, member=None)")]
+                              detail=False, rate=None, burst=None, max=None, partial=False, \
+                              member=None, once=None, hold=None, ttl=None, settle=False)")]
     fn try_update<'py>(
         &self,
         py: Python<'py>,
@@ -154,10 +169,17 @@ impl Client {
         force: bool,
         detail: bool,
         rate: Option<RateText<'_>>,
-        burst: Option<Burst>,
-        member: Option<MemberText<'_>>,
+        burst: Option<Unsigned>,
+        max: Option<Unsigned>,
+        partial: bool,
+        member: Option<IdText<'_>>,
+        once: Option<IdText<'_>>,
+        hold: Option<IdText<'_>>,
+        ttl: Option<Unsigned>,
+        settle: bool,
     ) -> PyResult<Bound<'py, Verdict>> {
-        let options = Options { force, detail, rate, burst, member };
+        let options =
+            Options { force, detail, rate, burst, max, partial, member, once, hold, ttl, settle };
         let asked = ItemArguments { biz, key, count, options };
         let item = asked.item();
         Client::answer(py, self.client.try_update(item), &asked)
@@ -165,9 +187,11 @@ impl Client {
 
     /// Says what update would answer now, and charges nothing.
     #[pyo3(signature = (biz, key, count=Count::Held(1), *,
-                        detail=false, rate=None, burst=None, member=None))]
+                        detail=false, rate=None, burst=None, max=None, partial=false,
+                        member=None, once=None, hold=None, ttl=None, settle=false))]
     #[pyo3(text_signature = "($self, biz, key, count=1, *, detail=False, rate=None, \
-                              burst=None, member=None)")]
+                              burst=None, max=None, partial=False, member=None, once=None, \
+                              hold=None, ttl=None, settle=False)")]
     fn query<'py>(
         &self,
         py: Python<'py>,
@@ -176,10 +200,18 @@ impl Client {
         count: Count,
         detail: bool,
         rate: Option<RateText<'_>>,
-        burst: Option<Burst>,
-        member: Option<MemberText<'_>>,
+        burst: Option<Unsigned>,
+        max: Option<Unsigned>,
+        partial: bool,
+        member: Option<IdText<'_>>,
+        once: Option<IdText<'_>>,
+        hold: Option<IdText<'_>>,
+        ttl: Option<Unsigned>,
+        settle: bool,
     ) -> PyResult<Bound<'py, Verdict>> {
-        let options = Options { force: false, detail, rate, burst, member };
+        let force = false;
+        let options =
+            Options { force, detail, rate, burst, max, partial, member, once, hold, ttl, settle };
         let asked = ItemArguments { biz, key, count, options };
         let item = asked.item();
         let result = match self.client.try_query(item) {
@@ -198,19 +230,20 @@ impl Client {
         query: bool,
         wait: bool,
     ) -> PyResult<Answers> {
-        self.run_items(py, items, [false, query, wait])
+        self.run_items(py, items, [false, query, wait], None)
     }
 
     /// Runs several items: all of them are charged, or none.
-    #[pyo3(signature = (items, *, query=false, wait=true))]
+    #[pyo3(signature = (items, *, query=false, wait=true, once=None))]
     fn atomic(
         &self,
         py: Python<'_>,
         items: &Bound<'_, PyAny>,
         query: bool,
         wait: bool,
+        once: Option<IdText<'_>>,
     ) -> PyResult<Answers> {
-        self.run_items(py, items, [true, query, wait])
+        self.run_items(py, items, [true, query, wait], once.as_ref())
     }
 
     fn __repr__(&self) -> String {

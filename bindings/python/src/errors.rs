@@ -37,6 +37,9 @@ fn class_of(error: ItemError) -> &'static str {
         ItemError::Store => "StoreFailed",
         ItemError::Busy => "Busy",
         ItemError::Full => "Full",
+        ItemError::BadOnce => "BadOnce",
+        ItemError::BadHold => "BadHold",
+        ItemError::FullHolds => "FullHolds",
     }
 }
 
@@ -48,6 +51,12 @@ fn item_exception(py: Python<'_>, error: ItemError, asked: &ItemArguments<'_>) -
         ItemError::UnknownBiz => format!("map.xml has no business {biz}"),
         ItemError::BadKey => format!(
             "expected a key of 1 to 1024 bytes, of the type of the business {biz}, found {key}"
+        ),
+        ItemError::BadCount if asked.options.partial => format!(
+            "expected of a partial item a count of 1 to 2147483647, neither force nor a hold, no \
+             atomic batch and no limit that is distinct or concurrent, found {} of the business \
+             {biz}",
+            asked.count
         ),
         ItemError::BadCount => format!(
             "expected a count of -2147483648 to 2147483647 that the limits of the business {biz} \
@@ -63,16 +72,33 @@ fn item_exception(py: Python<'_>, error: ItemError, asked: &ItemArguments<'_>) -
             )
         }
         ItemError::BadRate => format!(
-            "expected a rate such as \"30/m\" of at most 1 use in a nanosecond, a burst of at \
-             least 1 that is free again within 146 years, and a business with a per-call limit \
-             that takes the rate's period, found {} of the business {biz}",
+            "expected for each limit with per-call a rate within its bounds, such as \"30/m\", \
+             \"5/90s\" or \"1000/month\", for a bucket with a burst of at least 1, or max alone for \
+             the only such limit, found {} of the business {biz}",
             asked.options.rate_shown()
+        ),
+        ItemError::BadOnce => {
+            let found = asked.options.once.as_ref().map(|once| shortened(once.shown()));
+            let found = found.unwrap_or_else(|| "the id of the batch".to_owned());
+            format!(
+                "expected an id of 1 to 64 bytes, of a single item or of a whole atomic batch, and \
+                 a business with once in map.xml, found {found} of the business {biz}"
+            )
+        }
+        ItemError::BadHold => format!(
+            "expected a hold of 1 to 64 bytes with a ttl within hold-ttl, settle only where no \
+             limit is concurrent, and a business with holds or a concurrent limit in map.xml, \
+             found {} of the business {biz}",
+            asked.options.hold_shown()
         ),
         ItemError::Store => format!("the files of the business {biz} failed"),
         ItemError::Busy => {
             format!("the record of {key} of the business {biz} was not free in time")
         }
         ItemError::Full => format!("the business {biz} has no room for another key"),
+        ItemError::FullHolds => {
+            format!("the record of {key} of the business {biz} has no room for another hold")
+        }
     };
     new(py, class_of(error), &format!("{}: {text}", error.word()))
 }
@@ -104,10 +130,22 @@ pub fn too_many(py: Python<'_>, most: usize) -> PyErr {
 impl Options<'_> {
     fn rate_shown(&self) -> String {
         let burst = self.burst.as_ref().map(|burst| format!("burst {burst}"));
+        let max = self.max.as_ref().map(|max| format!("max {max}"));
         let rate = self.rate.as_ref();
         let rate = rate.map(|RateText(rate)| format!("rate {}", shortened(rate)));
-        [rate, burst].into_iter().flatten().collect::<Vec<_>>().join(" and ")
+        joined([rate, burst, max])
     }
+
+    fn hold_shown(&self) -> String {
+        let hold = self.hold.as_ref().map(|hold| format!("hold {}", shortened(hold.shown())));
+        let ttl = self.ttl.as_ref().map(|ttl| format!("ttl {ttl}"));
+        let settle = self.settle.then(|| "settle".to_owned());
+        joined([hold.or_else(|| Some("no hold".to_owned())), ttl, settle])
+    }
+}
+
+fn joined(parts: [Option<String>; 3]) -> String {
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 
 fn quoted(text: &Text<'_>) -> String {

@@ -55,12 +55,27 @@ fn shown<'py>(
     }
 }
 
-/// The attributes of [`Verdict`]: one for each field of an answer, and what is not a field.
+/// The attributes of [`Verdict`]: one for each field of an answer, and what is not a field. First
+/// each field gets its name in Python, which has no hyphen.
 macro_rules! verdict {
-    ($(
+    (
+        { $($named:tt)* }
+        $(#[$($doc:tt)*])*
+        $field:ident "unknown-hold" $get:ident
+        -> $type:ty: $kind:ident, |$it:ident| $value:expr;
+        $($rest:tt)*
+    ) => {
+        verdict! { { $($named)* $(#[$($doc)*])* $field "unknown_hold" $get; } $($rest)* }
+    };
+    (
+        { $($named:tt)* }
         $(#[$($doc:tt)*])*
         $field:ident $name:tt $get:ident -> $type:ty: $kind:ident, |$it:ident| $value:expr;
-    )*) => {
+        $($rest:tt)*
+    ) => {
+        verdict! { { $($named)* $(#[$($doc)*])* $field $name $get; } $($rest)* }
+    };
+    ({ $($(#[$($doc:tt)*])* $field:ident $name:tt $get:ident;)* }) => {
         #[pymethods]
         impl Verdict {
             $(
@@ -118,6 +133,8 @@ macro_rules! verdict {
                     (" remaining", verdict.remaining()),
                     (" reset", verdict.reset_ms()),
                     (" retry", verdict.retry_ms()),
+                    (" granted", verdict.granted()),
+                    (" held", verdict.held()),
                 ] {
                     text.extend(number.map(|number| format!("{name}={number}")));
                 }
@@ -126,6 +143,8 @@ macro_rules! verdict {
                     (" shared", verdict.is_shared()),
                     (" shadow", verdict.is_shadow()),
                     (" degraded", verdict.is_degraded()),
+                    (" repeated", verdict.repeated()),
+                    (" unknown_hold", verdict.unknown_hold()),
                 ] {
                     text.extend(is_so.then_some(name));
                 }
@@ -137,7 +156,7 @@ macro_rules! verdict {
     };
 }
 
-frs_engine::answer_fields!(verdict);
+frs_engine::answer_fields!(verdict {});
 
 fn word(is_allowed: bool) -> &'static str {
     if is_allowed { "allowed" } else { "limited" }

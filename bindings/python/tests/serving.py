@@ -47,6 +47,16 @@ MAP = """<map>
   <biz id="10" name="asked" key="string">
     <limit policy="interval" interval="1h" max="1" on-exceed="captcha"/>
   </biz>
+  <group name="work" keys="1000"/>
+  <biz id="11" name="planned" group="work" key="string">
+    <limit policy="interval" interval="1h" max="3" per-call="true" most="100"/>
+  </biz>
+  <biz id="12" name="tokens" group="work" key="string" once="8" holds="2" hold-ttl="10m">
+    <limit policy="interval" interval="1h" max="10"/>
+  </biz>
+  <biz id="13" name="places" group="work" key="string" hold-ttl="10m">
+    <limit policy="concurrent" max="2"/>
+  </biz>
 </map>
 """
 

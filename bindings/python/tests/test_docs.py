@@ -13,16 +13,19 @@ from serving import Served, wait_until
 
 ROOT = Path(__file__).parents[3]
 MANUAL = (ROOT / "docs/python.md").read_text()
+LIBRARY = (ROOT / "docs/library.md").read_text()
 
 
-def blocks(kind: str) -> list[tuple[str, str]]:
+def blocks(kind: str, page: str = MANUAL) -> list[tuple[str, str]]:
     """The blocks of a kind, each with the text block that follows it, which is its output."""
-    found = re.findall(rf"```{kind}\n(.*?)```(?:\n```text\n(.*?)```)?", MANUAL, re.DOTALL)
+    found = re.findall(rf"```{kind}\n(.*?)```(?:\n```text\n(.*?)```)?", page, re.DOTALL)
     return [(code, output) for code, output in found]
 
 
 class Docs(Served):
-    map_xml = (ROOT / "conf/map.xml").read_text()
+    # With the businesses that the library's page adds.
+    map_xml = (ROOT / "conf/map.xml").read_text().replace(
+        "</map>", "".join(code for code, _ in blocks("xml", LIBRARY)) + "</map>")
 
     def setUp(self) -> None:
         super().setUp()

@@ -120,15 +120,66 @@ class Errors(Served):
             'found rate "1000000000001/s"': {"rate": "1000000000001/s"},
             'and burst 4611686018427387905 of': {"rate": "1000000/ms", "burst": 2**62 + 1},
             'found rate "30/m\ufffd': {"rate": "30/m\ud800"},
+            'found rate "30/m" and max 5 of': {"rate": "30/m", "max": 5},
+            "found max -1 of": {"max": -1},
+            f"found max {2**70} of": {"max": 2**70},
         }
         for found, rate in cases.items():
             self.expect(frs.BadRate, "bad-rate", found, "paced", "k", **rate)
-        self.expect(frs.BadRate, "bad-rate", 'a rate such as "30/m" of at most', "paced", "k",
-                    rate="30/w")
+        self.expect(frs.BadRate, "bad-rate", 'a rate within its bounds, such as "30/m"', "paced",
+                    "k", rate="30/w")
         self.expect(frs.BadRate, "bad-rate", "a burst of at least 1", "paced", "k", rate="30/w")
         self.expect(frs.BadRate, "bad-rate", 'found rate "1/h" and burst 2 of the business "three"',
                     "three", "k", rate="1/h", burst=2)
         self.assertTrue(self.client.update("paced", "k", rate="1000000/ms", burst=2**62))
+
+    def test_a_count_that_may_not_be_partial(self) -> None:
+        expected = "expected of a partial item a count of 1 to 2147483647"
+        for count in (0, -1, 2**31):
+            self.expect(frs.BadCount, "bad-count", expected, "three", "k", count, partial=True)
+        self.expect(frs.BadCount, "bad-count", expected, "tokens", "k", partial=True, hold="a")
+        self.expect(frs.BadCount, "bad-count", expected, "places", "k", partial=True, hold="a")
+        error = self.client.atomic([frs.Item("three", "k", partial=True)])[0].error
+        self.assertIs(type(error), frs.BadCount)
+
+    def test_a_bad_id(self) -> None:
+        expected = "expected an id of 1 to 64 bytes"
+        for id in ("", "i" * 65, "half \ud800"):
+            with self.assertRaises(frs.BadOnce) as raised:
+                self.client.update("tokens", "k", once=id)
+            self.assertEqual(raised.exception.word, "bad-once")
+            self.assertIn(expected, str(raised.exception))
+            error = self.client.atomic([("tokens", "k")], once=id)[0].error
+            self.assertIs(type(error), frs.BadOnce)
+            self.assertIn("found the id of the batch", str(error))
+        with self.assertRaisesRegex(frs.BadOnce, 'found "b7c1" of the business "three"'):
+            self.client.update("three", "k", once="b7c1")
+        answers = self.client.atomic([frs.Item("tokens", "k", once="b7c1")])
+        self.assertIs(type(answers[0].error), frs.BadOnce)
+        self.assertEqual(self.client.query("tokens", "k").used, 0)
+
+    def test_a_bad_hold(self) -> None:
+        options: list[dict[str, object]] = [
+            {"hold": ""}, {"hold": "h" * 65}, {"hold": "half \ud800"}, {"ttl": 1000},
+            {"settle": True}, {"hold": "h", "ttl": 600_001}, {"hold": "h", "ttl": 2**70},
+            {"hold": "h", "ttl": -1},
+        ]
+        for option in options:
+            self.expect(frs.BadHold, "bad-hold", "expected a hold of 1 to 64 bytes", "tokens", "k",
+                        **option)
+        self.expect(frs.BadHold, "bad-hold", 'found hold "h" and ttl 5 of the business "three"',
+                    "three", "k", hold="h", ttl=5)
+        self.expect(frs.BadHold, "bad-hold", 'found hold "h" and settle of the business "places"',
+                    "places", "k", hold="h", settle=True)
+        with self.assertRaisesRegex(frs.BadHold, 'found no hold of the business "places"'):
+            self.client.update("places", "k")
+        self.assertTrue(self.client.query("places", "k"))
+
+    def test_no_room_for_a_hold(self) -> None:
+        for id in ("a", "b"):
+            self.assertTrue(self.client.update("tokens", "k", hold=id))
+        self.expect(frs.FullHolds, "full-holds", "has no room for another hold", "tokens", "k",
+                    hold="c")
 
     def test_no_room(self) -> None:
         self.assertTrue(self.client.update("small", "first"))
@@ -164,6 +215,11 @@ class Errors(Served):
         for rate in (30, 2**70, b"30/m"):
             with self.assertRaisesRegex(TypeError, 'expected str such as "30/m", found'):
                 self.client.update("paced", "k", rate=rate)  # type: ignore[arg-type]
+        for name in ("once", "hold", "member"):
+            with self.assertRaisesRegex(TypeError, "expected str, found"):
+                self.client.update("tokens", "k", **{name: b"id"})  # type: ignore[arg-type]
+        with self.assertRaises(TypeError):
+            self.client.update("tokens", "k", hold="h", ttl=1.5)  # type: ignore[arg-type]
         for items in ([1], [("three",)], ["ab"], [("three", "k", 1, 2)]):
             with self.assertRaisesRegex(TypeError, r"expected .*tuple \(biz, key\)"):
                 self.client.batch(items)  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ class Session(Served):
     def test_a_verdict_has_what_the_server_answers(self) -> None:
         for biz, key in [
             ("three", "k"), ("number", "7"), ("address", "10.0.0.1"), ("listed", "friend"),
-            ("listed", "foe"), ("banned", "k"), ("shown", "k"), ("asked", "k"),
+            ("listed", "foe"), ("banned", "k"), ("shown", "k"), ("asked", "k"), ("tokens", "k"),
         ]:
             for _ in range(4):
                 self.client.update(biz, key)
@@ -47,12 +47,13 @@ class Session(Served):
             for times in (told, *limits):
                 times.pop("reset", None)
                 times.pop("retry", None)
-            said = {name: getattr(verdict, name) for name in told}
+            said = {name: getattr(verdict, name.replace("-", "_")) for name in told}
             self.assertEqual(said, told, (biz, key))
-            for name in ("limit", "used", "max", "remaining", "action", "weight", "list", "age"):
+            for name in ("limit", "used", "max", "remaining", "action", "weight", "list", "age",
+                         "granted", "held"):
                 if name not in told:
                     self.assertIsNone(getattr(verdict, name), (biz, key, name))
-            for name in ("banned", "shared", "shadow", "degraded"):
+            for name in ("banned", "shared", "shadow", "degraded", "repeated", "unknown_hold"):
                 if name not in told:
                     self.assertIs(getattr(verdict, name), False, (biz, key, name))
             own = [{name: getattr(limit, name) for name in other}
@@ -84,6 +85,69 @@ class Session(Served):
                          [True, True, False])
         item = frs.Item("paced", "c", rate="1/h", burst=3)
         self.assertEqual(client.batch([item]).items[0].max, 3)
+
+    def test_an_item_brings_its_window_or_its_maximum(self) -> None:
+        client = self.client
+        self.assertEqual(client.update("planned", "a", rate="2/90s").max, 2)
+        verdict = client.update("planned", "a", max=5)
+        self.assertEqual((verdict.max, verdict.used), (5, 2))
+        self.assertEqual(client.update("planned", "a").max, 3)
+        item = frs.Item("planned", "a", max=9)
+        self.assertEqual(client.batch([item])[0].max, 9)
+
+    def test_as_many_uses_as_there_are(self) -> None:
+        client = self.client
+        self.assertIsNone(client.update("three", "k").granted)
+        self.assertEqual(client.query("three", "k", 7, partial=True).granted, 2)
+        verdict = client.update("three", "k", 7, partial=True)
+        self.assertEqual((bool(verdict), verdict.granted, verdict.used), (True, 2, 3))
+        verdict = client.update("three", "k", 7, partial=True)
+        self.assertEqual((bool(verdict), verdict.granted, verdict.used), (False, 0, 3))
+
+    def test_an_id_is_charged_once(self) -> None:
+        client = self.client
+        for _ in range(2):
+            verdict = client.update("tokens", "once", 2, once="b7c1")
+            self.assertEqual((bool(verdict), verdict.used), (True, 2))
+        self.assertTrue(verdict.repeated)
+        # The server remembers it as well.
+        _, told = self.server.get("/update?biz=tokens&key=once&count=2&once=b7c1")
+        self.assertEqual((told["used"], told["repeated"]), (2, True))
+        self.assertEqual(client.update("tokens", "once", 2, once="b7c2").used, 4)
+        self.assertEqual(client.try_update("tokens", "once", 2, once="b7c2").used, 4)
+        for is_again in (False, True):
+            answers = client.atomic([("tokens", "once"), ("tokens", "other")], once="order-1")
+            self.assertTrue(answers)
+            self.assertEqual([(one.used, one.repeated) for one in answers],
+                             [(5, is_again), (1, is_again)])
+
+    def test_a_place_is_held_until_it_is_let_go(self) -> None:
+        client = self.client
+        self.assertEqual(client.update("places", "k", hold="a").held, 1)
+        self.assertEqual(client.update("places", "k", hold="b", ttl=60_000).held, 2)
+        verdict = client.update("places", "k", hold="c")
+        self.assertEqual((bool(verdict), verdict.held), (False, 2))
+        assert verdict.retry is not None and verdict.retry <= 60_000
+        # A hold that asks for no more than it has is renewed.
+        self.assertTrue(client.update("places", "k", hold="a"))
+        self.assertEqual(client.update("places", "k", 0, hold="a").held, 1)
+        self.assertTrue(client.update("places", "k", hold="c"))
+
+    def test_a_reservation_is_settled(self) -> None:
+        client = self.client
+        self.assertEqual(client.query("tokens", "k").held, 0)
+        verdict = client.update("tokens", "k", 8, hold="req-1")
+        self.assertEqual((verdict.used, verdict.held, verdict.repeated), (8, 8, False))
+        self.assertTrue(client.update("tokens", "k", 8, hold="req-1").repeated)
+        self.assertFalse(client.update("tokens", "k", 3, hold="req-2"))
+        verdict = client.update("tokens", "k", 5, hold="req-1", settle=True)
+        self.assertEqual((verdict.used, verdict.held, verdict.unknown_hold), (5, 0, False))
+        self.assertTrue(client.update("tokens", "k", 5, hold="req-1", settle=True).repeated)
+        verdict = client.update("tokens", "k", 2, hold="req-3", settle=True)
+        self.assertEqual((verdict.used, verdict.unknown_hold), (7, True))
+        item = frs.Item("tokens", "k", 1, hold="req-4", ttl=1000)
+        self.assertEqual(client.batch([item])[0].held, 1)
+        self.assertIn(" held=1", repr(client.query("tokens", "k")))
 
     def test_keys_are_text_numbers_and_addresses(self) -> None:
         client = self.client
@@ -167,6 +231,11 @@ class Session(Served):
         self.assertEqual(repr(item),
                          'frs.Item("three", "7", count=2, force=True, rate="1/h", burst=3)')
         self.assertEqual(repr(frs.Item(2, "k", 2**70)), f'frs.Item("2", "k", count={2**70})')
+        item = frs.Item(2, "k", rate="5/90s", member="m", once="o", hold="h", ttl=2**70)
+        self.assertEqual(repr(item), 'frs.Item("2", "k", rate="5/90s", '
+                                     f'ttl={2**70}, member="m", once="o", hold="h")')
+        item = frs.Item(2, "k", max=-1, partial=True, settle=True)
+        self.assertEqual(repr(item), 'frs.Item("2", "k", max=-1, partial=True, settle=True)')
         self.assertRegex(frs.__version__, r"^\d+\.\d+\.\d+$")
 
     def test_a_dropped_client_gives_its_place_back(self) -> None:

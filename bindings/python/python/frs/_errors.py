@@ -31,7 +31,7 @@ class BadKey(ItemError):
 
 
 class BadCount(ItemError):
-    """The count does not fit 32 bits, or a limit does not take it."""
+    """The count does not fit 32 bits, a limit does not take it, or it may not be partial."""
 
     word = "bad-count"
 
@@ -43,9 +43,21 @@ class BadMember(ItemError):
 
 
 class BadRate(ItemError):
-    """The rate or the burst are none, or out of bounds, or no limit takes them."""
+    """The rate, the burst or the maximum are none, or out of bounds, or no limit takes them."""
 
     word = "bad-rate"
+
+
+class BadOnce(ItemError):
+    """The id has not 1 to 64 bytes, or the business remembers none, or it belongs on the batch."""
+
+    word = "bad-once"
+
+
+class BadHold(ItemError):
+    """The hold, its life or settle are out of bounds, or the business has no such holds."""
+
+    word = "bad-hold"
 
 
 class StoreFailed(ItemError):
@@ -64,6 +76,12 @@ class Full(ItemError):
     """There is no room for another key."""
 
     word = "full"
+
+
+class FullHolds(ItemError):
+    """The record has no room for another hold."""
+
+    word = "full-holds"
 
 
 class WouldWait(ItemError):

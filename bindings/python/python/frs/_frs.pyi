@@ -26,7 +26,13 @@ class Client:
         detail: bool = False,
         rate: str | None = None,
         burst: int | None = None,
+        max: int | None = None,
+        partial: bool = False,
         member: str | None = None,
+        once: str | None = None,
+        hold: str | None = None,
+        ttl: int | None = None,
+        settle: bool = False,
     ) -> Verdict: ...
     def try_update(
         self,
@@ -38,7 +44,13 @@ class Client:
         detail: bool = False,
         rate: str | None = None,
         burst: int | None = None,
+        max: int | None = None,
+        partial: bool = False,
         member: str | None = None,
+        once: str | None = None,
+        hold: str | None = None,
+        ttl: int | None = None,
+        settle: bool = False,
     ) -> Verdict: ...
     def query(
         self,
@@ -49,13 +61,24 @@ class Client:
         detail: bool = False,
         rate: str | None = None,
         burst: int | None = None,
+        max: int | None = None,
+        partial: bool = False,
         member: str | None = None,
+        once: str | None = None,
+        hold: str | None = None,
+        ttl: int | None = None,
+        settle: bool = False,
     ) -> Verdict: ...
     def batch(
         self, items: Iterable[_Element], *, query: bool = False, wait: bool = True
     ) -> Answers: ...
     def atomic(
-        self, items: Iterable[_Element], *, query: bool = False, wait: bool = True
+        self,
+        items: Iterable[_Element],
+        *,
+        query: bool = False,
+        wait: bool = True,
+        once: str | None = None,
     ) -> Answers: ...
 
 @final
@@ -70,7 +93,13 @@ class Item:
         detail: bool = False,
         rate: str | None = None,
         burst: int | None = None,
+        max: int | None = None,
+        partial: bool = False,
         member: str | None = None,
+        once: str | None = None,
+        hold: str | None = None,
+        ttl: int | None = None,
+        settle: bool = False,
     ) -> Item: ...
 
 @final
@@ -107,6 +136,14 @@ class Verdict:
     def shadow(self) -> bool: ...
     @property
     def degraded(self) -> bool: ...
+    @property
+    def granted(self) -> int | None: ...
+    @property
+    def repeated(self) -> bool: ...
+    @property
+    def held(self) -> int | None: ...
+    @property
+    def unknown_hold(self) -> bool: ...
     @property
     def limits(self) -> tuple[Limit, ...]: ...
     @property
