@@ -10,6 +10,7 @@ use crate::messages::{
     Code, DescriptorStatus, Duration, HeaderValue, RateLimit, RateLimitDescriptor,
     RateLimitRequest, RateLimitResponse, Unit,
 };
+use crate::overrides::ItemNumbers;
 use crate::status::Status;
 use frs::Verdict;
 use frs_server::protocol::Line;
@@ -19,7 +20,7 @@ use frs_server::protocol::response_head::{Single, write_fields};
 const DESCRIPTORS_MAX: usize = 1024;
 
 /// An item to charge.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Charge {
     /// The id of the biz.
     pub biz: u32,
@@ -29,6 +30,15 @@ pub struct Charge {
     pub count: i64,
     /// Whether it is charged even over a limit.
     pub force: bool,
+    /// The limit sent by Envoy, if the biz takes it.
+    pub numbers: Option<ItemNumbers>,
+    /// The id of the hold that the count belongs to.
+    pub hold: Option<String>,
+    /// Whether the count is the true cost of the hold.
+    pub settle: bool,
+    /// The id under which the item is charged once. An item of an atomic call has none: the call
+    /// has it.
+    pub once: Option<String>,
 }
 
 /// A call whose request was understood.
@@ -38,7 +48,9 @@ pub struct Call {
     pub charges: Vec<Charge>,
     /// Whether all of them are charged or none.
     pub atomic: bool,
-    /// Number of descriptors with a limit sent by Envoy, which is ignored.
+    /// The id under which an atomic call is charged once.
+    pub once: Option<String>,
+    /// Number of limits sent by Envoy that are ignored.
     pub overrides: usize,
     /// Number of keys that did not fit their business and were replaced.
     pub unfit_keys: usize,
@@ -61,6 +73,7 @@ impl Call {
     ///
     /// # Errors
     /// There is no domain, no descriptor, a descriptor without entries, or too many descriptors.
+    /// The descriptors of an atomic call have different ids of retries.
     pub fn new(request: &RateLimitRequest, domains: &Domains) -> Result<Call, Status> {
         if request.domain.is_empty() {
             return Err(Status::invalid("found an empty domain, expected the name of one"));
@@ -79,7 +92,6 @@ impl Call {
                 let found = format!("found no entry in descriptor {nth}, expected at least one");
                 return Err(Status::invalid(found));
             }
-            call.overrides += usize::from(descriptor.limit.is_some());
             let part = match domains.find(&request.domain, &descriptor.entries) {
                 DomainMatch::None => DescriptorOutcome::Unmatched,
                 DomainMatch::Unlimited => DescriptorOutcome::Unlimited,
@@ -88,7 +100,7 @@ impl Call {
                     call.unfit_keys += usize::from(!is_whole);
                     let charge = charge(request, descriptor, target, key);
                     match charge.count {
-                        0 => target.note_check(),
+                        0 if charge.hold.is_none() => target.note_check(),
                         1.. if target.stays_open_if_refused() => {
                             call.open_if_refused.push(call.charges.len())
                         }
@@ -100,8 +112,14 @@ impl Call {
             };
             call.parts.push(part);
         }
+        let sent = request.descriptors.iter().filter(|descriptor| descriptor.limit.is_some());
+        let taken = call.charges.iter().filter(|charge| charge.numbers.is_some());
+        call.overrides = sent.count() - taken.count();
         // A single item is the same either way.
         call.atomic = domains.all_or_none && call.charges.len() > 1;
+        if call.atomic {
+            call.share_once()?;
+        }
         let (most, setting) = match call.atomic {
             true => (domains.max_atomic_items, "max-atomic-items"),
             false => (domains.max_items, "max-items"),
@@ -115,12 +133,34 @@ impl Call {
         Ok(call)
     }
 
+    /// Moves the id of retries from the charges of an atomic call to the call.
+    fn share_once(&mut self) -> Result<(), Status> {
+        let mut charges = self.charges.iter_mut();
+        let first = charges.next().and_then(|charge| charge.once.take());
+        for charge in charges {
+            if charge.once.take() != first {
+                return Err(Status::invalid(
+                    "found limited descriptors with different ids (once) in a call that charges \
+                     all or none, expected the same id in each of them, or none in any",
+                ));
+            }
+        }
+        self.once = first;
+        Ok(())
+    }
+
     /// The number of refused charges that should have been counted. Calls ask their limits with
     /// `hits_addend` 0 and charge them afterwards. As the refused charges are not counted, these
     /// limits never refuse a call.
     pub fn uncounted(&self, verdicts: &[Verdict]) -> usize {
         let refused = |&&nth: &&usize| verdicts.get(nth).is_some_and(Verdict::is_limited);
         self.open_if_refused.iter().filter(refused).count()
+    }
+
+    /// The number of costs that were settled for holds that are not known. They are charged in
+    /// full, beside what was reserved.
+    pub fn unknown_holds(&self, verdicts: &[Verdict]) -> usize {
+        verdicts.iter().filter(|verdict| verdict.unknown_hold()).count()
     }
 
     /// The response. `verdicts` has one verdict for each charge.
@@ -163,7 +203,17 @@ fn charge(
         (None, hits) => i64::from(hits),
     };
     let count = if descriptor.is_negative_hits { -hits } else { hits };
-    Charge { biz: target.biz, key, count, force: target.force }
+    let limit = target.call_limit.as_ref().zip(descriptor.limit.as_ref());
+    Charge {
+        biz: target.biz,
+        key,
+        count,
+        force: target.force,
+        numbers: limit.and_then(|(limit, sent)| limit.numbers(sent)),
+        hold: target.hold(&descriptor.entries),
+        settle: target.settle,
+        once: target.once(&descriptor.entries),
+    }
 }
 
 /// The status of a descriptor that no limit judges.

@@ -7,10 +7,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::keys::{FittedKey, fitted, push_value};
+use crate::keys::{FittedKey, Form, fitted, fitted_id};
 use crate::matching::Matcher;
 use crate::messages::Entry;
-use frs_conf::{ChargeMode, Cidr, Conf, KeyPart, KeyType, LogLevel};
+use crate::overrides::CallLimit;
+use frs_conf::{ChargeMode, Cidr, Conf, KeyType, LogLevel};
 
 /// The domains of one generation of the configuration, and the settings for answering calls.
 #[derive(Debug)]
@@ -45,10 +46,14 @@ pub struct DescriptorTarget {
     pub name: Arc<str>,
     /// Whether a use is charged even over a limit.
     pub force: bool,
-    key: Vec<KeyPart>,
-    /// The bytes that values write as `%XX`.
-    escaped: Vec<u8>,
+    /// Whether the count is the true cost of the hold.
+    pub settle: bool,
+    /// The limit of its biz that takes the numbers of a call.
+    pub call_limit: Option<Arc<CallLimit>>,
+    key: Form,
     key_type: KeyType,
+    hold: Option<Form>,
+    once: Option<Form>,
     /// Whether calls have asked for the uses left, and charged nothing.
     is_asked: AtomicBool,
 }
@@ -68,19 +73,25 @@ impl Domains {
     /// The domains of a configuration, which is that of `generation`.
     pub fn of(generation: u64, conf: &Conf) -> Domains {
         let (rls, http) = (conf.srv.rls.as_ref(), &conf.srv.http);
+        let call_limit = |biz| CallLimit::of(biz).map(Arc::new);
+        let call_limits: Vec<_> = conf.map.bizs.iter().map(call_limit).collect();
         let named = rls.iter().flat_map(|rls| &rls.domains).map(|domain| {
             let targets = domain.descriptors.iter().map(|descriptor| {
                 // The configuration is checked, so each biz is in map.xml.
                 let target = descriptor.target.as_ref()?;
-                let biz = conf.map.bizs.get(conf.map.find_biz(&target.biz)?)?;
+                let at = conf.map.find_biz(&target.biz)?;
+                let biz = conf.map.bizs.get(at)?;
                 let name = Arc::from(biz.name.as_str());
                 Some(DescriptorTarget {
                     biz: biz.id,
                     name,
                     force: target.force,
-                    key: target.key.clone(),
-                    escaped: target.escaped(),
+                    settle: target.settle,
+                    call_limit: call_limits.get(at).cloned().flatten(),
+                    key: Form::new(&target.key),
                     key_type: biz.key,
+                    hold: target.hold.as_ref().map(Form::new),
+                    once: target.once.as_ref().map(Form::new),
                     is_asked: AtomicBool::new(false),
                 })
             });
@@ -112,17 +123,17 @@ impl Domains {
 impl DescriptorTarget {
     /// The key that the values of these entries make.
     pub fn key(&self, entries: &[Entry]) -> FittedKey {
-        let mut key = Vec::new();
-        for part in &self.key {
-            match part {
-                KeyPart::Text(text) => key.extend_from_slice(text.as_bytes()),
-                KeyPart::Value(at) => {
-                    let value = entries.get(*at).map_or(&[][..], |entry| &entry.value);
-                    push_value(&mut key, value, &self.escaped);
-                }
-            }
-        }
-        fitted(key, self.key_type)
+        fitted(self.key.filled(entries), self.key_type)
+    }
+
+    /// The id of the hold that the count belongs to, if it belongs to one.
+    pub fn hold(&self, entries: &[Entry]) -> Option<String> {
+        self.hold.as_ref().map(|hold| fitted_id(hold.filled(entries)))
+    }
+
+    /// The id under which the call is charged once, if it has one.
+    pub fn once(&self, entries: &[Entry]) -> Option<String> {
+        self.once.as_ref().map(|once| fitted_id(once.filled(entries)))
     }
 
     /// Notes a call that charges nothing.
@@ -131,7 +142,8 @@ impl DescriptorTarget {
     }
 
     /// Whether a refused charge leaves the limit open. It does if calls ask the target first and
-    /// charge it afterwards, because a refused charge is not counted.
+    /// charge it afterwards, because a refused charge is not counted. A count of 0 that belongs to
+    /// a hold asks nothing.
     pub fn stays_open_if_refused(&self) -> bool {
         !self.force && self.is_asked.load(Ordering::Relaxed)
     }

@@ -46,13 +46,19 @@ impl Judge {
         })
     }
 
-    /// Judges charges. If the future is dropped, items that are not charged yet stay uncharged.
-    pub async fn judge(&self, charges: Vec<Charge>, atomic: bool) -> CallVerdicts {
+    /// Judges charges, together and under the id `once` if they are atomic. If the future is
+    /// dropped, items that are not charged yet stay uncharged.
+    pub async fn judge(
+        &self,
+        charges: Vec<Charge>,
+        atomic: bool,
+        once: Option<String>,
+    ) -> CallVerdicts {
         if charges.is_empty() {
             return Ok(Vec::new());
         }
         let (answer, judged) = oneshot::channel();
-        self.ready().push(ReadyCall { charges, atomic, answer });
+        self.ready().push(ReadyCall { charges, atomic, once, answer });
         self.wake.notify_one();
         let gone = |_| Err(Status::from(frs::Error::from(frs::ItemError::Store)));
         judged.await.unwrap_or_else(gone)
@@ -123,11 +129,7 @@ impl Judge {
         }
         let batches: Vec<Batch<'_>> = groups
             .iter()
-            .map(|calls| {
-                let charges = calls.iter().flat_map(|call| &call.charges);
-                let batch = self.client.batch().items(charges.map(Charge::item));
-                if calls.iter().any(|call| call.atomic) { batch.atomic() } else { batch }
-            })
+            .map(|calls| calls.iter().fold(self.client.batch(), |batch, call| call.add_to(batch)))
             .collect();
         let mut alone = Vec::new();
         match self.noted(self.client.try_run_all(&batches)) {

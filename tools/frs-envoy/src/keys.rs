@@ -1,14 +1,17 @@
-//! Turns the values of a descriptor into a key that fits its business.
+//! Turns the values of a descriptor into a key that fits its business, and into ids.
 //!
 //! Invariant: every value makes a key, so a client cannot escape its limit by a value that does not
 //! fit. Keys that fit stay unchanged. Text keys that do not fit differ if their values differ. All
-//! values that are not a number, or not an address, make one key.
+//! values that are not a number, or not an address, make one key. Ids that fit stay unchanged, and
+//! those that do not fit differ if their values differ.
 
 use std::fmt::Write as _;
 
-use frs_conf::KeyType;
 use frs_conf::key;
+use frs_conf::{KeyType, Template, TemplatePart};
 use ring::digest::{SHA256, digest};
+
+use crate::messages::Entry;
 
 /// The key for an empty value.
 const EMPTY: &str = "~empty";
@@ -16,6 +19,8 @@ const EMPTY: &str = "~empty";
 const DIGEST: &str = "~sha256:";
 /// The most bytes that are kept of the beginning. Lists match it.
 const KEPT_BYTES: usize = 512;
+/// The most bytes of an id.
+const ID_BYTES: usize = 64;
 /// The key for values that are not a number.
 const NO_INTEGER: &str = "18446744073709551615";
 /// The key for values that are not an address: an address that nothing has (RFC 6666).
@@ -30,18 +35,48 @@ pub struct FittedKey {
     pub is_whole: bool,
 }
 
-/// Appends a value to a key. Writes the escaped bytes as `%XX`.
-pub fn push_value(key: &mut Vec<u8>, value: &[u8], escaped: &[u8]) {
+/// A key or an id to be filled with the values of a call's entries.
+#[derive(Debug)]
+pub struct Form {
+    parts: Vec<TemplatePart>,
+    /// The bytes that values write as `%XX`.
+    escaped: Vec<u8>,
+}
+
+impl Form {
+    /// The form of a template.
+    pub fn new(template: &Template) -> Form {
+        Form { parts: template.0.clone(), escaped: template.escaped() }
+    }
+
+    /// The text that the values of these entries make.
+    pub fn filled(&self, entries: &[Entry]) -> Vec<u8> {
+        let mut text = Vec::new();
+        for part in &self.parts {
+            match part {
+                TemplatePart::Text(plain) => text.extend_from_slice(plain.as_bytes()),
+                TemplatePart::Value(at) => {
+                    let value = entries.get(*at).map_or(&[][..], |entry| &entry.value);
+                    push_value(&mut text, value, &self.escaped);
+                }
+            }
+        }
+        text
+    }
+}
+
+/// Appends a value to a text. Writes the escaped bytes as `%XX`.
+fn push_value(text: &mut Vec<u8>, value: &[u8], escaped: &[u8]) {
     if escaped.is_empty() {
-        return key.extend_from_slice(value);
+        return text.extend_from_slice(value);
     }
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in value {
         if escaped.contains(&byte) {
             let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));
-            key.extend([b'%', DIGITS[high], DIGITS[low]]);
+            text.extend([b'%', DIGITS[high], DIGITS[low]]);
         } else {
-            key.push(byte);
+            text.push(byte);
         }
     }
 }
@@ -74,11 +109,31 @@ fn digested(text: &[u8]) -> String {
         key.push(if key::is_xml_char(c) { c } else { char::REPLACEMENT_CHARACTER });
     }
     key.push_str(DIGEST);
+    push_digest(&mut key, text);
+    key
+}
+
+/// An id of a hold or a call. One that is longer than 64 bytes, or that no key holds, becomes the
+/// digest of all of it, which has 64 digits. An empty one stays empty, which no business takes: all
+/// calls would share it.
+pub fn fitted_id(text: Vec<u8>) -> String {
+    let is_fit = |id: &str| id.len() <= ID_BYTES && id.chars().all(key::is_xml_char);
+    match String::from_utf8(text) {
+        Ok(id) if is_fit(&id) => id,
+        unfit => {
+            let text = unfit.map_or_else(|error| error.into_bytes(), String::into_bytes);
+            let mut id = String::with_capacity(ID_BYTES);
+            push_digest(&mut id, &text);
+            id
+        }
+    }
+}
+
+fn push_digest(to: &mut String, text: &[u8]) {
     for byte in digest(&SHA256, text).as_ref() {
         // Writing to a string does not fail.
-        let _ = write!(key, "{byte:02x}");
+        let _ = write!(to, "{byte:02x}");
     }
-    key
 }
 
 #[cfg(test)]
@@ -138,5 +193,22 @@ mod tests {
         for text in ["", "alice", "10.0.0.1:80", "10.0.0.256", "\u{ff}"] {
             assert_eq!(key(text, IP), (NO_ADDRESS.to_owned(), false));
         }
+    }
+
+    // Shows: envoy-ids.
+    #[test]
+    fn ids_that_do_not_fit_differ_if_their_values_differ() {
+        let id = |text: &[u8]| fitted_id(text.to_vec());
+        let longest = "i".repeat(64);
+        for text in ["", "r-1", "é", &longest] {
+            assert_eq!(id(text.as_bytes()), text);
+        }
+        let long = longest + "i";
+        let unlike: [&[u8]; 5] = [long.as_bytes(), b"\x01", b"\x02", b"\xff", b"\xfe"];
+        let mut ids: Vec<String> = unlike.map(id).into();
+        assert!(ids.iter().all(|id| id.len() == 64), "{ids:?}");
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), unlike.len());
     }
 }

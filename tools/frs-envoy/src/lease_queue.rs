@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::call::Charge;
 use crate::ready_call::{ITEMS_TOGETHER, ItemResult, ReadyCall, fail, judged, would_wait};
 use crate::status::{Status, StatusCode};
 use frs::{Batch, Client, Verdict};
@@ -126,10 +125,7 @@ impl ParkedCall {
     fn batch<'c>(&self, client: &'c Client) -> Batch<'c> {
         let charges = &self.ready.charges;
         match &self.parked {
-            ParkedItems::Whole if self.ready.atomic => {
-                client.batch().items(charges.iter().map(Charge::item)).atomic()
-            }
-            ParkedItems::Whole => client.batch().items(charges.iter().map(Charge::item)),
+            ParkedItems::Whole => self.ready.add_to(client.batch()),
             ParkedItems::Rest(tried) => {
                 let waits = charges.iter().zip(tried).filter(|(_, tried)| would_wait(tried));
                 client.batch().items(waits.map(|(charge, _)| charge.item()))

@@ -12,7 +12,8 @@
 //! | [`grpc`], [`status`], [`messages`] | the protocol |
 //! | [`domains`], [`matching`] | the descriptor of srv.xml that a call's descriptor is charged to |
 //! | [`call`] | from a request to items, from verdicts to a response |
-//! | [`keys`] | from values to keys that fit their businesses |
+//! | [`keys`] | from values to keys and ids that fit their businesses |
+//! | [`overrides`] | from Envoy's limits to those of a call |
 //! | [`judge`], [`ready_call`] | the store, and calls that ask it |
 //! | [`lease_queue`] | calls that wait for the cluster |
 //! | [`follow`] | the domains after a reload |
@@ -32,6 +33,7 @@ pub mod lease_queue;
 pub mod listener;
 pub mod matching;
 pub mod messages;
+pub mod overrides;
 pub mod ready_call;
 pub mod serve;
 pub mod service;

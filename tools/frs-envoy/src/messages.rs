@@ -24,7 +24,7 @@ pub struct RateLimitDescriptor {
     /// Names and values, in order.
     #[prost(message, repeated, tag = "1")]
     pub entries: Vec<Entry>,
-    /// A limit that Envoy sends. frs only notes whether there is one.
+    /// A limit that Envoy sends.
     #[prost(message, optional, tag = "2")]
     pub limit: Option<LimitOverride>,
     /// Hits of this descriptor. Unlike in the request, 0 means 0.
@@ -48,7 +48,14 @@ pub struct Entry {
 
 /// `RateLimitDescriptor.RateLimitOverride`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct LimitOverride {}
+pub struct LimitOverride {
+    /// Uses in a unit.
+    #[prost(uint32, tag = "1")]
+    pub requests_per_unit: u32,
+    /// The unit.
+    #[prost(enumeration = "Unit", tag = "2")]
+    pub unit: i32,
+}
 
 /// `google.protobuf.UInt64Value`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -113,7 +120,8 @@ pub struct RateLimit {
     pub name: String,
 }
 
-/// `RateLimitResponse.RateLimit.Unit`.
+/// `RateLimitResponse.RateLimit.Unit`, and `envoy.type.v3.RateLimitUnit`, which has the same
+/// numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 #[expect(missing_docs)]

@@ -6,8 +6,9 @@
 use tokio::sync::oneshot;
 
 use crate::call::Charge;
+use crate::overrides::ItemNumbers;
 use crate::status::Status;
-use frs::{Item, Verdict};
+use frs::{Batch, Item, Verdict};
 
 /// The most items that run together.
 pub const ITEMS_TOGETHER: usize = 256;
@@ -25,6 +26,8 @@ pub struct ReadyCall {
     pub charges: Vec<Charge>,
     /// Whether all of them are charged or none.
     pub atomic: bool,
+    /// The id under which an atomic call is charged once.
+    pub once: Option<String>,
     /// The channel for its answer.
     pub answer: oneshot::Sender<CallVerdicts>,
 }
@@ -33,6 +36,16 @@ impl ReadyCall {
     /// Whether its client has gone.
     pub fn is_gone(&self) -> bool {
         self.answer.is_closed()
+    }
+
+    /// Adds its items to a batch, which has no others if the call is atomic.
+    pub fn add_to<'c>(&self, batch: Batch<'c>) -> Batch<'c> {
+        let batch = batch.items(self.charges.iter().map(Charge::item));
+        match &self.once {
+            Some(id) => batch.once(id),
+            None if self.atomic => batch.atomic(),
+            None => batch,
+        }
     }
 
     /// Answers the call.
@@ -62,7 +75,24 @@ pub fn would_wait(tried: &ItemResult) -> bool {
 impl Charge {
     /// The item.
     pub fn item(&self) -> Item<'_> {
-        let item = Item::new(self.biz, &self.key).count(self.count);
-        if self.force { item.force() } else { item }
+        let mut item = Item::new(self.biz, &self.key).count(self.count);
+        if self.force {
+            item = item.force();
+        }
+        item = match &self.numbers {
+            None => item,
+            Some(ItemNumbers::Rate(rate)) => item.rate(rate),
+            Some(ItemNumbers::Max(max)) => item.max(*max),
+        };
+        if let Some(id) = &self.hold {
+            item = item.hold(id);
+        }
+        if self.settle {
+            item = item.settle();
+        }
+        match &self.once {
+            Some(id) => item.once(id),
+            None => item,
+        }
     }
 }

@@ -41,12 +41,14 @@ pub struct Service {
     judge: Judge,
     domains: RwLock<Arc<Domains>>,
     health: Health,
-    /// Descriptors with a limit sent by Envoy.
+    /// Limits sent by Envoy that are ignored.
     overrides: Complaint,
     /// Keys that did not fit their business.
     unfit_keys: Complaint,
     /// Refused charges that should have been counted.
     uncounted: Complaint,
+    /// Costs that were settled for holds that are not known.
+    unknown_holds: Complaint,
 }
 
 /// A number that the log reports now and then.
@@ -66,6 +68,7 @@ impl Service {
             overrides: Complaint::new(),
             unfit_keys: Complaint::new(),
             uncounted: Complaint::new(),
+            unknown_holds: Complaint::new(),
         }
     }
 
@@ -120,18 +123,29 @@ impl Service {
             Call::new(&request, &self.domains())?
         };
         if let Some(descriptors) = self.overrides.add(call.overrides) {
-            tracing::warn!(descriptors, "Envoy sends limits of its own, which are ignored");
+            tracing::warn!(
+                descriptors,
+                "Envoy sends limits that are ignored: their businesses have no limit with \
+                 per-call=\"true\" that takes them"
+            );
         }
         if let Some(keys) = self.unfit_keys.add(call.unfit_keys) {
             tracing::warn!(keys, "values that make no key of their business are counted as others");
         }
-        let charges = std::mem::take(&mut call.charges);
-        let verdicts = self.judge.judge(charges, call.atomic).await?;
+        let (charges, once) = (std::mem::take(&mut call.charges), call.once.take());
+        let verdicts = self.judge.judge(charges, call.atomic, once).await?;
         if let Some(charges) = self.uncounted.add(call.uncounted(&verdicts)) {
             tracing::warn!(
                 charges,
                 "charges over their limit are not counted, and calls ask it with hits_addend 0: \
                  write force=\"true\" at descriptors that are charged on stream done"
+            );
+        }
+        if let Some(costs) = self.unknown_holds.add(call.unknown_holds(&verdicts)) {
+            tracing::warn!(
+                costs,
+                "costs of unknown holds are charged in full: hold-ttl is shorter than requests \
+                 take, holds is too small, or the request was never reserved"
             );
         }
         Ok(call.response(&verdicts))

@@ -43,7 +43,12 @@ impl From<frs::Error> for Status {
     fn from(error: frs::Error) -> Status {
         let code = match &error {
             frs::Error::Item(
-                ItemError::BadKey | ItemError::BadCount | ItemError::BadMember | ItemError::BadRate,
+                ItemError::BadKey
+                | ItemError::BadCount
+                | ItemError::BadMember
+                | ItemError::BadRate
+                | ItemError::BadOnce
+                | ItemError::BadHold,
             )
             | frs::Error::TooMany { .. } => StatusCode::InvalidArgument,
             _ => StatusCode::Unavailable,
@@ -89,11 +94,12 @@ mod tests {
     #[test]
     fn what_may_pass_later_is_unavailable() {
         let code = |error: ItemError| Status::from(frs::Error::from(error)).code;
-        for error in [ItemError::Busy, ItemError::Store, ItemError::Full, ItemError::UnknownBiz] {
+        use ItemError::{Busy, Full, FullHolds, Store, UnknownBiz};
+        for error in [Busy, Store, Full, FullHolds, UnknownBiz] {
             assert_eq!(code(error), StatusCode::Unavailable, "{error}");
         }
-        use ItemError::{BadCount, BadKey, BadMember, BadRate};
-        for error in [BadKey, BadCount, BadMember, BadRate] {
+        use ItemError::{BadCount, BadHold, BadKey, BadMember, BadOnce, BadRate};
+        for error in [BadKey, BadCount, BadMember, BadRate, BadOnce, BadHold] {
             assert_eq!(code(error), StatusCode::InvalidArgument, "{error}");
         }
         let error = frs::Error::TooMany { items: 65, most: 64 };

@@ -6,14 +6,25 @@ use crate::status::StatusCode;
 use frs_conf::Conf;
 
 const MAP: &str = r#"<map>
-  <group name="g" files="1" key-nodes="64" chain="8" node-size="128"/>
+  <group name="g" files="1" key-nodes="64" chain="8" node-size="256"/>
   <biz id="7" name="login" key="string"><limit policy="interval" interval="1m" max="5"/></biz>
+  <biz id="8" name="own" key="string">
+    <limit policy="interval" interval="1m" max="5" per-call="true" most="9"/>
+  </biz>
+  <biz id="9" name="tokens" key="string" holds="2" once="4">
+    <limit policy="interval" interval="1m" max="5"/>
+  </biz>
 </map>"#;
 
 fn domains(rls: &str, http: &str) -> Domains {
     let srv = format!(
         r#"<srv>{http}<rls listen="127.0.0.1:7603" {rls}><domain name="edge">
         <descriptor entries="user path=/login*" biz="login" key="{{user}}:{{path}}"/>
+        <descriptor entries="own" biz="own" key="{{own}}"/>
+        <descriptor entries="tenant id" biz="tokens" key="{{tenant}}" hold="{{id}}"
+            once="{{tenant}}:{{id}}"/>
+        <descriptor entries="tenant id done=true" biz="tokens" key="{{tenant}}" hold="{{id}}"
+            settle="true"/>
         <descriptor entries="after" biz="7" key="{{after}}" force="true"/>
         <descriptor entries="plan=internal" unlimited="true"/></domain></rls></srv>"#
     );
@@ -38,7 +49,7 @@ fn request(descriptors: Vec<RateLimitDescriptor>, hits_addend: u32) -> RateLimit
 fn a_descriptor_becomes_an_item() {
     let domains = domains("", "");
     let call = Call::new(&request(vec![login()], 0), &domains).expect("understood");
-    let item = Charge { biz: 7, key: "alice:/login?next=/".into(), count: 1, force: false };
+    let item = Charge { biz: 7, key: "alice:/login?next=/".into(), count: 1, ..Charge::default() };
     assert_eq!((call.charges, call.atomic, call.overrides), (vec![item], false, 0));
     let forced = request(vec![descriptor(&[("after", "x")])], 0);
     assert!(Call::new(&forced, &domains).expect("understood").charges[0].force);
@@ -85,11 +96,81 @@ fn what_is_not_limited_is_ok_and_charges_nothing() {
     assert_eq!(Call::new(&elsewhere, &domains("", "")).expect("understood").charges, []);
 }
 
+// Shows: envoy-override.
 #[test]
-fn limits_that_envoy_brings_are_counted() {
-    let with = RateLimitDescriptor { limit: Some(LimitOverride {}), ..login() };
-    let request = request(vec![with, login()], 0);
-    assert_eq!(Call::new(&request, &domains("", "")).expect("understood").overrides, 1);
+fn limits_that_envoy_sends_are_taken_or_counted() {
+    let with = |descriptor| RateLimitDescriptor {
+        limit: Some(LimitOverride { requests_per_unit: 9, unit: Unit::Hour.into() }),
+        ..descriptor
+    };
+    let plan = descriptor(&[("plan", "internal")]);
+    let unmatched = descriptor(&[("plan", "gold")]);
+    let own = descriptor(&[("own", "x")]);
+    let all = vec![with(login()), login(), with(plan), with(unmatched), with(own.clone()), own];
+    let call = Call::new(&request(all, 0), &domains("", "")).expect("understood");
+    let numbers: Vec<_> = call.charges.into_iter().map(|charge| charge.numbers).collect();
+    let hour = ItemNumbers::Rate("9/1h".to_owned());
+    assert_eq!((numbers, call.overrides), (vec![None, None, Some(hour), None], 3));
+}
+
+fn held(id: &str) -> RateLimitDescriptor {
+    descriptor(&[("tenant", "a"), ("id", id)])
+}
+
+fn settled(id: &str, hits: u64) -> RateLimitDescriptor {
+    let hits_addend = Some(UInt64Value { value: hits });
+    RateLimitDescriptor {
+        hits_addend,
+        ..descriptor(&[("tenant", "a"), ("id", id), ("done", "true")])
+    }
+}
+
+// Shows: envoy-ids.
+#[test]
+fn ids_are_made_of_the_values_of_entries() {
+    let domains = domains("", "");
+    let charge = |descriptor: RateLimitDescriptor| {
+        let call = Call::new(&request(vec![descriptor], 0), &domains).expect("understood");
+        let [charge] = <[Charge; 1]>::try_from(call.charges).expect("one");
+        (charge.key, charge.count, charge.hold, charge.settle, charge.once)
+    };
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(charge(held("r-1")), ("a".to_owned(), 1, some("r-1"), false, some("a:r-1")));
+    assert_eq!(charge(settled("r-1", 523)), ("a".to_owned(), 523, some("r-1"), true, None));
+    let [one, other] = ["x", "y"].map(|end| charge(held(&("r".repeat(64) + end))).2);
+    assert!(one != other && one.is_some_and(|id| id.len() == 64));
+}
+
+// Shows: envoy-ids.
+#[test]
+fn a_hold_of_nothing_asks_nothing() {
+    let domains = domains("", "");
+    let zero = settled("r-1", 0);
+    assert_eq!(Call::new(&request(vec![zero], 0), &domains).expect("understood").charges.len(), 1);
+    let call = Call::new(&request(vec![held("r-2")], 0), &domains).expect("understood");
+    assert_eq!(call.open_if_refused, [0; 0]);
+}
+
+// Shows: envoy-ids.
+#[test]
+fn the_id_of_an_atomic_call_is_that_of_all_its_descriptors() {
+    let once = |ids: &[&str], rls: &str| {
+        let all = ids.iter().map(|id| held(id)).collect();
+        let call = Call::new(&request(all, 0), &domains(rls, "")).map_err(|status| {
+            assert_eq!(status.code, StatusCode::InvalidArgument);
+            status.message
+        })?;
+        let of_charges: Vec<_> = call.charges.into_iter().map(|charge| charge.once).collect();
+        Ok::<_, String>((call.once, of_charges))
+    };
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(once(&["1"], ""), Ok((None, vec![some("a:1")])));
+    assert_eq!(once(&["1", "1"], ""), Ok((some("a:1"), vec![None, None])));
+    let each = once(&["1", "2"], "charge=\"each\"");
+    assert_eq!(each, Ok((None, vec![some("a:1"), some("a:2")])));
+    assert!(once(&["1", "2"], "").is_err_and(|said| said.contains("expected the same id")));
+    let mixed = request(vec![held("1"), login()], 0);
+    assert!(Call::new(&mixed, &domains("", "")).is_err());
 }
 
 #[test]
