@@ -3,13 +3,16 @@
 use std::io::{self, Write};
 
 use frs_base::figures::grouped;
-use frs_conf::limit_words;
+use frs_conf::{Unit, limit_words};
 use frs_engine::inspect::{Look, NodeRecord, Reader};
 use frs_limit::{Ban, StateWord, WordUnit};
 use frs_store::layout::node;
 
 use crate::output::{Completed, Failure, Output, finish, out};
 use crate::show;
+
+/// The most holds that are shown.
+const SHOWN_HOLDS: usize = 16;
 
 pub fn run(mut reader: Reader, biz: &str, key: Option<&str>) -> Result<Completed, Failure> {
     let now = frs_base::clock::now();
@@ -58,6 +61,7 @@ fn write_record(
         None => writeln!(out)?,
     }
     write_limits(out, reader, record)?;
+    write_tables(out, record, now)?;
     write_words(out, reader, record)
 }
 
@@ -80,20 +84,39 @@ fn write_limits(out: &mut Output, reader: &Reader, record: &NodeRecord) -> io::R
     Ok(())
 }
 
+/// Writes the first holds, and how many ids are remembered.
+fn write_tables(out: &mut Output, record: &NodeRecord, now: u64) -> io::Result<()> {
+    if let Some(holds) = &record.holds {
+        writeln!(out, "  holds     {}", show::holds(holds))?;
+        for hold in holds.iter().take(SHOWN_HOLDS) {
+            writeln!(out, "            {}", show::hold(hold, now))?;
+        }
+        let others = holds.len().saturating_sub(SHOWN_HOLDS) as u64;
+        if others > 0 {
+            writeln!(out, "            and {} others, which dump shows", grouped(others))?;
+        }
+    }
+    if let Some(ids) = record.once_ids {
+        writeln!(out, "  once      {} remembered", grouped(ids as u64))?;
+    }
+    Ok(())
+}
+
 fn write_words(out: &mut Output, reader: &Reader, record: &NodeRecord) -> io::Result<()> {
     writeln!(out, "  words")?;
     let states = reader.state_words(record);
     let times = reader.ring_times(record);
-    let is_shown = |state: &&StateWord| {
-        let (uses, totals) = (WordUnit::RingUses, WordUnit::PastUses);
-        ![uses, totals, WordUnit::Fingerprint].contains(&state.unit)
+    let is_shown = |state: &StateWord| {
+        use WordUnit::{Entry, Fingerprint, PastUses, RingUses};
+        ![RingUses, PastUses, Fingerprint, Entry].contains(&state.unit)
     };
-    let used = record.states_at + states.iter().filter(is_shown).count();
+    let shown = states.iter().rposition(is_shown).map_or(0, |last| last + 1);
+    let used = record.states_at + shown;
     let last = record.words.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
     for (at, &word) in record.words.iter().enumerate().take(used.max(last)) {
         let state = at.checked_sub(record.states_at).and_then(|nth| states.get(nth));
-        if state.is_some_and(|state| state.unit == WordUnit::Registers) {
-            // Nobody reads these hundreds of words. The estimate tells what they hold.
+        if state.is_some_and(|state| matches!(state.unit, WordUnit::Registers | WordUnit::Entry)) {
+            // Nobody reads these hundreds of words. The lines above tell what they hold.
             continue;
         }
         let meaning = match (at, state) {
@@ -143,6 +166,11 @@ fn ban_meaning(Ban { until_ms, limit, lifts }: Ban) -> String {
     meaning
 }
 
+fn unit_meaning(number: u64) -> String {
+    let named = Unit::NAMES.iter().find(|&&(_, unit)| unit as u64 == number);
+    named.map_or_else(|| "none".to_owned(), |&(name, _)| name.to_owned())
+}
+
 fn state_meaning(state: &StateWord, word: u64, uses: usize) -> String {
     let value = match state.unit {
         WordUnit::Time | WordUnit::Ban if word == 0 => "none".to_owned(),
@@ -151,6 +179,8 @@ fn state_meaning(state: &StateWord, word: u64, uses: usize) -> String {
         WordUnit::BootTime if word == u64::MAX => "never".to_owned(),
         WordUnit::BootTime => format!("{} ms after the boot", grouped(word)),
         WordUnit::Number => format!("{word:#x}"),
+        WordUnit::Milliseconds => format!("{} ms", grouped(word)),
+        WordUnit::CalendarUnit => unit_meaning(word),
         WordUnit::Uses | WordUnit::Members => grouped(word),
         WordUnit::Registers => "of 6 bits".to_owned(),
         WordUnit::Fingerprint if word == 0 => "none".to_owned(),
@@ -167,6 +197,8 @@ fn state_meaning(state: &StateWord, word: u64, uses: usize) -> String {
         WordUnit::RingUses => "two places for uses".to_owned(),
         WordUnit::Past => format!("of {} windows", word as u32 >> 16),
         WordUnit::PastUses => "totals of two windows".to_owned(),
+        WordUnit::Entries => format!("of {} entries", word as u32 >> 16),
+        WordUnit::Entry => "a part of an entry".to_owned(),
     };
     match state.limit {
         0 => format!("{} {value}", state.name),

@@ -2,7 +2,7 @@
 
 use frs_base::figures::{self, grouped};
 use frs_conf::key::KeyForm;
-use frs_engine::inspect::{NodePlace, RefusedNode, SharedRecord, Skipped};
+use frs_engine::inspect::{Hold, HoldState, NodePlace, RefusedNode, SharedRecord, Skipped};
 use frs_limit::LimitFigures;
 use frs_store::{Fault, Rank};
 
@@ -154,6 +154,33 @@ pub fn lease(lease: &SharedRecord) -> [String; 2] {
         format!("allowance {allowance}, used here {used}, window {window}, ends {ends}{void}"),
         format!("{elsewhere}{heard}, in flight {in_flight}"),
     ]
+}
+
+/// The holds of a record, counted: `2 live hold 1,323, 1 lapsed, 3 settled`.
+pub fn holds(holds: &[Hold]) -> String {
+    let of = |state: HoldState| holds.iter().filter(move |hold| hold.state == state);
+    let held = of(HoldState::Live).map(|hold| u64::from(hold.count)).sum();
+    let live = of(HoldState::Live).count() as u64;
+    let verb = if live == 1 { "holds" } else { "hold" };
+    let mut text = format!("{} live {verb} {}", grouped(live), grouped(held));
+    for state in [HoldState::Lapsed, HoldState::Settled] {
+        match of(state).count() as u64 {
+            0 => {}
+            count => text.push_str(&format!(", {} {}", grouped(count), state.word())),
+        }
+    }
+    text
+}
+
+/// A hold: `9f86d081884c7d65  3 live, made 1.2 s ago, ends in 28.8 s`.
+pub fn hold(hold: &Hold, now: u64) -> String {
+    let (count, state, made) =
+        (grouped(hold.count.into()), hold.state.word(), ago(hold.made_ms, now));
+    let ends = match hold.end_ms.checked_sub(now) {
+        Some(left) if left > 0 => format!("ends in {}", span(left)),
+        _ => format!("ended {}", ago(hold.end_ms, now)),
+    };
+    format!("{}  {count} {state}, made {made}, {ends}", hold.id)
 }
 
 /// A place in a group.

@@ -75,6 +75,25 @@ pub struct Arguments {
     /// Use the keys one after the other, from number N on, instead of drawing them
     #[arg(long, value_name = "N", conflicts_with = "zipf")]
     pub in_turn: Option<u32>,
+    /// Uses of each item
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=2_147_483_647))]
+    pub count: u32,
+    /// Numbers for limits with per-call, such as 5/60s or "5/1m 100/1h"
+    #[arg(long, value_name = "RATE", value_parser = call_rate)]
+    pub call_rate: Option<String>,
+    /// The maximum for a limit with per-call, whose window is that of map.xml
+    #[arg(long, value_name = "N", conflicts_with = "call_rate")]
+    pub call_max: Option<u64>,
+    /// Take as many of --count as fit
+    #[arg(long, conflicts_with = "holds")]
+    pub partial: bool,
+    /// Give each item an id, and send a request again whose answer was lost with its connection;
+    /// the biz needs `once`
+    #[arg(long)]
+    pub once: bool,
+    /// Use one of N holds of each key: each item makes it hold --count, or nothing
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1024))]
+    pub holds: Option<u32>,
     /// Open loop: requests a second
     #[arg(long, value_name = "R", value_parser = value_parser!(u64).range(1..=1_000_000_000))]
     pub rate: Option<u64>,
@@ -169,6 +188,19 @@ impl Arguments {
         if self.connections as usize * self.targets().count() > CONNECTIONS_MAX {
             return Err(format!("more than {CONNECTIONS_MAX} connections in all"));
         }
+        if self.once && self.command() == Command::Query {
+            return Err("--once with a Query, which charges nothing".to_owned());
+        }
+        if self.windows && (self.count > 1 || self.holds.is_some()) {
+            return Err("--windows with --count or --holds: it counts one use an item".to_owned());
+        }
+        let is_plain = self.call_rate.is_none() && self.call_max.is_none() && !self.partial;
+        let is_plain = is_plain && !self.once && self.holds.is_none();
+        if self.resp && self.items > 1 && !is_plain {
+            return Err("--resp with --items: a command of many items takes none of --call-rate, \
+                        --call-max, --partial, --once and --holds"
+                .to_owned());
+        }
         if self.key_type == KeyType::Ip && self.keys > IP_KEYS_MAX {
             return Err(format!("--keys {} with --key-type ip: at most {IP_KEYS_MAX}", self.keys));
         }
@@ -229,6 +261,17 @@ fn biz(text: &str) -> Result<String, String> {
         Ok(text.to_owned())
     } else {
         Err("expected an id or a name of 1 to 64 letters, digits, '.', '_', '-'".to_owned())
+    }
+}
+
+/// Reads the numbers for limits of the call, without characters that need escaping. The server
+/// judges them.
+fn call_rate(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/ ".contains(&byte);
+    if !text.is_empty() && text.bytes().all(plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected rates such as 5/60s or 1000/month, with spaces between them".to_owned())
     }
 }
 
@@ -312,6 +355,15 @@ mod tests {
             "http://a:1 --url http://b:1 --connections 32768",
             "http://a:1 --route biz",
             "http://a:1 --resp --json",
+            "http://a:1 --count 0",
+            "http://a:1 --call-rate 5,m",
+            "http://a:1 --call-rate 5/m --call-max 5",
+            "http://a:1 --partial --holds 5",
+            "http://a:1 --once --query",
+            "http://a:1/query --once",
+            "http://a:1 --windows --count 2",
+            "http://a:1 --resp --items 2 --once",
+            "http://a:1 --holds 0",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -4,12 +4,13 @@
 //! Invariant: a request depends only on its number and the arguments, so an answer is checked
 //! against the keys that were asked for, and a wrong one is shown with its request.
 
-use crate::answer::{Checker, Reply};
+use crate::answer::{Asked, Checker, Reply};
 use crate::arguments::{Arguments, Format};
+use crate::call::Call;
 use crate::connection::Sent;
 use crate::failure::{Failure, shown};
 use crate::keys::Keys;
-use crate::load::{Taken, Traffic};
+use crate::load::{Lost, Taken, Traffic};
 use crate::request::Requests;
 use crate::routing::Routing;
 use crate::tally::Tally;
@@ -20,6 +21,7 @@ pub struct Checked {
     items: u64,
     /// The keys of the request that was chosen last.
     asked: Vec<u32>,
+    call: Call,
     routing: Routing,
     requests: Requests,
     format: Format,
@@ -32,7 +34,7 @@ pub struct Checked {
 impl Checked {
     /// The traffic of one thread.
     pub fn new(arguments: &Arguments) -> Checked {
-        let routing = Routing::new(arguments);
+        let (routing, call) = (Routing::new(arguments), Call::new(arguments));
         Checked {
             keys: Keys::new(arguments.seed, arguments.keys, arguments.order()),
             items: arguments.items.into(),
@@ -42,12 +44,18 @@ impl Checked {
             checker: Checker::new(arguments),
             counts_windows: arguments.windows,
             tallies: vec![Tally::new(); routing.servers()],
+            call,
             routing,
         }
     }
 
+    /// The place of the first item of a request.
+    fn first_place(&self, number: u64) -> u64 {
+        number.wrapping_mul(self.items)
+    }
+
     fn choose_keys(&mut self, number: u64) {
-        let first = number.wrapping_mul(self.items);
+        let first = self.first_place(number);
         let places = (0..self.items).map(|item| first.wrapping_add(item));
         self.asked.clear();
         self.asked.extend(places.map(|place| self.keys.at(place)));
@@ -62,9 +70,11 @@ impl Checked {
         } else {
             self.choose_keys(sent.number);
         }
+        let first = self.first_place(sent.number);
         let tally = &mut self.tallies[sent.server];
         let counts_windows = self.counts_windows;
-        self.checker.check(reply, &self.asked, |noted| {
+        let asked = Asked { keys: &self.asked, first, call: &self.call, again: sent.again };
+        self.checker.check(reply, asked, |noted| {
             tally.item(noted.outcome);
             if counts_windows {
                 tally.windows.note(noted, now_ns / 1_000_000);
@@ -87,11 +97,12 @@ impl Traffic for Checked {
     fn choose(&mut self, number: u64, from_ns: u64) -> Sent {
         self.choose_keys(number);
         let server = self.routing.server(number, &self.asked);
-        Sent { number, server, key: self.asked[0], from_ns }
+        Sent { number, server, key: self.asked[0], from_ns, again: false }
     }
 
     fn append(&mut self, out: &mut Vec<u8>, sent: &Sent) {
-        self.requests.append(out, sent.server, &self.asked);
+        let first = self.first_place(sent.number);
+        self.requests.append(out, sent.server, &self.asked, first, &self.call);
     }
 
     fn take(
@@ -112,12 +123,17 @@ impl Traffic for Checked {
         }
     }
 
-    fn closed(&mut self, server: usize, unanswered: u64) -> Result<(), Failure> {
+    fn closed(&mut self, server: usize, unanswered: u64) -> Result<Lost, Failure> {
         let tally = &mut self.tallies[server];
         tally.reconnects += 1;
+        // A request without an id could be charged twice.
+        if self.call.has_ids() {
+            tally.sent_again += unanswered;
+            return Ok(Lost::SendAgain);
+        }
         if unanswered > 0 {
             tally.failed("closed", unanswered * self.items);
         }
-        Ok(())
+        Ok(Lost::GiveUp)
     }
 }

@@ -18,6 +18,8 @@ pub struct Sent {
     pub key: u32,
     /// The time from which its latency counts.
     pub from_ns: u64,
+    /// It was sent before, and its answer was lost.
+    pub again: bool,
 }
 
 /// The result of a read.

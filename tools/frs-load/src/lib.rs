@@ -6,6 +6,7 @@
 
 mod answer;
 mod arguments;
+mod call;
 mod checked;
 mod connection;
 mod failure;

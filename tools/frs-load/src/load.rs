@@ -51,9 +51,17 @@ pub trait Traffic {
         now_ns: u64,
     ) -> Result<Option<Taken>, Failure>;
 
-    /// Counts a connection that the server closed with so many unanswered requests. An error ends
-    /// the run.
-    fn closed(&mut self, server: usize, unanswered: u64) -> Result<(), Failure>;
+    /// Counts a connection that the server closed with so many unanswered requests, and decides
+    /// what becomes of them. An error ends the run.
+    fn closed(&mut self, server: usize, unanswered: u64) -> Result<Lost, Failure>;
+}
+
+/// What becomes of requests whose connection was closed before their answers.
+pub enum Lost {
+    /// They have no answers.
+    GiveUp,
+    /// They are sent once more, over the next connection.
+    SendAgain,
 }
 
 /// An answer that was taken.
@@ -329,16 +337,28 @@ impl<'r, T: Traffic> Load<'r, T> {
         }
     }
 
-    /// Connects again. The unanswered requests of the old connection are lost.
+    /// Connects again. The unanswered requests of the old connection are lost, or sent again.
     fn reconnect(&mut self, place: usize) -> Result<(), Failure> {
         let (client, server) = self.client_and_server(place);
         let stream = connect(&self.targets[server])?;
         register(&self.poll, &stream, Token(place), SOCKET)?;
         let lost = std::mem::replace(&mut self.connections[place], LoadConnection::new(stream));
-        let lost = lost.sent.len();
-        self.clients.free(client, lost);
-        self.on_the_way -= lost as u64;
-        self.traffic.closed(server, lost as u64)
+        let unanswered = lost.sent.len();
+        match self.traffic.closed(server, unanswered as u64)? {
+            Lost::GiveUp => {
+                self.clients.free(client, unanswered);
+                self.on_the_way -= unanswered as u64;
+            }
+            Lost::SendAgain => {
+                let (connection, traffic) = (&mut self.connections[place], &mut self.traffic);
+                for sent in lost.sent {
+                    let again = Sent { again: true, ..traffic.choose(sent.number, sent.from_ns) };
+                    connection.push(again, |out| traffic.append(out, &again));
+                }
+                connection.flush();
+            }
+        }
+        Ok(())
     }
 
     /// Whether, at the start of this turn, nothing had been heard for too long.

@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 
 use crate::connection::Sent;
 use crate::failure::{Failure, shown};
-use crate::load::{Load, Share, Taken, Traffic};
+use crate::load::{Load, Lost, Share, Taken, Traffic};
 use crate::schedule::Schedule;
 use crate::tally::latencies_ns;
 use crate::target::Target;
@@ -203,7 +203,7 @@ struct Prepared<'r, R> {
 impl<R: Fn(&[u8]) -> Read> Traffic for Prepared<'_, R> {
     fn choose(&mut self, number: u64, from_ns: u64) -> Sent {
         let key = self.order[(number % self.order.len() as u64) as usize];
-        Sent { number, server: self.requests[key as usize].server, key, from_ns }
+        Sent { number, server: self.requests[key as usize].server, key, from_ns, again: false }
     }
 
     fn append(&mut self, out: &mut Vec<u8>, sent: &Sent) {
@@ -237,7 +237,7 @@ impl<R: Fn(&[u8]) -> Read> Traffic for Prepared<'_, R> {
         Ok(Some(Taken { bytes: answer.bytes, closes: false }))
     }
 
-    fn closed(&mut self, _server: usize, unanswered: u64) -> Result<(), Failure> {
+    fn closed(&mut self, _server: usize, unanswered: u64) -> Result<Lost, Failure> {
         Err(Failure::Closed { unanswered })
     }
 }

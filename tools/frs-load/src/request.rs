@@ -1,6 +1,7 @@
 //! Requests as they are sent.
 
 use crate::arguments::{Arguments, Format};
+use crate::call::Call;
 use crate::http_request::HttpRequests;
 use crate::resp_request::RespRequests;
 
@@ -20,11 +21,18 @@ impl Requests {
         }
     }
 
-    /// Appends the request for these keys to a server.
-    pub fn append(&mut self, out: &mut Vec<u8>, server: usize, keys: &[u32]) {
+    /// Appends the request for these keys to a server. `first` is the place of its first item.
+    pub fn append(
+        &mut self,
+        out: &mut Vec<u8>,
+        server: usize,
+        keys: &[u32],
+        first: u64,
+        call: &Call,
+    ) {
         match self {
-            Requests::Http(requests) => requests.append(out, server, keys),
-            Requests::Resp(requests) => requests.append(out, keys),
+            Requests::Http(requests) => requests.append(out, server, keys, first, call),
+            Requests::Resp(requests) => requests.append(out, keys, first, call),
         }
     }
 }

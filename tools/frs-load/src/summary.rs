@@ -168,9 +168,12 @@ impl Summary<'_> {
     }
 
     fn remarks(&self, out: &mut String) -> fmt::Result {
-        let Tally { reconnects, unsent, .. } = self.tally;
+        let Tally { reconnects, sent_again, unsent, .. } = self.tally;
         if *reconnects > 0 {
             writeln!(out, "\nconnections made again: {}", grouped(*reconnects))?;
+        }
+        if *sent_again > 0 {
+            writeln!(out, "\nrequests sent again: {}", grouped(*sent_again))?;
         }
         if *unsent > 0 {
             let unsent = grouped(*unsent);
@@ -210,7 +213,7 @@ mod tests {
             tally.item(Outcome::Verdict(VERDICTS[1].0));
         }
         tally.failed("closed", 2);
-        (tally.unsent, tally.reconnects) = (7, 1);
+        (tally.unsent, tally.reconnects, tally.sent_again) = (7, 1, 3);
         let summary = Summary {
             arguments: &arguments,
             tally: &tally,
@@ -228,6 +231,7 @@ mod tests {
             "error: closed                      2      0.10 %\n",
             "200                            1,000\n",
             "connections made again: 1\n",
+            "requests sent again: 3\n",
             "requests never sent: 7;",
         ] {
             assert!(text.contains(line), "{line} in\n{text}");

@@ -33,6 +33,8 @@ pub struct Tally {
     pub windows: Windows,
     /// Number of connections that were opened again.
     pub reconnects: u64,
+    /// Number of requests that were sent again, because their answers were lost.
+    pub sent_again: u64,
     /// Number of requests of an open loop that were due and never sent.
     pub unsent: u64,
     /// The time of the last answer.
@@ -56,6 +58,7 @@ impl Tally {
             statuses: BTreeMap::new(),
             windows: Windows::default(),
             reconnects: 0,
+            sent_again: 0,
             unsent: 0,
             last_ns: 0,
         }
@@ -103,6 +106,7 @@ impl Tally {
         }
         self.windows.add(&other.windows);
         self.reconnects += other.reconnects;
+        self.sent_again += other.sent_again;
         self.unsent += other.unsent;
         self.last_ns = self.last_ns.max(other.last_ns);
     }

@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::show;
 
 const HEADER: &str = "biz,biz-id,key,scope,group,file,key-node,place,last-use,rank,banned-until,\
-                      used,limits\r\n";
+                      used,limits,held\r\n";
 
 pub const FORMAT: RecordFormat = RecordFormat { begin: HEADER, before: [""; 2], write, end: "" };
 
@@ -24,7 +24,8 @@ fn write(out: &mut Output, record: &NodeRecord) -> io::Result<()> {
     write!(out, "{biz},{},{key},{scope},{group},", record.biz_id)?;
     write!(out, "{},{},{},", place.file, place.key_node, place.place)?;
     write!(out, "{},{},{banned},", record.last_use_ms, show::rank(record.rank))?;
-    write!(out, "{},{}\r\n", record.used(), quoted(&super::limits(record)))
+    let held = record.held().map_or_else(String::new, |held| held.to_string());
+    write!(out, "{},{},{held}\r\n", record.used(), quoted(&super::limits(record)))
 }
 
 fn quoted(text: &str) -> String {

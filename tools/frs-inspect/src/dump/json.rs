@@ -4,7 +4,7 @@
 use std::io::{self, Write as _};
 
 use frs_conf::Scope;
-use frs_engine::inspect::{NodeRecord, SharedRecord};
+use frs_engine::inspect::{Hold, NodeRecord, SharedRecord};
 use frs_limit::LimitFigures;
 use frs_server::protocol::visible;
 use serde_json::{Value, json};
@@ -34,7 +34,20 @@ fn object(record: &NodeRecord) -> Value {
         "rank": show::rank(record.rank),
         "banned-until": record.banned_until_ms,
         "limits": record.limits.iter().map(|one| limit(one, record)).collect::<Vec<_>>(),
+        "held": record.held(),
+        "once-ids": record.once_ids,
+        "holds": record.holds.as_ref().map(|all| all.iter().map(hold).collect::<Vec<_>>()),
     }))
+}
+
+fn hold(hold: &Hold) -> Value {
+    json!({
+        "id": hold.id.to_string(),
+        "count": hold.count,
+        "state": hold.state.word(),
+        "made": hold.made_ms,
+        "until": hold.end_ms,
+    })
 }
 
 fn limit(limit: &LimitFigures, record: &NodeRecord) -> Value {

@@ -20,6 +20,9 @@ fn write(out: &mut Output, record: &NodeRecord) -> io::Result<()> {
     if !record.limits.is_empty() {
         write!(out, "; {}", super::limits(record))?;
     }
+    if let Some(holds) = record.holds.as_deref().filter(|holds| !holds.is_empty()) {
+        write!(out, "; {}", show::holds(holds))?;
+    }
     let (last, place) = (show::time(record.last_use_ms), show::place(&record.place));
     writeln!(out, "; last used {last}; {} {place}", record.group)
 }

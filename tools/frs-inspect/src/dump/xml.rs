@@ -31,6 +31,8 @@ fn write(out: &mut Output, record: &NodeRecord) -> io::Result<()> {
     let rank = show::rank(record.rank);
     write!(out, " last-use=\"{}\" rank=\"{rank}\"", record.last_use_ms)?;
     write_known(out, "banned-until", record.banned_until_ms)?;
+    write_known(out, "held", record.held())?;
+    write_known(out, "once-ids", record.once_ids)?;
     out.write_all(b">")?;
     for limit in &record.limits {
         let figures = &limit.figures;
@@ -50,6 +52,11 @@ fn write(out: &mut Output, record: &NodeRecord) -> io::Result<()> {
                 out.write_all(b"</limit>")?;
             }
         }
+    }
+    for hold in record.holds.iter().flatten() {
+        write!(out, "<hold id=\"{}\" count=\"{}\"", hold.id, hold.count)?;
+        write!(out, " state=\"{}\" made=\"{}\"", hold.state.word(), hold.made_ms)?;
+        write!(out, " until=\"{}\"/>", hold.end_ms)?;
     }
     out.write_all(b"</node>\n")
 }

@@ -9,6 +9,7 @@ use super::head::Reply;
 use super::said::{RequestError, Said, number};
 use super::{json, resp, xml};
 use crate::arguments::{Arguments, Format, KeyType};
+use crate::call::{Call, ItemCall};
 use crate::keys::write_key;
 
 /// The verdict on an item, named as in the server's own counters.
@@ -57,8 +58,35 @@ pub struct Turn {
     pub turns_in_ms: u64,
 }
 
+/// A request, as far as its answer depends on it.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    pub keys: &'a [u32],
+    /// The place of its first item in the run.
+    pub first: u64,
+    pub call: &'a Call,
+    /// It was sent before, and its answer was lost.
+    pub again: bool,
+}
+
+/// An item, as far as its answer depends on it.
+#[derive(Debug, Clone, Copy)]
+struct AskedItem {
+    item: ItemCall,
+    partial: bool,
+    may_repeat: bool,
+}
+
+impl Asked<'_> {
+    fn item(&self, nth: u64) -> AskedItem {
+        let item = self.call.item(self.first.wrapping_add(nth));
+        let may_repeat = self.again || item.hold.is_some();
+        AskedItem { item, partial: self.call.partial, may_repeat }
+    }
+}
+
 /// Item errors that a valid request can get.
-const ITEM_ERRORS: [&str; 3] = ["busy", "full", "store"];
+const ITEM_ERRORS: [&str; 4] = ["busy", "full", "full-holds", "store"];
 /// Errors of a whole request that a valid one can get.
 const REQUEST_ERRORS: [(u16, &str); 2] = [(408, "timeout"), (503, "overloaded")];
 
@@ -83,14 +111,14 @@ impl Checker {
         }
     }
 
-    /// Passes what is said of each item of the request for `keys` to `note`, or returns what is
-    /// wrong.
+    /// Passes what is said of each item of the request to `note`, or returns what is wrong.
     pub fn check(
         &mut self,
         reply: &Reply<'_>,
-        keys: &[u32],
+        asked: Asked<'_>,
         mut note: impl FnMut(Noted),
     ) -> Result<(), String> {
+        let keys = asked.keys;
         let state = match self.format {
             Format::Xml | Format::Json if reply.status != 200 => Some(error(reply)?),
             Format::Xml | Format::Json => None,
@@ -108,8 +136,9 @@ impl Checker {
         let mut place = 0;
         let judge = |said: &Said<'_>| {
             let key = *keys.get(place).ok_or("more items than were asked")?;
+            let outcome = self.item(said, key, asked.item(place as u64));
             place += 1;
-            let outcome = self.item(said, key).map_err(|what| format!("item {place}: {what}"))?;
+            let outcome = outcome.map_err(|what| format!("item {place}: {what}"))?;
             if keys.len() == 1 && format != Format::Resp {
                 single_fields(reply, said)?;
             }
@@ -127,7 +156,7 @@ impl Checker {
         Ok(())
     }
 
-    fn item(&mut self, said: &Said<'_>, key: u32) -> Result<Outcome, String> {
+    fn item(&mut self, said: &Said<'_>, key: u32, asked: AskedItem) -> Result<Outcome, String> {
         self.key.clear();
         write_key(&mut self.key, self.key_type, key);
         // RESP does not echo what was asked.
@@ -148,11 +177,14 @@ impl Checker {
             return item_error(error, *said == alone).map(Outcome::Error);
         }
         let limited = said.is_limited.ok_or("neither limited nor error")?;
-        let fault = shape_fault(said, limited).or_else(|| {
+        let fault = shape_fault(said, limited).or_else(|| call_fault(said, limited, asked));
+        let fault = fault.or_else(|| {
             // Those of a shared limit are of all machines, at an earlier time. And where some
             // remains, no lease of it may have come in time.
             let figures = Figures::of(said).filter(|_| said.is_shared.is_none())?;
-            figures.fault(said).or_else(|| figures.verdict_fault(said, limited, self.command))
+            figures
+                .fault(said)
+                .or_else(|| figures.verdict_fault(said, limited, asked, self.command))
         });
         fault.map_or(Ok(Outcome::Verdict(verdict(said, limited))), |fault| Err(fault.to_owned()))
     }
@@ -227,6 +259,26 @@ fn shape_fault(said: &Said<'_>, limited: bool) -> Option<&'static str> {
     rules.iter().find(|(holds, _)| !holds).map(|(_, fault)| *fault)
 }
 
+/// Whether what is said of the call's own options fits them.
+fn call_fault(said: &Said<'_>, limited: bool, asked: AskedItem) -> Option<&'static str> {
+    let AskedItem { item: ItemCall { count, hold }, partial, may_repeat } = asked;
+    let granted = said.granted;
+    let held = said.held.map(|held| !limited && held < u64::from(count));
+    let rules = [
+        (granted.is_none() || partial, "granted, and not partial"),
+        (granted.is_some() || !partial || said.limit.is_none(), "partial, and nothing granted"),
+        (granted.is_none_or(|granted| granted <= count.into()), "more is granted than was asked"),
+        (granted.is_none_or(|granted| limited == (granted == 0)), "limited is granted 0"),
+        (said.repeated != Some(false), "repeated is true or not said"),
+        (said.repeated.is_none() || may_repeat, "repeated, and was not sent before"),
+        (said.repeated.is_none() || !limited, "repeated, and limited"),
+        (said.unknown_hold.is_none(), "a hold is not known, and none was settled"),
+        (hold.is_none() || said.limit.is_none() || held.is_some(), "a hold, and nothing held"),
+        (hold.is_none() || held != Some(true), "less is held than the hold"),
+    ];
+    rules.iter().find(|(holds, _)| !holds).map(|(_, fault)| *fault)
+}
+
 /// The figures of the limit that decides.
 struct Figures {
     used: u64,
@@ -249,24 +301,31 @@ impl Figures {
         rules.iter().find(|(holds, _)| !holds).map(|(_, fault)| *fault)
     }
 
-    /// Whether the verdict on a count of 1 fits. A limit that advises is charged beyond its max, a
-    /// shadow is not charged, and a limit without a max only counts.
+    /// Whether the verdict on the count fits. A limit that advises is charged beyond its max, a
+    /// shadow is not charged, and a limit without a max only counts. A repeat is judged by its
+    /// first time, and a hold by what it held before.
     fn verdict_fault(
         &self,
         said: &Said<'_>,
         limited: bool,
+        asked: AskedItem,
         command: Command,
     ) -> Option<&'static str> {
-        if said.action.is_some() || said.is_shadow.is_some() {
+        let is_other = said.action.is_some() || said.is_shadow.is_some();
+        if is_other || said.repeated.is_some() || asked.item.hold.is_some() {
             return None;
         }
+        // What is limited lacks room for the count, or for one use of it.
+        let count = u64::from(asked.item.count);
+        let least = if asked.partial { 1 } else { count };
+        let passes = said.granted.unwrap_or(count);
         let passed = !limited;
         let charged = passed && command == Command::Update;
-        let asked = passed && command == Command::Query && self.max > 0;
+        let queried = passed && command == Command::Query && self.max > 0;
         let rules = [
-            (said.is_banned.is_some() || passed || self.remaining == 0, "limited, and one remains"),
+            (said.is_banned.is_some() || passed || self.remaining < least, "limited, and it fits"),
             (!charged || self.used > 0, "allowed, and not charged"),
-            (!asked || self.remaining > 0, "would be allowed, and none remains"),
+            (!queried || self.remaining >= passes, "would be allowed, and does not fit"),
         ];
         rules.iter().find(|(holds, _)| !holds).map(|(_, fault)| *fault)
     }

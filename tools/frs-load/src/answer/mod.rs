@@ -11,5 +11,5 @@ mod resp;
 mod said;
 mod xml;
 
-pub use check::{Checker, Noted, Outcome, Turn, VERDICTS, Verdict};
+pub use check::{Asked, Checker, Noted, Outcome, Turn, VERDICTS, Verdict};
 pub use head::Reply;

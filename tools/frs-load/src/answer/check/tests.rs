@@ -11,6 +11,11 @@ fn checker(words: &str) -> Checker {
     Checker::new(&Arguments::parse_from(words.trim_end().split(' ')))
 }
 
+fn call(words: &str) -> Call {
+    let words = format!("frs-load unix:a {words}");
+    Call::new(&Arguments::parse_from(words.trim_end().split(' ')))
+}
+
 /// Checks an answer to this many items. The head of a single one fits its attributes.
 fn check_document(words: &str, body: &str, items: usize) -> Result<Vec<Outcome>, String> {
     let json = words.contains("--json");
@@ -18,7 +23,9 @@ fn check_document(words: &str, body: &str, items: usize) -> Result<Vec<Outcome>,
     let reply = Reply { status: 200, content_type, body: body.as_bytes(), ..Reply::default() };
     let keys: Vec<u32> = (0..items as u32).collect();
     let mut outcomes = Vec::new();
-    checker(words).check(&reply, &keys, |noted| outcomes.push(noted.outcome)).map(|()| outcomes)
+    let call = call(words);
+    let asked = Asked { keys: &keys, first: 0, call: &call, again: words.contains("--once") };
+    checker(words).check(&reply, asked, |noted| outcomes.push(noted.outcome)).map(|()| outcomes)
 }
 
 /// Checks two items, so that no head is compared: one with these attributes, one without a fault.
@@ -83,7 +90,9 @@ fn a_window_that_turns_is_told_with_its_key() {
     let content_type = "application/xml";
     let reply = Reply { status: 200, content_type, body: body.as_bytes(), ..Reply::default() };
     let mut noted = Vec::new();
-    checker("--query").check(&reply, &[0, 1], |one| noted.push((one.key, one.window))).unwrap();
+    let call = call("");
+    let asked = Asked { keys: &[0, 1], first: 0, call: &call, again: false };
+    checker("--query").check(&reply, asked, |one| noted.push((one.key, one.window))).unwrap();
     assert_eq!(noted, [(0, Some(Turn { max: 5, turns_in_ms: 9 })), (1, None)]);
 }
 
@@ -122,7 +131,7 @@ fn what_may_not_be_said() {
         ),
         ("reset=\"60000\"", "reset=\"0\"", "reset is 0"),
         ("reset=\"60000\"", "reset=\"60000\" retry=\"5\"", "retry where nothing"),
-        ("limited=\"false\"", "limited=\"true\"", "limited, and one remains"),
+        ("limited=\"false\"", "limited=\"true\"", "limited, and it fits"),
         ("reset=\"60000\"", "reset=\"60000\" list=\"allow\"", "decided by a list"),
     ] {
         assert_wrong("", &ONE.replace(from, to), what);
@@ -133,7 +142,41 @@ fn what_may_not_be_said() {
     let uncharged = r#"limited="false" limit="1" used="0" max="5" remaining="5" reset="0""#;
     assert_wrong("", uncharged, "allowed, and not charged");
     let none_left = r#"limited="false" limit="1" used="5" max="5" remaining="0" reset="1""#;
-    assert_wrong("--query", none_left, "none remains");
+    assert_wrong("--query", none_left, "does not fit");
+}
+
+#[test]
+fn what_the_call_brings_is_held_to_its_rules() {
+    let partial = "--partial --count 7";
+    let (none, some) = (format!("{FULL} granted=\"0\""), format!("{ONE} granted=\"1\""));
+    assert_verdict(partial, &none, Verdict::Limited);
+    assert_verdict(partial, &some, Verdict::Allowed);
+    assert_verdict(partial, r#"limited="false" degraded="true""#, Verdict::Degraded);
+    for (attributes, what) in [
+        (ONE.to_owned(), "nothing granted"),
+        (some.replace("granted=\"1\"", "granted=\"8\""), "more is granted"),
+        (some.replace("granted=\"1\"", "granted=\"0\""), "granted 0"),
+        (none.replace("granted=\"0\"", "granted=\"1\""), "granted 0"),
+        (none.replace("remaining=\"0\"", "remaining=\"1\""), "limited, and it fits"),
+    ] {
+        assert_wrong(partial, &attributes, what);
+    }
+    assert_wrong("", &some, "not partial");
+    let few = FULL.replace("remaining=\"0\"", "remaining=\"6\"");
+    assert_verdict("--count 7", &few, Verdict::Limited);
+    assert_wrong("--count 6", &few, "limited, and it fits");
+    assert_verdict("--query --count 4", ONE, Verdict::Allowed);
+    assert_wrong("--query --count 5", ONE, "does not fit");
+    let repeated = format!("{ONE} repeated=\"true\"");
+    assert_verdict("--once", &repeated, Verdict::Allowed);
+    assert_wrong("", &repeated, "was not sent before");
+    assert_wrong("--once", &format!("{FULL} repeated=\"true\""), "repeated, and limited");
+    assert_wrong("--once", &format!("{ONE} repeated=\"false\""), "repeated is true");
+    assert_wrong("", &format!("{ONE} unknown-hold=\"true\""), "none was settled");
+    // The first item of a run takes.
+    assert_wrong("--holds 1", &format!("{ONE} held=\"0\""), "less is held");
+    assert_verdict("--holds 1", &format!("{ONE} held=\"1\" repeated=\"true\""), Verdict::Allowed);
+    assert_wrong("--holds 1", ONE, "nothing held");
 }
 
 #[test]
@@ -184,7 +227,9 @@ fn check_error(words: &str, status: u16, body: &str) -> Result<Vec<Outcome>, Str
     let content_type = if json { "application/json" } else { "application/xml" };
     let reply = Reply { status, content_type, body: body.as_bytes(), ..Reply::default() };
     let mut outcomes = Vec::new();
-    checker(words).check(&reply, &[0, 1], |noted| outcomes.push(noted.outcome)).map(|()| outcomes)
+    let call = call(words);
+    let asked = Asked { keys: &[0, 1], first: 0, call: &call, again: false };
+    checker(words).check(&reply, asked, |noted| outcomes.push(noted.outcome)).map(|()| outcomes)
 }
 
 #[test]
@@ -212,7 +257,9 @@ fn check_head(change: impl FnOnce(&mut Reply<'_>)) -> Result<(), String> {
         ..Reply::default()
     };
     change(&mut reply);
-    checker("").check(&Reply { body: body.as_bytes(), ..reply }, &[0], |_| {})
+    let call = call("");
+    let asked = Asked { keys: &[0], first: 0, call: &call, again: false };
+    checker("").check(&Reply { body: body.as_bytes(), ..reply }, asked, |_| {})
 }
 
 #[test]
@@ -257,7 +304,9 @@ proptest! {
         if let Ok(Some(reply)) = Reply::read(checker.format, &bytes) {
             prop_assert!(reply.bytes <= bytes.len());
             let mut outcomes = 0;
-            let checked = checker.check(&reply, &[0], |_| outcomes += 1);
+            let call = call(words);
+            let asked = Asked { keys: &[0], first: 0, call: &call, again: false };
+            let checked = checker.check(&reply, asked, |_| outcomes += 1);
             prop_assert!(checked.is_err() || outcomes == 1);
         }
     }
