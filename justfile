@@ -33,10 +33,10 @@ simulate seeds="0..1000000":
     FRS_SIMULATE={{ seeds }} cargo test --profile simulate --target-dir target/simulate -p frs-engine-crash --lib \
         simulation -- --nocapture
 
-# the policies against their model, millions of steps with overflow checks: just model 1000000
+# the policies and the calls against their models, millions of steps with overflow checks: just model 1000000
 model cases="100000":
     PROPTEST_CASES={{ cases }} CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
-        cargo test --release --target-dir target/model --test it limits::model
+        cargo test --release --target-dir target/model --test it -- limits::model limits::calls
 
 # estimates of different members against true counts: fewer sketches than these miss the bound by chance
 distinct members="10000000" sketches="1000":
@@ -92,7 +92,7 @@ bench-large *args:
 
 # instructions of an item through the library, which a busy machine does not change; needs valgrind: just bench-instructions atomic
 bench-instructions *args:
-    cargo bench -p frs-server --profile dist --bench instructions -- {{ args }}
+    cargo bench -p frs-server --profile dist --bench instructions --bench call_instructions -- {{ args }}
 
 # limits of three machines on a real Redis Cluster: just bench-cluster local --max 100, script, ledger, unshared; needs redis-server
 bench-cluster *args:
@@ -117,6 +117,10 @@ corpus:
 # programs that share a small group and are killed at any moment: just torture 10000
 torture kills="10000":
     FRS_TORTURE_KILLS={{ kills }} cargo test --release --test it torture -- --nocapture
+
+# retries and holds over connections that are cut, while workers are killed, so many seconds: just storm 300
+storm seconds="300":
+    FRS_STORM={{ seconds }} cargo test --test it storm:: -- --nocapture
 
 # reloads under load; none may leave anything behind: just reloads 9999
 reloads times="999":

@@ -7,8 +7,7 @@
 
 #[allow(dead_code, reason = "a part of what the benches share")]
 mod bench_store;
-
-use std::process::Command as Program;
+mod callgrind;
 
 use frs_engine::{Answers, Command, Exchange, ItemOptions, Request, Role, Service};
 
@@ -75,40 +74,8 @@ const CASES: [Case; 12] = [
     Case { name: "64 refused, of 16 keys", items: 64, keys: 16, ..REFUSED },
 ];
 
-/// Passes the case to a child.
-const CHILD: &str = "FRS_BENCH_CHILD";
-
 fn main() {
-    if let Ok(case) = std::env::var(CHILD) {
-        let numbers: Vec<u64> = case.split(' ').map(|word| word.parse().expect("one")).collect();
-        return run(&CASES[numbers[0] as usize], numbers[1]);
-    }
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    for (number, case) in CASES.iter().enumerate() {
-        if !wanted.is_empty() && !wanted.iter().any(|word| case.name.contains(word.as_str())) {
-            continue;
-        }
-        match count(number, 2 * ITEMS).zip(count(number, ITEMS)) {
-            Some((twice, once)) => {
-                println!("{:32} {:6} an item", case.name, (twice - once) / ITEMS);
-            }
-            None => println!("{:32} not counted: valgrind is not installed", case.name),
-        }
-    }
-}
-
-/// The instructions of a whole run.
-fn count(case: usize, items: u64) -> Option<u64> {
-    let this = std::env::current_exe().expect("this program");
-    let output = Program::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(this)
-        .env(CHILD, format!("{case} {items}"))
-        .output()
-        .ok()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    said.lines().find(|line| line.contains("Collected"))?.rsplit(' ').next()?.parse().ok()
+    callgrind::print(&CASES.map(|case| case.name), ITEMS, |case, items| run(&CASES[case], items));
 }
 
 fn run(case: &Case, items: u64) {

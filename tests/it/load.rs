@@ -13,6 +13,7 @@ use crate::common::{Server, Settings, Setup, needs, text};
 
 const MAP: &str = r#"<map>
   <group name="default" files="2" key-nodes="64" chain="8" node-size="128"/>
+  <group name="held" keys="1000"/>
   <group name="roomy" files="1" key-nodes="256" chain="56" node-size="256"/>
   <biz id="1" name="thousand" key="string"><limit policy="total" max="1000"/></biz>
   <biz id="2" name="plenty" key="string">
@@ -46,6 +47,18 @@ const MAP: &str = r#"<map>
     <limit policy="token" rate="1/d" burst="2"/>
   </biz>
   <biz id="10" name="three" key="string"><limit policy="interval" interval="1h" max="3"/></biz>
+  <biz id="11" name="once" key="string" group="held" once="64" once-for="1h">
+    <limit policy="interval" interval="1h" max="1000000"/>
+  </biz>
+  <biz id="12" name="told" key="string">
+    <limit policy="interval" interval="1h" max="1" per-call="true" most="100"/>
+  </biz>
+  <biz id="13" name="places" key="string" group="held" holds="8" hold-ttl="1h">
+    <limit policy="concurrent" max="20"/>
+  </biz>
+  <biz id="14" name="reserved" key="string" group="held" holds="8" hold-ttl="1h" once="16">
+    <limit policy="interval" interval="1h" max="30"/>
+  </biz>
 </map>
 "#;
 
@@ -165,6 +178,55 @@ fn over_resp_the_verdicts_are_those_of_http() {
     assert!(text(&output.stderr).contains("this listener speaks RESP"), "{}", text(&output.stderr));
     let output = load(&format!("http://{}", setup.address), "--resp --biz thousand --requests 1");
     assert!(text(&output.stderr).contains("this listener speaks HTTP"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn what_calls_bring_is_sent_and_checked() {
+    let resp = Reserved::new();
+    let setup = setup_with_resp(&resp);
+    let _server = setup.start();
+    let run = |words: &str| rows(&setup, &format!("{words} --requests 1000"));
+    for format in ["", "--json", "--items 3", "--query"] {
+        let words = format!("--biz told --count 7 --partial {format} --keys");
+        let found = run(&format!("{words} 20 --call-max 40"));
+        assert!(found["limited"] > 0, "{found:?}");
+        run(&format!("{words} 25 --call-rate 50/1h"));
+        run(&format!("--biz places --holds 9 --count 5 --keys 5 {format}"));
+        run(&format!("--biz reserved --holds 9 --count 5 --keys 20 {format}"));
+    }
+    assert_eq!(
+        run("--biz once --once --keys 7 --threads 2"),
+        expected(&[("allowed", 1000), ("200", 1000)])
+    );
+    let run = |words: &str| rows_at(resp.address, &format!("{words} --resp --requests 1000"));
+    run("--biz told --count 7 --partial --call-max 90 --keys 20");
+    run("--biz places --holds 9 --count 5 --keys 5");
+    assert_eq!(run("--biz once --once --count 3 --keys 300")["allowed"], 1000);
+}
+
+/// Each request is sent until it is answered, and each id is charged once.
+// Shows: retries.
+#[test]
+fn a_killed_worker_costs_nothing_if_requests_have_ids() {
+    let setup = setup();
+    let server = setup.start();
+    let words = "--biz once --once --keys 500 --zipf 0 --duration 2s --connections 16 --pipeline 2";
+    let found = thread::scope(|scope| {
+        let run = scope.spawn(|| rows(&setup, words));
+        for _ in 0..4 {
+            thread::sleep(Duration::from_millis(300));
+            let workers = server.wait_for_workers(2);
+            nix::sys::signal::kill(workers[0], nix::sys::signal::Signal::SIGKILL).expect("killed");
+        }
+        run.join().expect("a right run")
+    });
+    assert_eq!(found.get("error: closed"), None, "{found:?}");
+    let mut client = server.client();
+    let used = (0..500).map(|key| {
+        let answer = client.get(&format!("/query?biz=once&key=k{key}"));
+        answer.attribute("used").expect("used").parse::<u64>().expect("a number")
+    });
+    assert_eq!(used.sum::<u64>(), found["allowed"], "{found:?}");
 }
 
 #[test]
@@ -446,7 +508,7 @@ fn each_wrong_answer_fails_the_run_and_is_shown() {
                 "used=\"0\" max=\"5\" remaining=\"5\" reset=\"0\"",
             )),
         ),
-        ("limited, and one remains", ok(&document.replace("false", "true"))),
+        ("limited, and it fits", ok(&document.replace("false", "true"))),
         ("retry where nothing", ok(&document.replace("reset=", "retry=\"1\" reset="))),
         ("banned, and not limited", ok(&document.replace("/>", " banned=\"true\"/>"))),
         ("more items", ok(&document.replace(ITEM, &format!("{ITEM}{ITEM}")))),
@@ -476,6 +538,55 @@ fn a_server_that_closes_loses_what_was_asked() {
     assert_eq!(count("allowed"), Some(14), "{summary}");
     assert_eq!(count("error: closed"), Some(6), "{summary}");
     assert_eq!(count("connections made again:"), Some(6), "{summary}");
+}
+
+#[test]
+fn a_request_with_an_id_is_sent_again_as_it_was() {
+    let requests = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (listener, seen) = (TcpListener::bind("127.0.0.1:0").expect("bound"), requests.clone());
+    let address = listener.local_addr().expect("bound");
+    // This thread ends with the test's process.
+    thread::spawn(move || {
+        let repeated = ITEM.replace("/>", " repeated=\"true\"/>");
+        let repeated = ok(&format!("<response>{repeated}</response>\n"));
+        for (nth, stream) in listener.incoming().enumerate() {
+            let (mut stream, mut room) = (stream.expect("accepted"), [0; 4096]);
+            while let Ok(read @ 1..) = stream.read(&mut room) {
+                let request = text(&room[..read]);
+                let is_again = seen.lock().expect("not poisoned").contains(&request);
+                seen.lock().expect("not poisoned").push(request);
+                // Every second connection is closed before its first answer.
+                if nth % 2 == 0 {
+                    break;
+                }
+                let answer = if is_again { repeated.clone() } else { good() };
+                stream.write_all(answer.as_bytes()).expect("sent");
+                if is_again && seen.lock().expect("not poisoned").len() < 30 {
+                    break;
+                }
+            }
+        }
+    });
+    let output = load(&format!("http://{address}"), &format!("{WORDS} --once"));
+    let summary = text(&output.stdout);
+    assert!(output.status.success(), "{summary}{}", text(&output.stderr));
+    let count = |name| number_after(&summary, name);
+    assert_eq!((count("allowed"), count("error: closed")), (Some(20), None), "{summary}");
+    let again = count("requests sent again:").expect("some");
+    let seen = requests.lock().expect("not poisoned");
+    let ids: std::collections::BTreeSet<&String> = seen.iter().collect();
+    assert!(again >= 10, "{summary}");
+    assert_eq!((seen.len() as u64, ids.len()), (20 + again, 20), "{summary}");
+    assert!(seen.iter().all(|request| request.contains(" once=\"")), "{seen:?}");
+    // What was not sent before cannot be a repeat.
+    let repeated = good().replace("reset=\"60000\"", "reset=\"60000\" repeated=\"true\"");
+    let repeated = repeated.replace(
+        &format!("Content-Length: {}", good().split("\r\n\r\n").nth(1).map_or(0, str::len)),
+        &format!("Content-Length: {}", repeated.split("\r\n\r\n").nth(1).map_or(0, str::len)),
+    );
+    let output = load(&answering(move |_| Some(repeated.clone())), &format!("{WORDS} --once"));
+    let said = text(&output.stderr);
+    assert!(said.contains("repeated, and was not sent before"), "{said}");
 }
 
 #[test]

@@ -31,6 +31,7 @@ mod python;
 mod resp;
 mod rls;
 mod shipped;
+mod storm;
 mod tidy;
 
 // The tests run the shipped code: a store with crash points orders its accesses differently.

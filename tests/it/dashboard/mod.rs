@@ -7,6 +7,7 @@ mod browser;
 mod changes;
 mod cluster;
 mod history;
+mod holds;
 mod keyboard;
 mod late;
 mod looks;

@@ -11,7 +11,7 @@ use crate::common::metrics::{self, Scrape};
 use crate::common::{Client, Server, Settings, Setup, files, needs, text, tools};
 use frs_conf::{Conf, duration};
 use frs_engine::testing::World;
-use frs_engine::{ItemOptions, Request, Service};
+use frs_engine::{Extras, ItemOptions, Request, Service};
 
 /// The pages with commands, and the number of answers that each shows.
 const PAGES: [(&str, usize); 8] = [
@@ -22,7 +22,7 @@ const PAGES: [(&str, usize); 8] = [
     ("docs/inspect.md", 5),
     ("docs/limits.md", 3),
     ("docs/operations.md", 5),
-    ("docs/protocol.md", 12),
+    ("docs/protocol.md", 18),
 ];
 
 /// The languages of blocks. `console` blocks cannot be run here.
@@ -389,7 +389,34 @@ fn cases(page: &str) -> Vec<Cases> {
     found
 }
 
-/// Runs the command of a row: `3`, `query 3`, `force 3`.
+/// The options of an item as a table writes them: `rate="5/1m 100/1h" hold="a"`.
+fn options(text: &str) -> Vec<(&str, &str)> {
+    let mut parts = text.split('"');
+    let named = std::iter::from_fn(|| Some((parts.next()?.trim(), parts.next()?)));
+    named.map(|(name, value)| (name.strip_suffix('=').expect("a value"), value)).collect()
+}
+
+/// What an item brings, of a row's options and its member.
+fn brought<'r>(options: &[(&str, &'r str)], member: Option<&'r str>) -> Extras<&'r str> {
+    let mut brought = Extras { member, ..Extras::NONE };
+    for &(name, value) in options {
+        let number = Some(value.parse().ok());
+        match name {
+            "rate" => brought.rate = Some(value),
+            "burst" => brought.burst = number,
+            "max" => brought.max = number,
+            "partial" => brought.partial = value == "true",
+            "once" => brought.once = Some(value),
+            "hold" => brought.hold = Some(value),
+            "ttl" => brought.ttl_ms = number,
+            "settle" => brought.settle = value == "true",
+            other => panic!("{other:?}"),
+        }
+    }
+    brought
+}
+
+/// Runs the command of a row: `3`, `query 3`, `force 3`, each with options behind it.
 fn ask(
     service: &mut Service,
     row: &BTreeMap<String, String>,
@@ -397,24 +424,28 @@ fn ask(
 ) -> BTreeMap<&'static str, String> {
     use frs_engine::Command::{Query, Update};
     let (asks, key) = (row["asks"].as_str(), row.get("key").map_or("alice", String::as_str));
-    let (command, force, count) = match asks.split_once(' ') {
-        None => (Update, false, asks),
-        Some(("query", count)) => (Query, false, count),
-        Some(("force", count)) => (Update, true, count),
-        Some(other) => panic!("{other:?}"),
+    let (command, force, asks) = match asks.split_once(' ') {
+        Some(("query", asks)) => (Query, false, asks),
+        Some(("force", asks)) => (Update, true, asks),
+        _ => (Update, false, asks),
     };
+    let (count, said) = asks.split_once(' ').unwrap_or((asks, ""));
     let mut request = Request::default();
     request.begin(command);
     let detail = row.contains_key("history");
     let count = count.parse().expect("a count");
-    let options = ItemOptions { force, detail, ..ItemOptions::of(count) };
-    request.push("1", key, options);
-    if let Some(member) = row.get("member") {
-        request.bring_member(member);
+    request.push("1", key, ItemOptions { force, detail, ..ItemOptions::of(count) });
+    let extras = brought(&options(said), row.get("member").map(String::as_str));
+    if extras.is_any() {
+        request.bring(extras);
     }
     let answers = service.answers(&request, now);
     let answer = &answers.items[0];
-    let verdict = answer.result.as_ref().expect("a verdict");
+    let verdict = match answer.result.as_ref() {
+        Ok(verdict) => verdict,
+        Err(error) => return BTreeMap::from([("error", error.word().to_owned())]),
+    };
+    let word = |holds: bool| if holds { "true".to_owned() } else { String::new() };
     let ms = |ms: Option<u64>| ms.map_or(String::new(), |ms| ms.to_string());
     let figures = &verdict.figures;
     let decider = answers.details.limits.get(usize::from(verdict.limit).wrapping_sub(1));
@@ -427,8 +458,13 @@ fn ask(
         ("remaining", figures.remaining.to_string()),
         ("reset", ms(figures.reset_ms)),
         ("retry", ms(verdict.retry_ms)),
-        ("banned", if verdict.banned { "true".into() } else { String::new() }),
-        ("shadow", if verdict.shadow { "true".into() } else { String::new() }),
+        ("error", String::new()),
+        ("banned", word(verdict.banned)),
+        ("shadow", word(verdict.shadow)),
+        ("granted", verdict.granted().map_or(String::new(), |granted| granted.to_string())),
+        ("repeated", word(verdict.repeated())),
+        ("unknown-hold", word(verdict.unknown_hold())),
+        ("held", verdict.held().map_or(String::new(), |held| held.to_string())),
         ("action", answers.action(answer).unwrap_or_default().to_owned()),
         ("weight", verdict.weight.map_or(String::new(), |w| (f64::from(w) / 1000.0).to_string())),
         ("history", totals.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")),
@@ -456,8 +492,13 @@ fn worked_cases_come_to_what_they_show() {
                     }
                     _ => shown.clone(),
                 };
-                let found = &found[column.as_str()];
-                if *found != shown {
+                // An error is all that its item answers.
+                let is_error = !found["error"].is_empty();
+                let found = match found.get(column.as_str()) {
+                    None if is_error => "",
+                    found => found.expect("a column of answers"),
+                };
+                if found != shown {
                     wrong.push(format!("{column} is {found:?} in {row:?} of\n{limits}"));
                 }
             }

@@ -1,30 +1,48 @@
-//! In-flight limits: a use is held until the user leaves, or for a bounded time.
+//! In-flight limits: a job holds its places until it leaves, or no longer renews them.
 
-use super::{MINUTE, Stage, play};
+use super::{MINUTE, SECOND, Stage, play};
+use crate::common::items::Response;
 
-fn enter(stage: &mut Stage, customer: &str, status: u16, words: &str) {
-    stage.get(&format!("/update?biz=exports&key={customer}"), status, words);
+/// Asks for the places of a job. `count` is what it holds from now on.
+fn ask(stage: &mut Stage, customer: &str, job: &str, count: u32) -> Response {
+    let item = |biz: &str, key: &str| {
+        format!("<item biz=\"{biz}\" key=\"{key}\" hold=\"{job}\" count=\"{count}\"/>")
+    };
+    let items = item("exports", customer) + &item("all-exports", "all");
+    stage.update(&format!("<request atomic=\"true\">{items}</request>"))
 }
 
-fn leave(stage: &mut Stage, customer: &str, words: &str) {
-    stage.get(&format!("/update?biz=exports&key={customer}&count=-1"), 200, words);
+fn enter(stage: &mut Stage, customer: &str, job: &str) -> Response {
+    ask(stage, customer, job, 1)
+}
+
+fn leave(stage: &mut Stage, customer: &str, job: &str) -> Response {
+    ask(stage, customer, job, 0)
 }
 
 #[test]
 fn three_at_once_and_a_place_when_one_has_left() {
     play("in-flight", |stage| {
         for nth in 1..=3 {
-            let words = format!("limited=false limit=1 used={nth} max=3 remaining={}", 3 - nth);
-            enter(stage, "acme", 200, &words);
+            let own = format!("limited=false limit=1 used={nth} max=3 remaining={}", 3 - nth);
+            let all = format!("limited=false used={nth} max=8");
+            enter(stage, "acme", &format!("job-{nth}")).expect(&[&own, &all]);
         }
-        enter(stage, "acme", 429, "limited=true limit=1 used=3 retry=1700000..=1800000");
-        leave(stage, "acme", "limited=false limit=1 used=2 remaining=1");
-        enter(stage, "acme", 200, "limited=false used=3");
-        enter(stage, "acme", 429, "limited=true used=3");
-        for used in [2, 1, 0] {
-            leave(stage, "acme", &format!("limited=false limit=1 used={used}"));
+        let full = "limited=true limit=1 used=3 max=3 remaining=0 retry=1..=60000";
+        enter(stage, "acme", "job-4").expect_refused(&[full, "limited=false used=3"]);
+        leave(stage, "acme", "job-1").expect(&["limited=false used=2 remaining=1", "used=2"]);
+        enter(stage, "acme", "job-4").expect(&["limited=false used=3", "used=3"]);
+        // A renewal charges nothing and is not refused.
+        enter(stage, "acme", "job-2").expect(&["limited=false used=3", "limited=false used=3"]);
+        // Leaving twice gives nothing away that another job holds.
+        for used in ["2", "2"] {
+            let left = format!("limited=false used={used}");
+            leave(stage, "acme", "job-2").expect(&[&left, &left]);
         }
-        enter(stage, "acme", 200, "used=1");
+        for (job, used) in [("job-3", 1), ("job-4", 0)] {
+            let left = format!("limited=false used={used}");
+            leave(stage, "acme", job).expect(&[&left, &left]);
+        }
     });
 }
 
@@ -32,21 +50,29 @@ fn three_at_once_and_a_place_when_one_has_left() {
 fn eight_for_all_customers_together() {
     play("in-flight", |stage| {
         for (customer, times) in [("a", 3), ("b", 3), ("c", 2)] {
-            (0..times).for_each(|_| enter(stage, customer, 200, "limited=false"));
+            for nth in 0..times {
+                let entered = enter(stage, customer, &format!("{customer}{nth}"));
+                entered.expect(&["limited=false", "limited=false"]);
+            }
         }
         // Customer c has a place of its own left, but no place is left in total.
-        enter(stage, "c", 429, "limited=true limit=2 used=8 max=8 remaining=0 retry=1..=1800000");
-        leave(stage, "a", "limited=false");
-        enter(stage, "c", 200, "limited=false limit=1 used=3");
+        let full = "limited=true limit=1 used=8 max=8 remaining=0 retry=1..=60000";
+        enter(stage, "c", "c2").expect_refused(&["limited=false used=2", full]);
+        leave(stage, "a", "a0").expect(&["used=2", "used=7"]);
+        enter(stage, "c", "c2").expect(&["limited=false used=3", "limited=false used=8"]);
     });
 }
 
 #[test]
 fn the_places_of_jobs_that_died_come_back() {
     play("in-flight", |stage| {
-        (0..3).for_each(|_| enter(stage, "acme", 200, "limited=false"));
-        assert!(stage.later(29 * MINUTE, "exports", "acme").limited);
-        let after = stage.later(30 * MINUTE, "exports", "acme");
-        assert!(!after.limited && after.figures.used == 0, "{after:?}");
+        for nth in 0..3 {
+            enter(stage, "acme", &format!("job-{nth}")).expect(&["limited=false", "limited=false"]);
+        }
+        assert!(stage.later(50 * SECOND, "exports", "acme").limited);
+        for (biz, key) in [("exports", "acme"), ("all-exports", "all")] {
+            let after = stage.later(MINUTE + SECOND, biz, key);
+            assert!(!after.limited && after.figures.used == 0, "{after:?}");
+        }
     });
 }

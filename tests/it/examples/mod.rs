@@ -9,6 +9,7 @@ mod api_tokens;
 mod devices;
 mod flash_sale;
 mod in_flight;
+mod llm_tokens;
 mod login;
 mod messages;
 mod open_platform;
@@ -19,7 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 
 use crate::common::items::{self, Response};
-use crate::common::{Answer, Client, Settings, Setup, files};
+use crate::common::{Answer, Client, Settings, Setup, files, tools};
 use frs_base::clock;
 use frs_engine::{Answers, Command, ItemOptions, Request, Role, Service};
 use frs_limit::Verdict;
@@ -37,7 +38,7 @@ fn example(name: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("conf/examples").join(name)
 }
 
-/// The example's files, unchanged except for the address.
+/// The example's files, unchanged except for the addresses.
 fn setup(name: &str) -> Setup {
     let read = |file: &str| std::fs::read_to_string(example(name).join(file)).expect("shipped");
     let setup = Setup::new(&Settings::default());
@@ -49,6 +50,11 @@ fn setup(name: &str) -> Setup {
     let here = (1..=3).fold(here, |srv, nth| {
         srv.replace(&format!("127.0.0.1:700{nth}"), &format!("127.0.0.1:{nth}"))
     });
+    if here.contains("<rls") {
+        tools::tool("frs-envoy");
+    }
+    let socket = format!("unix:{}", setup.path("rls.sock").display());
+    let here = here.replace("127.0.0.1:7603", &socket);
     std::fs::write(setup.path("conf/srv.xml"), here).expect("written");
     setup.write_map(&read("map.xml"));
     setup

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{example, setup, write_secret};
-use crate::common::{needs, text};
+use crate::common::{needs, text, tools};
 
 const PAGE: &str = include_str!("../../../conf/examples/README.md");
 
@@ -20,6 +20,8 @@ fn names() -> BTreeSet<String> {
 
 #[test]
 fn every_example_is_checked_and_warned_of_nothing() {
+    // `frs check` looks for the program that an `<rls>` needs.
+    tools::tool("frs-envoy");
     for name in names() {
         let here = tempfile::tempdir().expect("a directory");
         write_secret(here.path());

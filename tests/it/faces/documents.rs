@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde_json::{Map, Value, json};
 
-use super::ask::{Ask, AskItem};
+use super::ask::{Ask, AskItem, Extra};
 use super::{Face, Fault, Told, client};
 use crate::common::items::{self, Item, Response};
 use crate::common::{Answer, Client};
@@ -55,7 +55,9 @@ fn told(response: Response, ask: &Ask) -> Told {
 impl Face for Xml {
     fn ask(&mut self, ask: &Ask) -> Option<Result<Told, Fault>> {
         let items: String = ask.items.iter().map(xml_item).collect();
-        let document = format!("<request atomic='{}'>{items}</request>", ask.is_atomic);
+        let once = ask.once.as_ref().map(|id| format!(" once=\"{}\"", escaped(id)));
+        let once = once.unwrap_or_default();
+        let document = format!("<request atomic='{}'{once}>{items}</request>", ask.is_atomic);
         let answer = post(&mut self.0, path(ask), &document);
         if let Some((_, rest)) = answer.body.split_once("<error code=\"") {
             let (code, _) = rest.split_once('"').expect("a code");
@@ -66,7 +68,7 @@ impl Face for Xml {
 }
 
 fn xml_item(item: &AskItem) -> String {
-    let AskItem { biz, key, count, force, detail, rate, member } = item;
+    let AskItem { biz, key, count, force, detail, extras } = item;
     let mut text = format!("<item biz=\"{biz}\" key=\"{}\"", escaped(key));
     if let Some(count) = count {
         text += &format!(" count=\"{count}\"");
@@ -77,11 +79,12 @@ fn xml_item(item: &AskItem) -> String {
     if *detail {
         text += " detail=\"true\"";
     }
-    if let Some(rate) = rate {
-        text += &format!(" rate=\"{}\" burst=\"{}\"", rate.text(), rate.burst);
-    }
-    if let Some(member) = member {
-        text += &format!(" member=\"{}\"", escaped(member));
+    for (name, extra) in extras.set() {
+        text += &match extra {
+            Extra::Text(text) => format!(" {name}=\"{}\"", escaped(text)),
+            Extra::Number(number) => format!(" {name}=\"{number}\""),
+            Extra::Flag => format!(" {name}=\"true\""),
+        };
     }
     text + "/>"
 }
@@ -97,7 +100,10 @@ fn escaped(text: &str) -> String {
 impl Face for Json {
     fn ask(&mut self, ask: &Ask) -> Option<Result<Told, Fault>> {
         let items: Vec<_> = ask.items.iter().map(json_item).collect();
-        let document = json!({ "atomic": ask.is_atomic, "items": items });
+        let mut document = json!({ "atomic": ask.is_atomic, "items": items });
+        if let Some(id) = &ask.once {
+            document["once"] = json!(id);
+        }
         let answer = post(&mut self.0, path(ask), &document.to_string());
         let body: Value = serde_json::from_str(&answer.body).expect("JSON");
         if let Some(error) = body.get("error") {
@@ -108,7 +114,7 @@ impl Face for Json {
 }
 
 fn json_item(item: &AskItem) -> Value {
-    let AskItem { biz, key, count, force, detail, rate, member } = item;
+    let AskItem { biz, key, count, force, detail, extras } = item;
     // Keys that are integers are sent as integers.
     let text = |text: &String| match text.parse::<u64>() {
         Ok(number) if number.to_string() == *text => json!(number),
@@ -127,12 +133,15 @@ fn json_item(item: &AskItem) -> Value {
     if *detail {
         add("detail", json!(true));
     }
-    if let Some(rate) = rate {
-        add("rate", json!(rate.text()));
-        add("burst", json!(rate.burst));
-    }
-    if let Some(member) = member {
-        add("member", json!(member));
+    for (name, extra) in extras.set() {
+        add(
+            name,
+            match extra {
+                Extra::Text(text) => json!(text),
+                Extra::Number(number) => json!(number),
+                Extra::Flag => json!(true),
+            },
+        );
     }
     values.into()
 }
@@ -153,7 +162,16 @@ impl Face for Get {
             return None;
         }
         let items = ask.items.iter().map(|item| {
-            let answer = self.0.get(&target(path(ask), item));
+            // An Update tells its id in the head.
+            let id = item.extras.once.as_ref().filter(|_| ask.is_update).map(|id| {
+                let quoted = id.replace('\\', "\\\\").replace('"', "\\\"");
+                format!("Idempotency-Key: \"{quoted}\"\r\n")
+            });
+            let target = target(path(ask), item, id.is_none());
+            let head =
+                format!("GET {target} HTTP/1.1\r\nHost: x\r\n{}\r\n", id.unwrap_or_default());
+            self.0.send(&head);
+            let answer = self.0.answer();
             let mut response = items::read_xml(&answer);
             let item = unechoed(response.items.pop().expect("an item"), item);
             assert_eq!(answer.status, status(&item), "{answer:?}");
@@ -165,15 +183,16 @@ impl Face for Get {
 
 fn status(item: &Item) -> u16 {
     match (item.values.get("error"), item.values.get("limited")) {
-        (Some("store" | "busy" | "full"), _) => 503,
+        (Some("store" | "busy" | "full" | "full-holds"), _) => 503,
         (Some(_), _) => 400,
         (None, Some("true")) => 429,
         (None, _) => 200,
     }
 }
 
-fn target(path: &str, item: &AskItem) -> String {
-    let AskItem { biz, key, count, force, detail, rate, member } = item;
+/// `has_id`: an id is a parameter, too.
+fn target(path: &str, item: &AskItem, has_id: bool) -> String {
+    let AskItem { biz, key, count, force, detail, extras } = item;
     let mut target = format!("{path}?biz={biz}&key={}", percent_encoded(key));
     if let Some(count) = count {
         target += &format!("&count={count}");
@@ -184,11 +203,12 @@ fn target(path: &str, item: &AskItem) -> String {
     if *detail {
         target += "&detail=true";
     }
-    if let Some(rate) = rate {
-        target += &format!("&rate={}&burst={}", percent_encoded(&rate.text()), rate.burst);
-    }
-    if let Some(member) = member {
-        target += &format!("&member={}", percent_encoded(member));
+    for (name, extra) in extras.set().filter(|(name, _)| has_id || *name != "once") {
+        target += &match extra {
+            Extra::Text(text) => format!("&{name}={}", percent_encoded(text)),
+            Extra::Number(number) => format!("&{name}={number}"),
+            Extra::Flag => format!("&{name}=true"),
+        };
     }
     target
 }

@@ -1,18 +1,18 @@
 //! The faces of programs in other languages that attach: C and Python, each in its own process.
 //!
 //! A program takes the data directory as its argument and obeys lines. A request is the line
-//! `update` or `query`, `each` or `atomic`, and the number of items. Each item has a line:
-//! business, key, count, force, detail, rate, burst and member. Texts are hexadecimal after an `x`,
-//! flags are 0 or 1, and `-` stands for a missing count, rate or member. The answer is
-//! `refused=true`, `refused=false` or `fault=WORD`, then a line `item` for each item with its
-//! values named as in XML. A line `limit` follows for each of the item's limits, with its history
-//! joined by commas. The last line is `end`.
+//! `update` or `query`, `each` or `atomic`, and the number of items; `once=TEXT` may follow. Each
+//! item has a line: business, key and its options, such as `count=3`, `force` or `member=TEXT`,
+//! named as in XML. A missing option is left out, and texts are hexadecimal after an `x`. The
+//! answer is `refused=true`, `refused=false` or `fault=WORD`, then a line `item` for each item with
+//! its values named as in XML. A line `limit` follows for each of the item's limits, with its
+//! history joined by commas. The last line is `end`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use super::ask::{Ask, AskItem};
+use super::ask::{Ask, AskItem, Extra};
 use super::{Face, Fault, Told};
 use crate::common::c_library::Installed;
 use crate::common::items::{Item, Values};
@@ -78,17 +78,22 @@ fn request(ask: &Ask) -> String {
     let call = if ask.is_update { "update" } else { "query" };
     let kind = if ask.is_atomic { "atomic" } else { "each" };
     let items: String = ask.items.iter().map(item).collect();
-    format!("{call} {kind} {}\n{items}", ask.items.len())
+    let once = ask.once.as_ref().map(|id| format!(" once={}", hex(id))).unwrap_or_default();
+    format!("{call} {kind} {}{once}\n{items}", ask.items.len())
 }
 
 fn item(item: &AskItem) -> String {
-    let AskItem { biz, key, count, force, detail, rate, member } = item;
-    let count = count.map_or("-".to_owned(), |count| count.to_string());
-    let rate = rate.map_or("- 0".to_owned(), |rate| format!("{} {}", rate.text(), rate.burst));
-    let flags = [force, detail].map(|&is_set| u8::from(is_set));
-    let member = member.as_deref().map_or("-".to_owned(), hex);
-    let [force, detail] = flags;
-    format!("{} {} {count} {force} {detail} {rate} {member}\n", hex(biz), hex(key))
+    let AskItem { biz, key, count, force, detail, extras } = item;
+    let mut words = vec![hex(biz), hex(key)];
+    words.extend(count.map(|count| format!("count={count}")));
+    words.extend(extras.set().map(|(name, extra)| match extra {
+        Extra::Text(text) => format!("{name}={}", hex(text)),
+        Extra::Number(number) => format!("{name}={number}"),
+        Extra::Flag => name.to_owned(),
+    }));
+    let flags = [(force, "force"), (detail, "detail")];
+    words.extend(flags.iter().filter(|(is_set, _)| **is_set).map(|(_, name)| (*name).to_owned()));
+    words.join(" ") + "\n"
 }
 
 fn hex(text: &str) -> String {

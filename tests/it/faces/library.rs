@@ -7,7 +7,7 @@ use std::time::Duration;
 use frs::{Client, Error, Item, Verdict};
 use frs_engine::{LimitFigures, List};
 
-use super::ask::{Ask, AskItem};
+use super::ask::{Ask, AskExtras, AskItem};
 use super::{Face, Fault, Told};
 use crate::common::items::{self, Values};
 
@@ -20,7 +20,8 @@ impl Attached {
 }
 
 fn item(asked: &AskItem) -> Item<'_> {
-    let AskItem { biz, key, count, force, detail, rate, member } = asked;
+    let AskItem { biz, key, count, force, detail, extras } = asked;
+    let AskExtras { rate, burst, max, partial, member, once, hold, ttl_ms, settle } = extras;
     let mut item = Item::new(&**biz, &**key);
     if let Some(count) = count {
         item = item.count(*count);
@@ -32,13 +33,28 @@ fn item(asked: &AskItem) -> Item<'_> {
         item = item.detail();
     }
     if let Some(rate) = rate {
-        let seconds = match rate.unit {
-            's' => 1,
-            'm' => 60,
-            'h' => 3600,
-            _ => 86_400,
-        };
-        item = item.rate(rate.number, Duration::from_secs(seconds), rate.burst);
+        item = item.rate(rate);
+    }
+    if let Some(burst) = burst {
+        item = item.burst(*burst);
+    }
+    if let Some(max) = max {
+        item = item.max(*max);
+    }
+    if *partial {
+        item = item.partial();
+    }
+    if let Some(id) = once {
+        item = item.once(id);
+    }
+    if let Some(id) = hold {
+        item = item.hold(id);
+    }
+    if let Some(ttl_ms) = ttl_ms {
+        item = item.ttl(Duration::from_millis(*ttl_ms));
+    }
+    if *settle {
+        item = item.settle();
     }
     if let Some(member) = member {
         item = item.member(member);
@@ -88,6 +104,10 @@ fn told(verdict: Result<&Verdict, &Error>) -> items::Item {
         List::Deny => "deny",
     });
     words.add("list", list);
+    words.add("granted", verdict.granted());
+    words.flag("repeated", verdict.repeated());
+    words.add("held", verdict.held());
+    words.flag("unknown-hold", verdict.unknown_hold());
     items::Item {
         values: Values(words.0),
         limits: verdict.limits().iter().map(|one| limit(verdict, one)).collect(),
@@ -123,6 +143,9 @@ impl Face for Attached {
         let mut batch = self.0.batch().items(ask.items.iter().map(item));
         if ask.is_atomic {
             batch = batch.atomic();
+        }
+        if let Some(id) = &ask.once {
+            batch = batch.once(id);
         }
         if !ask.is_update {
             batch = batch.query();

@@ -131,6 +131,20 @@ const MAP: &str = r#"<map>
     <limit policy="distinct" precision="exact" max="2" unit="year"/>
     <limit policy="distinct" precision="12"/>
   </biz>
+  <biz id="13" name="brought" key="string">
+    <limit policy="interval" interval="2h" max="5" per-call="true" most="10" max-period="300d"/>
+    <limit policy="calendar" unit="year" max="9" per-call="true" most="10"/>
+  </biz>
+  <biz id="14" name="once" key="string" once="4" once-for="1h">
+    <limit policy="interval" interval="2h" max="6"/>
+  </biz>
+  <biz id="15" name="places" key="string" holds="4" hold-ttl="1d">
+    <limit policy="concurrent" max="7"/>
+    <limit policy="total" max="60"/>
+  </biz>
+  <biz id="16" name="reserve" key="string" once="4" once-for="1h" holds="4" hold-ttl="1d">
+    <limit policy="interval" interval="2h" max="12"/>
+  </biz>
 </map>
 "#;
 
@@ -285,7 +299,7 @@ const BEFORE: [Before<'_>; 4] = [
 ];
 
 /// The cases that the random requests must meet.
-const EXPECTED: [&str; 22] = [
+const EXPECTED: [&str; 31] = [
     "limited=true",
     "limited=false",
     "reset",
@@ -304,6 +318,15 @@ const EXPECTED: [&str; 22] = [
     "error=bad-count",
     "error=bad-rate",
     "error=bad-member",
+    "error=bad-once",
+    "error=bad-hold",
+    "error=full-holds",
+    "granted",
+    "granted=0",
+    "granted=2",
+    "held",
+    "repeated=true",
+    "unknown-hold=true",
     "standard-error=0.016",
     "refused",
     "not refused",

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use redis::{Client, Cmd, Connection, Value, cmd};
 
-use super::ask::{Ask, AskItem};
+use super::ask::{Ask, AskItem, Extra};
 use super::{Face, Fault, MAX_ITEMS, Told};
 use crate::common::items::{Item, Values};
 use crate::common::wait_until;
@@ -64,11 +64,13 @@ impl Resp {
         if let Some(count) = item.count {
             command.arg("COUNT").arg(count);
         }
-        if let Some(rate) = item.rate {
-            command.arg("RATE").arg(rate.text()).arg("BURST").arg(rate.burst);
-        }
-        if let Some(member) = &item.member {
-            command.arg("MEMBER").arg(member);
+        for (name, extra) in item.extras.set() {
+            command.arg(name.to_uppercase());
+            match extra {
+                Extra::Text(text) => command.arg(text),
+                Extra::Number(number) => command.arg(number),
+                Extra::Flag => &mut command,
+            };
         }
         if item.force && ask.is_update {
             command.arg("FORCE");
@@ -94,6 +96,9 @@ impl Resp {
             if is_set {
                 command.arg(word);
             }
+        }
+        if let Some(id) = &ask.once {
+            command.arg("ONCE").arg(id);
         }
         command.arg("ITEMS").arg(ask.items.len());
         for item in &ask.items {
@@ -122,7 +127,10 @@ fn text(value: &Value) -> &str {
 
 /// A value as XML writes it.
 fn word(name: &str, value: &Value) -> String {
-    let is_flag = matches!(name, "limited" | "shadow" | "degraded" | "banned" | "shared");
+    let is_flag = matches!(
+        name,
+        "limited" | "shadow" | "degraded" | "banned" | "shared" | "repeated" | "unknown-hold"
+    );
     match value {
         Value::Array(numbers) => {
             numbers.iter().map(|number| word(name, number)).collect::<Vec<_>>().join(" ")
@@ -138,14 +146,16 @@ impl Face for Resp {
     fn ask(&mut self, ask: &Ask) -> Option<Result<Told, Fault>> {
         let first = &ask.items[0];
         let is_alike = |item: &AskItem| {
-            let has_more = item.rate.is_some() || item.member.is_some();
-            !has_more && item.force == first.force && item.detail == first.detail
+            !item.extras.is_any() && item.force == first.force && item.detail == first.detail
         };
         if ask.items.iter().all(is_alike) && (ask.is_atomic || ask.items.len() > 1) {
             return Some(self.many(ask));
         }
-        // A command of many items has one force and one detail for all, and neither rates nor
-        // members.
+        // A Query has no FORCE, which makes no difference unless the item is partial.
+        if !ask.is_update && ask.items.iter().any(|item| item.force && item.extras.partial) {
+            return None;
+        }
+        // A command of many items has one force and one detail for all, and no further options.
         if ask.is_atomic || ask.items.len() > MAX_ITEMS {
             return None;
         }

@@ -7,11 +7,13 @@ use std::net::SocketAddr;
 use frs_conf::KeyType;
 use frs_conf::key;
 
-use super::ask::{Ask, AskItem, DEVICES, NAMES};
+use super::ask::{Ask, AskExtras, AskItem, DEVICES, NAMES, PLACES};
 use super::{Face, Fault, Told};
 use crate::common::items::{Item, Values};
 use crate::common::wait_until;
-use crate::rls::client::{self, Client, Descriptor, DescriptorSaid, OK, OVER, Said, Whole};
+use crate::rls::client::{
+    self, Client, Descriptor, DescriptorSaid, OK, OVER, Override, Said, Whole,
+};
 
 pub struct Rls {
     client: Client,
@@ -20,19 +22,68 @@ pub struct Rls {
 }
 
 /// The `<rls>` of srv.xml. The entries of a descriptor name the business, with `forced` if the
-/// limits do not apply.
+/// limits do not apply, and then the ids that the call brings.
 pub fn element(address: SocketAddr, charge: &str) -> String {
     // Calls have no members.
-    let descriptors = NAMES.into_iter().filter(|name| *name != DEVICES).map(|name| {
-        format!(
-            "<descriptor entries='{name}' biz='{name}' key='{{{name}}}'/>\
-             <descriptor entries='{name} forced' biz='{name}' key='{{{name}}}' force='true'/>"
-        )
-    });
-    let descriptors: String = descriptors.collect();
+    let names = NAMES.into_iter().filter(|name| *name != DEVICES);
+    let descriptors: String = names.flat_map(of_biz).collect();
     format!(
         "<rls listen='{address}' charge='{charge}'><domain name='edge'>{descriptors}</domain></rls>"
     )
+}
+
+/// The descriptors of a business: with each of the ids that it takes, and without.
+fn of_biz(name: &'static str) -> Vec<String> {
+    let holds = match name {
+        PLACES => vec!["id-hold"],
+        "reserve" => vec!["", "id-hold", "id-hold settle"],
+        _ => vec![""],
+    };
+    let onces = if takes_once(name) { vec!["", "id-once"] } else { vec![""] };
+    let mut all = Vec::new();
+    let forced = holds.iter().map(|hold| format!("forced {hold}"));
+    for hold in forced.chain(holds.iter().map(|hold| (*hold).to_owned())) {
+        for once in &onces {
+            let entries = [name, &hold, once].join(" ");
+            let words = entries.split_whitespace().skip(1);
+            let attributes = words.map(|word| match word {
+                "forced" => " force='true'",
+                "settle" => " settle='true'",
+                "id-hold" => " hold='{id-hold}'",
+                _ => " once='{id-once}'",
+            });
+            let attributes: String = attributes.collect();
+            all.push(format!(
+                "<descriptor entries='{entries}' biz='{name}' key='{{{name}}}'{attributes}/>"
+            ));
+        }
+    }
+    all
+}
+
+/// Whether a business takes ids of retries.
+fn takes_once(name: &str) -> bool {
+    matches!(name, "once" | "reserve")
+}
+
+/// The most bytes of an id. This face makes another id of a longer one.
+const ID_BYTES: usize = 64;
+/// Units of Envoy's API.
+const HOUR: i32 = 3;
+const DAY: i32 = 4;
+
+/// The limit that says the same as a rate. `None`: this face cannot say it, or ignores it where the
+/// other faces refuse it.
+fn limit(biz: &str, rate: &str) -> Option<Override> {
+    let (uses, window) = rate.split_once('/')?;
+    let requests = uses.parse().ok()?;
+    let unit = match (biz, window) {
+        ("call", "d" | "1d") => DAY,
+        // Beyond 10, its `most`, the other faces answer an error.
+        ("brought", "1h") if requests <= 10 => HOUR,
+        _ => return None,
+    };
+    Some(Override { requests, unit })
 }
 
 impl Rls {
@@ -58,18 +109,39 @@ fn takes(biz: &str, key: &str) -> bool {
     key::check(key_type, key.as_bytes()).is_ok()
 }
 
-fn descriptor(item: &AskItem) -> Option<Descriptor> {
+/// An item as a descriptor. `once` is the id of the request.
+fn descriptor(item: &AskItem, once: Option<&str>) -> Option<Descriptor> {
     let biz = name(&item.biz)?;
-    if biz == DEVICES || !takes(biz, &item.key) {
+    let AskExtras { rate, burst, max, partial, member, once: own, hold, ttl_ms, settle } =
+        &item.extras;
+    let is_beyond = burst.is_some() || max.is_some() || *partial || member.is_some();
+    let once = own.as_deref().or(once);
+    let is_long = |id: Option<&str>| id.is_some_and(|id| id.len() > ID_BYTES);
+    let has_place = biz == PLACES && hold.is_some() && !settle || biz == "reserve";
+    if biz == DEVICES
+        || !takes(biz, &item.key)
+        || is_beyond
+        || ttl_ms.is_some()
+        || is_long(once)
+        || is_long(hold.as_deref())
+        || once.is_some() && !takes_once(biz)
+        || hold.is_some() && !has_place
+        || hold.is_none() && (*settle || biz == PLACES)
+    {
         return None;
     }
+    let limit = match rate {
+        Some(rate) => Some(limit(biz, rate)?),
+        None => None,
+    };
     let mut entries = vec![(biz, item.key.as_str())];
-    if item.force {
-        entries.push(("forced", ""));
-    }
+    entries.extend(item.force.then_some(("forced", "")));
+    entries.extend(hold.as_deref().map(|hold| ("id-hold", hold)));
+    entries.extend(settle.then_some(("settle", "")));
+    entries.extend(once.map(|once| ("id-once", once)));
     let hits = item.count.map(|count| Whole { value: count.unsigned_abs() });
     let negative = item.count.is_some_and(|count| count < 0);
-    Some(Descriptor { hits, negative, ..client::descriptor(&entries) })
+    Some(Descriptor { limit, hits, negative, ..client::descriptor(&entries) })
 }
 
 /// The values of a status, named as in XML.
@@ -118,19 +190,31 @@ fn known(item: &Item, is_single: bool) -> Item {
 }
 
 impl Face for Rls {
-    /// The face only charges, and cannot express a rate, an invalid key or an unknown business.
-    /// Items are charged together as srv.xml says.
+    /// The face only charges, and cannot express an invalid key, an unknown business, or much of
+    /// what few items have. Items are charged together as srv.xml says.
     fn ask(&mut self, ask: &Ask) -> Option<Result<Told, Fault>> {
         let is_same = ask.is_atomic == self.is_atomic || ask.items.len() == 1;
-        if !ask.is_update || !is_same || ask.items.iter().any(|item| item.rate.is_some()) {
+        // In an atomic request an item's own id is an error, which this face cannot make.
+        let has_own_id = |item: &AskItem| ask.is_atomic && item.extras.once.is_some();
+        if !ask.is_update || !is_same || ask.items.iter().any(has_own_id) {
             return None;
         }
-        let descriptors = ask.items.iter().map(descriptor).collect::<Option<Vec<_>>>()?;
+        let once = ask.once.as_deref();
+        let descriptors = ask.items.iter().map(|item| descriptor(item, once));
+        let descriptors = descriptors.collect::<Option<Vec<_>>>()?;
         let reply = self.client.send(client::LIMIT, &client::ask(descriptors));
-        if reply.grpc == Some(3) {
-            let words = ["bad-count", "max-items", "max-atomic-items"];
+        if reply.grpc != Some(0) {
+            let words = [
+                "bad-count",
+                "bad-once",
+                "bad-hold",
+                "full-holds",
+                "max-items",
+                "max-atomic-items",
+            ];
             let word = words.into_iter().find(|word| reply.message.contains(word));
             let word = word.unwrap_or_else(|| panic!("{reply:?}"));
+            assert_eq!(reply.grpc, Some(if word == "full-holds" { 14 } else { 3 }), "{reply:?}");
             let word = if word.starts_with("max") { "too-many-items" } else { word };
             return Some(Err(word.to_owned()));
         }

@@ -1,6 +1,7 @@
 //! A small application behind the gateway: it records each request and answers it.
 //!
-//! `?status=S` is answered with that status, any other request with 200.
+//! `?status=S` is answered with that status, any other request with 200. `?usage=N` is answered
+//! with the field X-Usage-Tokens.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -50,8 +51,11 @@ fn answer(stream: &TcpStream, noted: &Mutex<Vec<Arrival>>) {
     stream.set_read_timeout(Some(BOUND)).expect("set");
     let Some(arrival) = read(stream) else { return };
     let status = arrival.target.split_once("status=").map_or("200", |(_, status)| status);
+    let usage = arrival.target.split_once("usage=").map(|(_, usage)| usage);
+    let usage = usage.map_or(String::new(), |usage| format!("X-Usage-Tokens: {usage}\r\n"));
     let answer = format!(
-        "HTTP/1.1 {status} Said\r\nContent-Length: 12\r\nConnection: close\r\n\r\napplication\n"
+        "HTTP/1.1 {status} Said\r\n{usage}Content-Length: 12\r\nConnection: close\r\n\r\n\
+         application\n"
     );
     noted.lock().expect("no panic").push(arrival);
     // A gateway that has disconnected needs no answer.

@@ -1,5 +1,6 @@
 //! The data plane as its clients see it.
 
+mod calls;
 mod clients;
 mod errors;
 mod gateway;

@@ -2,5 +2,6 @@
 
 mod files;
 mod history;
+mod holds;
 mod safety;
 mod watch;

@@ -17,10 +17,11 @@ mod layout;
 
 const SHIPPED_MAP: &str = include_str!("../../../conf/map.xml");
 const PAGE: &str = include_str!("../../../docs/c.md");
+const LIBRARY_PAGE: &str = include_str!("../../../docs/library.md");
 
 /// The businesses for bindings/c/tests/session.c.
 const SESSION_MAP: &str = r#"<map>
-  <group name="default" files="1" key-nodes="64" chain="8" node-size="192"/>
+  <group name="default" files="1" key-nodes="64" chain="8" node-size="512"/>
   <biz id="1" name="plenty" key="string">
     <limit policy="interval" interval="1h" max="1000000"/>
   </biz>
@@ -52,6 +53,15 @@ const SESSION_MAP: &str = r#"<map>
     <limit policy="count" unit="year" history="4"/>
     <limit policy="total" max="100"/>
   </biz>
+  <biz id="11" name="planned" key="string">
+    <limit policy="interval" interval="1h" max="3" per-call="true" most="100"/>
+  </biz>
+  <biz id="12" name="tokens" key="string" once="8" holds="4" hold-ttl="10m">
+    <limit policy="interval" interval="1h" max="10"/>
+  </biz>
+  <biz id="13" name="places" key="string" hold-ttl="10m">
+    <limit policy="concurrent" max="2"/>
+  </biz>
 </map>"#;
 
 /// Uses of past years for bindings/c/tests/session.c.
@@ -76,6 +86,7 @@ const CODES_MAP: &str = r#"<map>
   <biz id="5" name="devices" key="string">
     <limit policy="distinct" precision="exact" max="2"/>
   </biz>
+  <biz id="6" name="holding" key="string" holds="1"><limit policy="total" max="9"/></biz>
 </map>"#;
 
 #[track_caller]
@@ -84,12 +95,12 @@ fn expect_ok(output: &Output) {
     assert!(output.status.success() && said == "ok\n", "{said}{error}");
 }
 
-/// C assertions about the size and each field of a structure.
+/// C assertions about each field of a structure, or of its part behind some bytes.
 macro_rules! asserted {
-    ($name:literal, $type:ty, $($field:ident),+) => {{
-        let mut lines = format!("CHECK(sizeof({}) == {});\n", $name, size_of::<$type>());
+    ($name:literal, $behind:expr, $type:ty, $($field:ident),+) => {{
+        let mut lines = String::new();
         $(
-            let (at, field) = (offset_of!($type, $field), stringify!($field));
+            let (at, field) = ($behind + offset_of!($type, $field), stringify!($field));
             lines += &format!("CHECK(offsetof({}, {field}) == {at});\n", $name);
         )+
         lines
@@ -99,27 +110,45 @@ macro_rules! asserted {
 // Shows: c-header.
 #[test]
 fn the_header_has_the_layout_of_the_library() {
-    use layout::{Item, Limit, LimitHistory, Options, Outcome};
+    use layout::{
+        BatchOptions, Item, ItemCall, ItemMember, Limit, LimitHistory, Options, Outcome,
+        OutcomeMore, Structure,
+    };
     let mut source =
         String::from("#include <frs.h>\n#define CHECK(is) typedef char check_[(is) ? 1 : -1]\n");
+    for (name, bytes) in [
+        ("frs_item", Item::KNOWN),
+        ("frs_options", Options::KNOWN),
+        ("frs_batch_options", BatchOptions::KNOWN),
+        ("frs_limit", size_of::<Limit>() + size_of::<LimitHistory>()),
+        ("frs_result", Outcome::KNOWN),
+    ] {
+        source += &format!("CHECK(sizeof({name}) == {bytes});\n");
+    }
     source += &asserted!(
-        "frs_item", Item, size, biz, biz_bytes, key, key_bytes, count, flags, reserved, rate,
+        "frs_item", 0, Item, size, biz, biz_bytes, key, key_bytes, count, flags, reserved, rate,
         period_ns, burst
     );
-    let behind = size_of::<Item>();
-    source = source.replace(
-        &format!("sizeof(frs_item) == {behind}"),
-        &format!("sizeof(frs_item) == {}", <Item as layout::Structure>::KNOWN),
+    source += &asserted!("frs_item", layout::ITEM_MEMBER_AT, ItemMember, member, member_bytes);
+    source += &asserted!(
+        "frs_item",
+        layout::ITEM_CALL_AT,
+        ItemCall,
+        rates,
+        rates_bytes,
+        max,
+        once,
+        once_bytes,
+        hold,
+        hold_bytes,
+        ttl_ms
     );
-    for (field, at) in [
-        ("member", offset_of!(layout::ItemMore, member)),
-        ("member_bytes", offset_of!(layout::ItemMore, member_bytes)),
-    ] {
-        source += &format!("CHECK(offsetof(frs_item, {field}) == {});\n", behind + at);
-    }
-    source += &asserted!("frs_options", Options, size, places, reserved);
-    let first = asserted!(
+    source += &asserted!("frs_options", 0, Options, size, places, reserved);
+    source +=
+        &asserted!("frs_batch_options", 0, BatchOptions, size, flags, reserved, once, once_bytes);
+    source += &asserted!(
         "frs_limit",
+        0,
         Limit,
         size,
         index,
@@ -134,20 +163,11 @@ fn the_header_has_the_layout_of_the_library() {
         retry_ms,
         policy
     );
-    // Later fields follow those of the first version, so the first line's size is too small.
-    let (_, first) = first.split_once('\n').expect("the size is in the first line");
-    source += first;
     let behind = size_of::<Limit>();
-    source += &format!("CHECK(sizeof(frs_limit) == {});\n", behind + size_of::<LimitHistory>());
-    for (field, at) in [
-        ("history", offset_of!(LimitHistory, history)),
-        ("history_room", offset_of!(LimitHistory, history_room)),
-        ("history_count", offset_of!(LimitHistory, history_count)),
-    ] {
-        source += &format!("CHECK(offsetof(frs_limit, {field}) == {});\n", behind + at);
-    }
+    source += &asserted!("frs_limit", behind, LimitHistory, history, history_room, history_count);
     source += &asserted!(
         "frs_result",
+        0,
         Outcome,
         size,
         code,
@@ -170,11 +190,26 @@ fn the_header_has_the_layout_of_the_library() {
         limits_room,
         limits_count
     );
+    source += &asserted!(
+        "frs_result",
+        size_of::<Outcome>(),
+        OutcomeMore,
+        granted,
+        held,
+        repeated,
+        unknown_hold,
+        reserved3
+    );
     for (name, value) in [
         ("FRS_ABI", layout::ABI as u32),
         ("FRS_FORCE", layout::FORCE),
         ("FRS_DETAIL", layout::DETAIL),
         ("FRS_RATE", layout::RATE),
+        ("FRS_BURST", layout::BURST),
+        ("FRS_MAX", layout::MAX),
+        ("FRS_PARTIAL", layout::PARTIAL),
+        ("FRS_TTL", layout::TTL),
+        ("FRS_SETTLE", layout::SETTLE),
         ("FRS_QUERY", layout::QUERY),
         ("FRS_ATOMIC", layout::ATOMIC),
         ("FRS_TRY", layout::TRY),
@@ -189,8 +224,9 @@ fn the_header_has_the_layout_of_the_library() {
         "static frs_item item = FRS_ITEM(\"a\", \"b\");\nstatic frs_result result = FRS_RESULT;\n";
     source += "static frs_limit limit = FRS_LIMIT;\n";
     source += "static frs_options options = FRS_OPTIONS;\n";
+    source += "static frs_batch_options batch = FRS_BATCH_OPTIONS;\n";
     source += "int use(void); int use(void) { return item.flags + result.code + limit.index + \
-               options.places; }\n";
+               options.places + batch.flags; }\n";
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("layout.c");
     std::fs::write(&file, &source).expect("written");
@@ -326,30 +362,34 @@ fn threads_in_c_use_one_place_and_a_forked_child_its_own() {
     assert!(child.wait().expect("it ends").success());
 }
 
-/// The text of the page's first block in this language.
-fn first_block(language: &str) -> &'static str {
+/// The texts of a page's blocks in this language.
+fn blocks<'p>(page: &'p str, language: &str) -> Vec<&'p str> {
     let begin = format!("\n```{language}\n");
-    let from = PAGE.find(&begin).expect("a block") + begin.len();
-    let rest = &PAGE[from..];
-    &rest[..rest.find("\n```").expect("its end") + 1]
+    let rests = page.split(&begin).skip(1);
+    rests.map(|rest| &rest[..rest.find("\n```").expect("its end") + 1]).collect()
 }
 
 // Shows: c-header.
 #[test]
-fn the_first_program_of_the_page_runs_as_written() {
+fn the_programs_of_the_page_run_as_written() {
     let installed = Installed::new();
-    let setup = setup_of(SHIPPED_MAP);
+    let added = blocks(LIBRARY_PAGE, "xml").concat() + "</map>";
+    let setup = setup_of(&SHIPPED_MAP.replace("</map>", &added));
     let _server = setup.start();
-    std::fs::write(setup.path("first.c"), first_block("c")).expect("written");
     if output(Command::new("pkg-config").arg("--version")).is_none() {
         return;
     }
-    let mut compile = installed.command("sh");
-    compile.args(["-c", first_block("console").trim_start_matches("$ ")]);
-    let output = output(compile.current_dir(setup.dir.path())).expect("a shell");
-    let (said, error) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success() && error.is_empty(), "{said}{error}");
-    assert_eq!(said, first_block("text"));
+    let [first, calls] = blocks(PAGE, "c")[..] else { panic!("two programs") };
+    let commands = blocks(PAGE, "console");
+    for (nth, (name, program)) in [("first.c", first), ("calls.c", calls)].into_iter().enumerate() {
+        std::fs::write(setup.path(name), program).expect("written");
+        let mut compile = installed.command("sh");
+        compile.args(["-c", commands[nth].trim_start_matches("$ ")]);
+        let output = output(compile.current_dir(setup.dir.path())).expect("a shell");
+        let (said, error) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success() && error.is_empty(), "{said}{error}");
+        assert_eq!(said, blocks(PAGE, "text")[nth]);
+    }
 }
 
 /// A program asks for alice five times and then for others. The shipped map allows five.

@@ -1,6 +1,7 @@
 //! The policies: their cases by name, and all of them against simple models.
 
 mod calendar;
+mod calls;
 mod cases;
 mod changes;
 mod history;

@@ -51,6 +51,9 @@ pub const MAP: &str = r#"<map>
   <biz id="1009" name="figures" key="integer">
     <limit policy="gcra" rate="30/m" burst="16" per-call="true"/>
   </biz>
+  <biz id="1010" name="reserved" key="string" once="4" holds="4">
+    <limit policy="interval" interval="1h" max="10"/>
+  </biz>
 </map>
 "#;
 

@@ -246,6 +246,10 @@ fn answers_have_the_members_that_the_document_names() {
         ("tried", "a", "\"count\":9"),
         ("listed", "allowed", "\"count\":1"),
         ("listed", "denied", "\"count\":1"),
+        ("reserved", "a", "\"count\":12,\"partial\":true"),
+        ("reserved", "b", "\"once\":\"id\""),
+        ("reserved", "b", "\"once\":\"id\""),
+        ("reserved", "c", "\"hold\":\"id\",\"settle\":true"),
         ("nope", "a", "\"count\":1"),
     ] {
         items += &format!("{{\"biz\":\"{biz}\",\"key\":\"{key}\",{more}}},");
@@ -283,7 +287,8 @@ fn answers_have_the_members_that_the_document_names() {
     of_admin("GET", "/top?biz=login", "", "TopDocument", 200);
     of_admin("GET", "/top?biz=seckill", "", "TopDocument", 200);
     of_admin("GET", "/biz", "", "MapDocument", 200);
-    for biz in ["login", "sms", "seckill", "captcha", "api", "calls", "tried", "listed"] {
+    for biz in ["login", "sms", "seckill", "captcha", "api", "calls", "tried", "listed", "reserved"]
+    {
         let target = format!("/biz/{biz}");
         let text = of_admin("GET", &target, "", "BizDocument", 200);
         of_admin("PUT", &target, &text, "DoneDocument", 200);

@@ -257,7 +257,7 @@ fn many_items(driver: &mut Driver) {
 fn errors(driver: &mut Driver) {
     for (command, said) in [
         ("FRS.UPDATE nobody k", "unknown-biz (map.xml names no such business)"),
-        ("FRS.UPDATE three k COUNT x", "bad-count (expected a whole number of 32 bits)"),
+        ("FRS.UPDATE three k COUNT x", "bad-count (expected a whole number of 32 bits, "),
         ("FRS.UPDATE three k RATE 1/s BURST 1", "bad-rate"),
         ("FRS.UPDATE three k NONSENSE", "NONSENSE"),
         ("FRS.UPDATE three", "wrong number of arguments for 'frs.update' command"),

@@ -34,6 +34,8 @@ pub struct Ask {
 pub struct Descriptor {
     #[prost(message, repeated, tag = "1")]
     pub entries: Vec<Pair>,
+    #[prost(message, optional, tag = "2")]
+    pub limit: Option<Override>,
     #[prost(message, optional, tag = "3")]
     pub hits: Option<Whole>,
     #[prost(bool, tag = "4")]
@@ -47,6 +49,15 @@ pub struct Pair {
     /// Text, or the bytes that a client has sent instead.
     #[prost(bytes = "vec", tag = "2")]
     pub value: Vec<u8>,
+}
+
+/// A limit of the caller.
+#[derive(Clone, PartialEq, Message)]
+pub struct Override {
+    #[prost(uint32, tag = "1")]
+    pub requests: u32,
+    #[prost(int32, tag = "2")]
+    pub unit: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -120,7 +131,7 @@ pub fn hits(descriptor: Descriptor, value: u64) -> Descriptor {
 /// A descriptor of these entries.
 pub fn descriptor(entries: &[(&str, &str)]) -> Descriptor {
     let pair = |(name, value): &(&str, &str)| Pair::of_bytes(name, value.as_bytes());
-    Descriptor { entries: entries.iter().map(pair).collect(), hits: None, negative: false }
+    Descriptor { entries: entries.iter().map(pair).collect(), ..Descriptor::default() }
 }
 
 /// A call of the domain `edge`.

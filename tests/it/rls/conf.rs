@@ -11,7 +11,7 @@ fn frs_check_shows_the_domains() {
     let stage = Stage::new("charge=\"each\"");
     let output = stage.setup.frs(&["check"]);
     let address = stage.rls.address;
-    let line = format!("rls {address}: charges each, domains: edge (8 descriptors)\n");
+    let line = format!("rls {address}: charges each, domains: edge (13 descriptors)\n");
     assert!(text(&output.stdout).contains(&line), "{output:?}");
     assert!(output.status.success(), "{output:?}");
 }
@@ -48,6 +48,17 @@ fn faults_say_where_they_are() {
         (descriptor("entries=\"a=b*c\" biz=\"login\" key=\"x\""), "1 to 16 words"),
         (descriptor("entries=\"\" biz=\"login\" key=\"x\""), "1 to 16 words"),
         (descriptor("entries=\"user\" biz=\"login\" key=\"{usr}\""), "(nearest: user)"),
+        (descriptor("entries=\"a\" biz=\"tokens\" key=\"x\" hold=\"{b}\""), "(nearest: a)"),
+        (descriptor("entries=\"a\" biz=\"tokens\" key=\"x\" hold=\"y\""), "an id of its own"),
+        (descriptor("entries=\"a\" biz=\"login\" key=\"x\" hold=\"{a}\""), "holds at the <biz>"),
+        (descriptor("entries=\"a\" biz=\"login\" key=\"x\" once=\"{a}\""), "once at the <biz>"),
+        (descriptor("entries=\"a\" biz=\"tokens\" key=\"x\" settle=\"true\""), "hold with it"),
+        (descriptor("entries=\"a\" biz=\"places\" key=\"x\""), "hold with it"),
+        (
+            descriptor("entries=\"a\" biz=\"places\" key=\"x\" hold=\"{a}\" settle=\"true\""),
+            "a count of 0 lets a hold go",
+        ),
+        (descriptor("entries=\"a\" unlimited=\"true\" once=\"{a}\""), "once of an unlimited"),
         (descriptor("entries=\"a a\" biz=\"login\" key=\"{a}\""), "names that entries has once"),
         (descriptor("entries=\"a b\" biz=\"login\" key=\"{a}{b}\""), "as in {A}|{B}"),
         (descriptor("entries=\"a\" biz=\"login\""), "<descriptor> without key"),

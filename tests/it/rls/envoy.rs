@@ -14,15 +14,22 @@ use crate::common::{Answer, Client, Server, Settings, Setup, text, tools, wait_u
 use crate::gateways::application::Application;
 use crate::gateways::programs;
 
+/// The example of this page of tests.
+const GATEWAY: &str = "gateways/rls";
+
 fn shipped(name: &str) -> String {
-    let example =
-        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../conf/examples/gateways/rls"));
-    std::fs::read_to_string(example.join(name)).expect("shipped")
+    of_example(GATEWAY, name)
 }
 
-/// The configuration of frs as shipped, with the addresses of this test.
-struct Files {
-    setup: Setup,
+fn of_example(example: &str, name: &str) -> String {
+    let examples = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../conf/examples"));
+    std::fs::read_to_string(examples.join(example).join(name)).expect("shipped")
+}
+
+/// The configuration of frs as shipped in an example, with the addresses of this test.
+pub struct Files {
+    pub setup: Setup,
+    example: &'static str,
     rls: Reserved,
     program: PathBuf,
 }
@@ -30,24 +37,29 @@ struct Files {
 impl Files {
     /// `None` if Envoy is not installed.
     fn new() -> Option<Files> {
+        Files::of(GATEWAY)
+    }
+
+    /// The files of an example. `None` if Envoy is not installed.
+    pub fn of(example: &'static str) -> Option<Files> {
         let program = programs::envoy().program()?;
         tools::tool("frs-envoy");
-        let files =
-            Files { setup: Setup::new(&Settings::default()), rls: Reserved::new(), program };
-        files.setup.write_map(&shipped("map.xml"));
+        let setup = Setup::new(&Settings::default());
+        let files = Files { setup, example, rls: Reserved::new(), program };
+        files.setup.write_map(&of_example(example, "map.xml"));
         files.write_srv(|text| text);
         Some(files)
     }
 
     fn write_srv(&self, change: impl FnOnce(String) -> String) {
-        let text = shipped("srv.xml");
+        let text = of_example(self.example, "srv.xml");
         let text = text.replace("127.0.0.1:7600", &self.setup.address.to_string());
         let text = text.replace("127.0.0.1:7603", &self.rls.address.to_string());
         std::fs::write(self.setup.path("conf/srv.xml"), change(text)).expect("written");
     }
 
     /// Starts Envoy, which calls frs, and waits until it forwards requests.
-    fn envoy(&self, change: impl FnOnce(String) -> String) -> Envoy {
+    pub fn envoy(&self, change: impl FnOnce(String) -> String) -> Envoy {
         let (application, web) = (Application::start(), Reserved::new());
         let file = self.setup.path("envoy.yaml");
         let ports = [
@@ -55,7 +67,7 @@ impl Files {
             ("7603", self.rls.address.port()),
             ("3000", application.address.port()),
         ];
-        let mut yaml = change(shipped("envoy.yaml"));
+        let mut yaml = change(of_example(self.example, "envoy.yaml"));
         // In two steps, since a new port may contain the digits of an old one.
         for (nth, (from, _)) in ports.iter().enumerate() {
             yaml = yaml.replace(&format!("port_value: {from}"), &format!("port_value: <{nth}>"));
@@ -84,15 +96,22 @@ impl Files {
     }
 }
 
-struct Envoy {
-    application: Application,
+pub struct Envoy {
+    pub application: Application,
     web: Reserved,
     child: Child,
 }
 
 impl Envoy {
-    fn get(&self, target: &str) -> Answer {
+    pub fn get(&self, target: &str) -> Answer {
         Client::connect(self.web.address).get(target)
+    }
+
+    /// GETs with these header fields, each with its end of line.
+    pub fn get_with(&self, target: &str, fields: &str) -> Answer {
+        let mut client = Client::connect(self.web.address);
+        client.send(&format!("GET {target} HTTP/1.1\r\nHost: test\r\n{fields}\r\n"));
+        client.answer()
     }
 
     fn statuses(&self, target: &str, count: usize) -> Vec<u16> {
@@ -107,14 +126,14 @@ impl Drop for Envoy {
     }
 }
 
-fn frs_envoy(server: &Server<'_>) -> Pid {
+pub fn frs_envoy(server: &Server<'_>) -> Pid {
     wait_until("frs-envoy is attached", || {
         let found = server.attached("envoy");
         (found.len() == 1).then(|| found[0])
     })
 }
 
-fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+pub fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
     let lines = answer.head.lines().filter_map(|line| line.split_once(": "));
     let mut values = lines.filter(|(known, _)| known.eq_ignore_ascii_case(name));
     values.next().map(|(_, value)| value)

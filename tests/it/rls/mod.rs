@@ -6,14 +6,16 @@ mod cluster;
 mod conf;
 mod envoy;
 mod grpcio;
+mod holds;
 mod hostile;
 mod lives;
+mod numbers;
 
 use crate::common::address::Reserved;
 use crate::common::{Settings, Setup, tools};
 
 const MAP: &str = r#"<map>
-  <group name="default" files="2" key-nodes="64" chain="8" node-size="128"/>
+  <group name="default" files="2" key-nodes="64" chain="8" node-size="256"/>
   <biz id="1" name="login" key="string">
     <limit policy="interval" interval="1m" max="5"/>
   </biz>
@@ -28,6 +30,13 @@ const MAP: &str = r#"<map>
   </biz>
   <biz id="4" name="counted" key="string"><limit policy="count"/></biz>
   <biz id="6" name="users" key="string"><limit policy="distinct" precision="exact" max="2"/></biz>
+  <biz id="7" name="own" key="string">
+    <limit policy="interval" interval="1h" max="3" per-call="true" most="50"/>
+  </biz>
+  <biz id="8" name="tokens" key="string" holds="2" hold-ttl="10m" once="8">
+    <limit policy="interval" interval="1h" max="1000"/>
+  </biz>
+  <biz id="9" name="places" key="string" hold-ttl="10m"><limit policy="concurrent" max="2"/></biz>
 </map>
 "#;
 
@@ -39,6 +48,11 @@ const DOMAINS: &str = r#"<domain name="edge">
   <descriptor entries="after" biz="two" key="{after}" force="true"/>
   <descriptor entries="numbered" biz="numbered" key="{numbered}"/>
   <descriptor entries="counted" biz="counted" key="{counted}"/>
+  <descriptor entries="own" biz="own" key="{own}"/>
+  <descriptor entries="tokens id" biz="tokens" key="{tokens}" hold="{id}"/>
+  <descriptor entries="tokens id settle" biz="tokens" key="{tokens}" hold="{id}" settle="true"/>
+  <descriptor entries="tried id" biz="tokens" key="{tried}" once="{id}"/>
+  <descriptor entries="places id" biz="places" key="{places}" hold="{id}"/>
   <descriptor entries="plan=internal" unlimited="true"/>
 </domain>"#;
 

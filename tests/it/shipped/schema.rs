@@ -66,7 +66,7 @@ fn shipped_files_are_checked_and_warned_of_nothing() {
     assert_eq!((warnings, faults), (vec![], vec![]));
     assert!(groups_bytes(&conf.map) < 100 << 20);
     assert_eq!(conf.map.find_biz("1001"), conf.map.find_biz("login"));
-    for biz in ["login", "sms", "seckill", "app-user-api", "api"] {
+    for biz in ["login", "sms", "seckill", "app-user-api", "api", "adhoc"] {
         assert!(conf.map.find_biz(biz).is_some(), "{biz}");
     }
 }
@@ -239,6 +239,13 @@ fn schemas_know_every_policy() {
         ("<limit policy='gcra' rate='30/m' per-call='true' max-period='2h'/>", true),
         ("<limit policy='gcra' rate='30/m' per-call='1'/>", false),
         ("<limit policy='gcra' rate='30/m' per-call='true' max-period='2'/>", false),
+        ("<limit policy='sliding' interval='1m' max='5' per-call='true' most='9'/>", true),
+        ("<limit policy='calendar' unit='day' max='5' per-call='true' max-period='32d'/>", true),
+        ("<limit policy='total' max='5' per-call='true' most='9007199254740992'/>", false),
+        ("<limit policy='total' max='5' per-call='true' most=''/>", false),
+        ("<limit policy='concurrent' max='2' ban='1m'/>", true),
+        ("<limit policy='concurrent' max='2' on-exceed='slow'/>TOTAL", true),
+        ("<limit policy='concurrency' max='2'/>", false),
         ("<limit policy='total' max='0' on-exceed='captcha'/>", true),
         ("<limit policy='count'/>", true),
         ("<limit policy='count' unit='week' tz='America/Port-au-Prince' at='23:59'/>", true),
@@ -287,14 +294,30 @@ fn schemas_know_every_policy() {
         ("TOTAL<exempt key='a'/>", false),
     ];
     let group = "<group name='g' files='1' key-nodes='8' node-size='128'/>";
-    let biz = |mode: &str, content: &str| {
+    let biz = |settings: &str, content: &str| {
         let content = content.replace("TOTAL", "<limit policy='total' max='1'/>");
-        format!("<map>{group}<biz id='1' name='a' key='string'{mode}>{content}</biz></map>")
+        format!("<map>{group}<biz id='1' name='a' key='string'{settings}>{content}</biz></map>")
     };
     for (content, good) in limits {
         agreed(&biz("", content), good);
     }
     for (mode, good) in [("enforce", true), ("shadow", true), ("off", true), ("on", false)] {
         agreed(&biz(&format!(" mode='{mode}'"), "TOTAL"), good);
+    }
+    for (settings, good) in [
+        ("once='1'", true),
+        ("once='3' once-for='1h'", true),
+        ("once='0'", false),
+        ("once='65'", false),
+        ("once='3' once-for='60'", false),
+        ("holds='2' hold-ttl='7d' on-lapse='free'", true),
+        ("holds='2' on-lapse='keep'", true),
+        ("holds='0'", false),
+        ("holds='1025'", false),
+        ("holds='2' hold-ttl='long'", false),
+        ("holds='2' on-lapse='drop'", false),
+        ("hold='2'", false),
+    ] {
+        agreed(&biz(&format!(" {settings}"), "TOTAL"), good);
     }
 }

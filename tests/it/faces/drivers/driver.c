@@ -8,8 +8,9 @@
 #define LIMITS_MAX 8
 #define WINDOWS_MAX 16
 #define TEXT_MAX 2048
+#define LINE_MAX_BYTES (8 * 2 * TEXT_MAX)
 
-static char texts[ITEMS_MAX][3][TEXT_MAX];
+static char texts[ITEMS_MAX][6][TEXT_MAX];
 static frs_item items[ITEMS_MAX];
 static frs_result results[ITEMS_MAX];
 static frs_limit limits[ITEMS_MAX][LIMITS_MAX];
@@ -39,36 +40,92 @@ static uint64_t seconds(char unit)
     return unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : 86400;
 }
 
+/* Every other item states a rate with a burst in numbers, which say the same as its text. */
+static void use_numbers(frs_item *item)
+{
+    unsigned long long number;
+    char unit;
+    int read = 0;
+    if (sscanf(item->rates, "%llu/%c%n", &number, &unit, &read) != 2 || item->rates[read] != 0)
+        return;
+    if (number == 0 || strchr("smhd", unit) == NULL || !(item->flags & FRS_BURST))
+        return;
+    item->flags = (item->flags & ~FRS_BURST) | FRS_RATE;
+    item->rate = number;
+    item->period_ns = seconds(unit) * 1000000000;
+    item->rates = NULL;
+}
+
+enum { BIZ, KEY, RATE, MEMBER, ONCE, HOLD };
+
+/* The text of an option, if it is the one of this name. */
+static const char *named(const char *option, const char *name)
+{
+    size_t bytes = strlen(name);
+    return strncmp(option, name, bytes) == 0 && option[bytes] == '=' ? option + bytes + 1 : NULL;
+}
+
+static void read_option(frs_item *item, char texts[][TEXT_MAX], const char *option)
+{
+    static const struct { const char *name; uint32_t flag; } flags[] = {
+        { "force", FRS_FORCE }, { "detail", FRS_DETAIL }, { "partial", FRS_PARTIAL },
+        { "settle", FRS_SETTLE },
+    };
+    const char *value;
+    for (size_t at = 0; at < sizeof flags / sizeof *flags; at++)
+        if (strcmp(option, flags[at].name) == 0) {
+            item->flags |= flags[at].flag;
+            return;
+        }
+    if ((value = named(option, "count"))) {
+        item->count = strtoll(value, NULL, 10);
+    } else if ((value = named(option, "rate"))) {
+        texts[RATE][unhex(value, texts[RATE])] = 0;
+        item->rates = texts[RATE];
+    } else if ((value = named(option, "burst"))) {
+        item->flags |= FRS_BURST;
+        item->burst = strtoull(value, NULL, 10);
+    } else if ((value = named(option, "max"))) {
+        item->flags |= FRS_MAX;
+        item->max = strtoull(value, NULL, 10);
+    } else if ((value = named(option, "member"))) {
+        item->member = texts[MEMBER];
+        item->member_bytes = unhex(value, texts[MEMBER]);
+    } else if ((value = named(option, "once"))) {
+        item->once = texts[ONCE];
+        item->once_bytes = unhex(value, texts[ONCE]);
+    } else if ((value = named(option, "hold"))) {
+        item->hold = texts[HOLD];
+        item->hold_bytes = unhex(value, texts[HOLD]);
+    } else if ((value = named(option, "ttl"))) {
+        item->flags |= FRS_TTL;
+        item->ttl_ms = strtoull(value, NULL, 10);
+    } else {
+        fail(option);
+    }
+}
+
+static void read_line(char *line)
+{
+    if (fgets(line, LINE_MAX_BYTES, stdin) == NULL || strchr(line, '\n') == NULL)
+        fail("no line");
+}
+
 static void read_item(size_t at)
 {
-    static char biz[2 * TEXT_MAX], key[2 * TEXT_MAX], member[2 * TEXT_MAX];
-    char count[32], rate[32];
-    int force, detail;
-    unsigned long long burst;
-    if (scanf("%4095s %4095s %31s %d %d %31s %llu %4095s", biz, key, count, &force, &detail, rate,
-              &burst, member) != 8)
+    static char line[LINE_MAX_BYTES];
+    read_line(line);
+    const char *biz = strtok(line, " \n"), *key = strtok(NULL, " \n"), *option;
+    if (biz == NULL || key == NULL)
         fail("no item");
     /* By its length, or with a NUL behind it. */
-    frs_item item = FRS_ITEM(texts[at][0], texts[at][1]);
-    texts[at][0][unhex(biz, texts[at][0])] = 0;
-    item.key_bytes = unhex(key, texts[at][1]);
-    if (strcmp(count, "-") != 0)
-        item.count = strtoll(count, NULL, 10);
-    item.flags = (force ? FRS_FORCE : 0) | (detail ? FRS_DETAIL : 0);
-    if (strcmp(rate, "-") != 0) {
-        char unit;
-        unsigned long long number;
-        if (sscanf(rate, "%llu/%c", &number, &unit) != 2)
-            fail("no rate");
-        item.flags |= FRS_RATE;
-        item.rate = number;
-        item.period_ns = seconds(unit) * 1000000000;
-        item.burst = burst;
-    }
-    if (strcmp(member, "-") != 0) {
-        item.member = texts[at][2];
-        item.member_bytes = unhex(member, texts[at][2]);
-    }
+    frs_item item = FRS_ITEM(texts[at][BIZ], texts[at][KEY]);
+    texts[at][BIZ][unhex(biz, texts[at][BIZ])] = 0;
+    item.key_bytes = unhex(key, texts[at][KEY]);
+    while ((option = strtok(NULL, " \n")))
+        read_option(&item, texts[at], option);
+    if (item.rates && at % 2 == 0)
+        use_numbers(&item);
     items[at] = item;
     frs_result result = FRS_RESULT;
     result.limits = limits[at];
@@ -126,6 +183,10 @@ static void say(const frs_result *result)
     flag("degraded", result->degraded);
     if (result->list != FRS_LIST_NONE)
         printf(" list=%s", result->list == FRS_LIST_ALLOW ? "allow" : "deny");
+    figure("granted", result->granted);
+    flag("repeated", result->repeated);
+    figure("held", result->held);
+    flag("unknown-hold", result->unknown_hold);
     puts("");
     for (size_t at = 0; at < result->limits_count; at++) {
         const frs_limit *limit = &result->limits[at];
@@ -149,13 +210,23 @@ static void say(const frs_result *result)
 int main(int argc, char **argv)
 {
     frs *handle;
-    char call[8], kind[8];
-    size_t count;
+    static char line[LINE_MAX_BYTES], id[TEXT_MAX];
     if (argc != 2 || frs_open(argv[1], &handle) != FRS_OK)
         fail("frs_open");
-    while (scanf("%7s %7s %zu", call, kind, &count) == 3) {
+    while (fgets(line, sizeof line, stdin)) {
+        const char *call = strtok(line, " \n"), *kind = strtok(NULL, " \n");
+        const char *number = strtok(NULL, " \n"), *once = strtok(NULL, " \n");
+        if (number == NULL)
+            fail("no request");
         int is_query = strcmp(call, "query") == 0, is_atomic = strcmp(kind, "atomic") == 0;
         int refused = 0, code;
+        size_t count = strtoul(number, NULL, 10);
+        frs_batch_options options = FRS_BATCH_OPTIONS;
+        options.flags = (is_query ? FRS_QUERY : 0) | (is_atomic ? FRS_ATOMIC : 0);
+        if (once) {
+            options.once_bytes = unhex(named(once, "once"), id);
+            options.once = id;
+        }
         if (count > ITEMS_MAX)
             fail("too many items");
         for (size_t at = 0; at < count; at++)
@@ -166,9 +237,10 @@ int main(int argc, char **argv)
             if (code != results[0].code)
                 fail("two codes");
             code = FRS_OK;
+        } else if (once) {
+            code = frs_batch_with(handle, items, results, count, &options, &refused);
         } else {
-            uint32_t flags = (is_query ? FRS_QUERY : 0) | (is_atomic ? FRS_ATOMIC : 0);
-            code = frs_batch(handle, items, results, count, flags, &refused);
+            code = frs_batch(handle, items, results, count, options.flags, &refused);
         }
         if (code == FRS_TOO_MANY) {
             puts("fault=too-many-items");

@@ -5,14 +5,20 @@ import sys
 
 import frs
 
-FIGURES = ("limit", "used", "max", "remaining", "reset", "retry", "action", "list")
-FLAGS = ("banned", "shadow", "degraded")
+FIGURES = ("limit", "used", "max", "remaining", "reset", "retry", "action", "list", "granted",
+           "held")
+FLAGS = ("banned", "shadow", "degraded", "repeated", "unknown_hold")
+TEXTS = ("rate", "member", "once", "hold")
 LIMIT = ("index", "policy", "used", "max", "remaining", "reset", "retry")
+
+
+def plain(word):
+    return bytes.fromhex(word[1:]).decode()
 
 
 def text(word):
     """A text, or what Python has for the same: a number, an address."""
-    text = bytes.fromhex(word[1:]).decode()
+    text = plain(word)
     if text.isdecimal() and str(int(text)) == text:
         return int(text)
     try:
@@ -21,20 +27,17 @@ def text(word):
         return text
 
 
+def option(word):
+    """An option as its name and its value: a flag, a text, a number."""
+    name, _, value = word.partition("=")
+    if not value:
+        return name, True
+    return name, plain(value) if name in TEXTS else int(value)
+
+
 def item():
-    biz, key, count, force, detail, rate, burst, member = input().split()
-    options = {}
-    if count != "-":
-        options["count"] = int(count)
-    if force == "1":
-        options["force"] = True
-    if detail == "1":
-        options["detail"] = True
-    if rate != "-":
-        options |= {"rate": rate, "burst": int(burst)}
-    if member != "-":
-        options["member"] = bytes.fromhex(member[1:]).decode()
-    return text(biz), text(key), options
+    biz, key, *words = input().split()
+    return text(biz), text(key), dict(map(option, words))
 
 
 def figures(source, names):
@@ -46,7 +49,7 @@ def say(verdict):
     if verdict.error:
         return print(f"item error={verdict.error.word}")
     words = ["item", f"limited={str(verdict.limited).lower()}", *figures(verdict, FIGURES)]
-    words += [f"{name}=true" for name in FLAGS if getattr(verdict, name)]
+    words += [f"{name.replace('_', '-')}=true" for name in FLAGS if getattr(verdict, name)]
     if verdict.weight is not None:
         words.append(f"weight={verdict.weight:g}")
     print(*words)
@@ -72,13 +75,13 @@ def single(client, is_query, asked):
     say(verdict)
 
 
-def many(client, is_query, is_atomic, asked):
+def many(client, is_query, is_atomic, once, asked):
     # A tuple where it says the same.
-    plain = {"count"}
-    items = [(biz, key, *options.values()) if options.keys() <= plain
+    items = [(biz, key, *options.values()) if options.keys() <= {"count"}
              else frs.Item(biz, key, **options) for biz, key, options in asked]
     try:
-        answers = (client.atomic if is_atomic else client.batch)(items, query=is_query)
+        call = client.atomic if is_atomic else client.batch
+        answers = call(items, query=is_query, **once)
     except frs.TooMany as error:
         return print(f"fault={error.word}")
     print(f"refused={str(answers.refused).lower()}")
@@ -89,12 +92,12 @@ def many(client, is_query, is_atomic, asked):
 def main():
     client = frs.attach(sys.argv[1])
     for line in iter(sys.stdin.readline, ""):
-        call, kind, count = line.split()
+        call, kind, count, *once = line.split()
         asked = [item() for _ in range(int(count))]
         if len(asked) == 1 and kind == "each":
             single(client, call == "query", asked[0])
         else:
-            many(client, call == "query", kind == "atomic", asked)
+            many(client, call == "query", kind == "atomic", dict(map(option, once)), asked)
         print("end", flush=True)
 
 

@@ -4,11 +4,11 @@
 //! A normal run takes some thousands of steps. At night, millions: `PROPTEST_CASES=100000 cargo
 //! test --release --test it limits::model`, or `just model 100000`.
 
-mod plain;
-mod policies;
+pub(super) mod plain;
+pub(super) mod policies;
 mod real;
 mod steps;
-mod windows;
+pub(super) mod windows;
 
 use frs_conf::{Biz, KeyType, Limit, Policy, Scope, Sliding};
 use frs_limit::Worth;

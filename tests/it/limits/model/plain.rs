@@ -49,7 +49,7 @@ pub fn far(ms: i128) -> i128 {
 }
 
 /// The figures of a limit.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
     pub used: i128,
     pub max: i128,
@@ -58,7 +58,7 @@ pub struct Shown {
 }
 
 /// One limit of the detail.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Detail {
     pub policy: &'static str,
     pub limited: bool,
@@ -340,7 +340,7 @@ impl Model {
 
 /// Linear between the points, in thousandths, rounded to the nearest; of two equally near, the
 /// larger.
-fn weight_at(points: &[Weight], used: i128) -> u32 {
+pub fn weight_at(points: &[Weight], used: i128) -> u32 {
     let at = |point: &Weight| i128::from(point.at);
     let (first, last) = (points.first().unwrap(), points.last().unwrap());
     if used <= at(first) {

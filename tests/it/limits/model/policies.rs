@@ -244,7 +244,7 @@ fn first(low: i128, high: i128, holds: impl Fn(i128) -> bool) -> i128 {
     low
 }
 
-/// `distinct` counts members instead of uses: `limit::distinct` has a model of its own.
+/// `distinct` counts members and `concurrent` holds: `limits::calls` has models of both.
 const NO_MEMBERS: &str = "this model knows uses alone";
 
 /// The largest use that fits, debt included.
@@ -267,7 +267,7 @@ pub fn max(policy: &Policy) -> i128 {
         Policy::Gcra(limit) => limit.burst,
         Policy::Total(limit) => limit.max,
         Policy::Count(_) => 0,
-        Policy::Distinct(_) => unreachable!("{NO_MEMBERS}"),
+        Policy::Distinct(_) | Policy::Concurrent(_) => unreachable!("{NO_MEMBERS}"),
     })
 }
 
@@ -404,7 +404,7 @@ impl View {
                 Some(self.first_admitting(policy, count, level))
             }
             Policy::Total(_) | Policy::Count(_) => None,
-            Policy::Distinct(_) => unreachable!("{NO_MEMBERS}"),
+            Policy::Distinct(_) | Policy::Concurrent(_) => unreachable!("{NO_MEMBERS}"),
         }
     }
 
@@ -498,7 +498,7 @@ impl View {
                 turn - start
             }
             Policy::Total(_) | Policy::Count(_) => return None,
-            Policy::Distinct(_) => unreachable!("{NO_MEMBERS}"),
+            Policy::Distinct(_) | Policy::Concurrent(_) => unreachable!("{NO_MEMBERS}"),
         })
     }
 }

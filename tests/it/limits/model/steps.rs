@@ -224,7 +224,7 @@ fn any_gcra() -> impl Strategy<Value = Policy> {
         // As in the configuration: a use takes a nanosecond at least, and a bucket 2^62 at most.
         let rate = rate.min(per_ms * 1_000_000);
         let burst = burst.min((1 << 62) / (per_ms * 1_000_000 / rate));
-        Policy::Gcra(Gcra { rate, per_ms, burst, max_period_ms: None })
+        Policy::Gcra(Gcra { rate, per_ms, burst })
     })
 }
 

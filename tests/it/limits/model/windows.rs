@@ -4,6 +4,9 @@
 //! An instant is found by walking the stretches of constant offset around it. The time zone library
 //! is never asked to resolve a gap or a fold.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
 use frs_conf::{Turns, Unit};
 use jiff::civil::{Date, date};
 use jiff::tz::TimeZone;
@@ -16,8 +19,31 @@ const FAR_MS: i64 = 60 * HOUR_MS;
 /// A time span with a constant offset: from, until and the offset, in milliseconds.
 type Stretch = (i64, i64, i64);
 
+thread_local! {
+    /// The windows found last: finding one takes longer than all else that the model does.
+    static FOUND: RefCell<VecDeque<(Turns, i128, i128)>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// How many windows are remembered.
+const REMEMBERED: usize = 24;
+
 /// The window containing `now`: its start, and its turn.
 pub fn window(turns: &Turns, now: i128) -> (i128, i128) {
+    FOUND.with_borrow_mut(|found| {
+        let is_it = |(known, start, turn): &&(Turns, i128, i128)| {
+            (*start..*turn).contains(&now) && known == turns
+        };
+        if let Some((_, start, turn)) = found.iter().find(is_it) {
+            return (*start, *turn);
+        }
+        let (start, turn) = find_window(turns, now);
+        found.truncate(REMEMBERED - 1);
+        found.push_front((turns.clone(), start, turn));
+        (start, turn)
+    })
+}
+
+fn find_window(turns: &Turns, now: i128) -> (i128, i128) {
     let now = i64::try_from(now).unwrap();
     let cuts = match turns.unit {
         Unit::Minute => natural(&turns.zone, 60_000, now),
