@@ -28,6 +28,7 @@ mod outcome;
 mod parked_bytes;
 mod plug;
 mod quotas;
+mod registers;
 mod request;
 mod service;
 mod table;
@@ -63,6 +64,7 @@ pub use parked_bytes::{
 };
 pub use plug::{Cluster, Files, Plug, Plugged, Remote};
 pub use quotas::QUOTAS_MAX;
+pub use registers::{MAX_DATABASES, MAX_REGISTERS, RegisterError, Registers};
 pub use request::{Command, Item, ItemNames, ItemOptions, Request};
 pub use table::{Entry, Seen, Table, with_room};
 pub use void_records::VoidRecords;
@@ -70,7 +72,7 @@ pub use void_records::VoidRecords;
 pub use frs_conf::{CallRate, CallWindow};
 pub use frs_limit::{
     AnswerAge, CallNumbers, Details, Figures, HistorySpan, LimitFigures, List, Mark, Noted, Quota,
-    Verdict,
+    Register, RegisterValue, Verdict,
 };
 
 /// The kind of process that attaches. The slot stores the kind, for tools.
