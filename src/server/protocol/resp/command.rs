@@ -3,6 +3,8 @@
 //! Invariant: what is in the table is served, and nothing else is. A command with too many or too
 //! few arguments is refused before it is looked at.
 
+use super::registers::{REGISTER_COMMANDS, Verb};
+
 /// A command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs)]
@@ -28,6 +30,10 @@ pub enum Name {
     Command,
     Config,
     Cluster,
+    Register(Verb),
+    Time,
+    Scan,
+    DbSize,
 }
 
 /// The number of arguments that a command takes, with its name.
@@ -52,8 +58,10 @@ pub struct Command {
     pub arity: Arity,
     /// Its flags, as Redis calls them.
     pub flags: &'static [&'static str],
-    /// The position of its key. 0: it has none, or not at one place.
+    /// The position of its first key. 0: it has none, or not at one place.
     pub key: i64,
+    /// The position of its last key. -1: the last argument.
+    pub last_key: i64,
     /// What it is for.
     pub summary: &'static str,
     /// The group of Redis to which it belongs.
@@ -100,7 +108,7 @@ const FAST: &[&str] = &["loading", "stale", "fast"];
 const ANYONE: &[&str] = &["noscript", "loading", "stale", "fast", "no_auth"];
 const SLOW: &[&str] = &["loading", "stale"];
 
-const fn command(
+pub(super) const fn command(
     name: Name,
     word: &'static str,
     arity: Arity,
@@ -108,11 +116,11 @@ const fn command(
     group: &'static str,
     summary: &'static str,
 ) -> Command {
-    Command { name, word, arity, flags, key: 0, summary, group }
+    Command { name, word, arity, flags, key: 0, last_key: 0, summary, group }
 }
 
 const fn keyed(command: Command, key: i64) -> Command {
-    Command { key, ..command }
+    Command { key, last_key: key, ..command }
 }
 
 /// All of them, the frequent ones first.
@@ -147,8 +155,31 @@ pub const COMMANDS: [Command; 21] = {
     ]
 };
 
-/// The command of this name, in any letter case.
-#[inline]
-pub fn find(word: &[u8]) -> Option<&'static Command> {
-    COMMANDS.iter().find(|command| command.word.as_bytes().eq_ignore_ascii_case(word))
+/// The commands of a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommandSet {
+    /// Whether those over registers are among them.
+    pub has_registers: bool,
+}
+
+impl CommandSet {
+    /// All of them.
+    pub fn all(self) -> impl ExactSizeIterator<Item = &'static Command> + Clone {
+        let of_registers = if self.has_registers { &REGISTER_COMMANDS[..] } else { &[] };
+        let count = COMMANDS.len() + of_registers.len();
+        let both = COMMANDS.iter().chain(of_registers);
+        // A chain knows no exact length.
+        (0..count).zip(both).map(|(_, command)| command)
+    }
+
+    /// The command of this name, in any letter case.
+    #[inline]
+    pub fn find(self, word: &[u8]) -> Option<&'static Command> {
+        let is_it = |command: &&Command| command.word.as_bytes().eq_ignore_ascii_case(word);
+        let found = COMMANDS.iter().find(is_it);
+        match found {
+            None if self.has_registers => REGISTER_COMMANDS.iter().find(is_it),
+            found => found,
+        }
+    }
 }

@@ -4,8 +4,13 @@
 
 use std::fmt;
 
+use super::registers::RegisterFault;
+
 /// The most bytes of a client's text that an error repeats.
 const SHOWN_BYTES: usize = 64;
+
+/// What to do instead of a command that frs does not have.
+const HINT: &str = "see docs/redis.md: frs runs no scripts, use the adapter frs-limits";
 
 /// Bytes that are no command. The connection is closed after the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -99,7 +104,7 @@ impl Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError<'a> {
     /// There is no such command.
-    #[error("ERR unknown command '{}': see FRS.UPDATE", Shown(.0))]
+    #[error("ERR unknown command '{}' ({HINT})", Shown(.0))]
     Unknown(&'a [u8]),
     /// There is no such subcommand.
     #[error("ERR unknown subcommand '{}'", Shown(.0))]
@@ -175,6 +180,18 @@ pub enum CommandError<'a> {
     /// More uses than the arithmetic can tell apart.
     #[error("ERR count_per_period is too large: at most one use in a nanosecond")]
     TooFast,
+    /// A command over registers.
+    #[error("{0}")]
+    Register(RegisterFault<'a>),
+    /// COMMAND GETKEYS of no command.
+    #[error("ERR Invalid command specified")]
+    NoSuchCommand,
+    /// COMMAND GETKEYS of a command with too many or too few arguments.
+    #[error("ERR Invalid number of arguments specified for command")]
+    ArgumentsOfOther,
+    /// COMMAND GETKEYS of a command without keys.
+    #[error("ERR The command has no key arguments")]
+    NoKeys,
     /// A bucket that takes too long to fill.
     #[error("ERR max_burst is too large: the bucket must fill within 2^62 nanoseconds")]
     TooLarge,
@@ -193,7 +210,7 @@ impl CommandError<'_> {
 }
 
 /// Text of a client: what is not printable is a question mark.
-struct Shown<'a>(&'a [u8]);
+pub(super) struct Shown<'a>(pub &'a [u8]);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
