@@ -254,7 +254,7 @@ fn rls_line(rls: &Rls) -> String {
 }
 
 /// The line of a `<resp>`: `resp 127.0.0.1:6380: AUTH with the token of conf/resp.token,
-/// CL.THROTTLE on biz throttle`.
+/// CL.THROTTLE on biz throttle, registers of biz redis in 16 databases`.
 fn resp_line(resp: &Resp) -> String {
     let auth = resp
         .token_file
@@ -263,7 +263,14 @@ fn resp_line(resp: &Resp) -> String {
     let throttle = resp.throttle.as_ref();
     let throttle =
         throttle.map_or("no CL.THROTTLE".to_owned(), |biz| format!("CL.THROTTLE on biz {biz}"));
-    format!("resp {}: {auth}, {throttle}", resp.listen)
+    let registers = resp.registers.as_ref().map_or(String::new(), |biz| {
+        let databases = match resp.databases {
+            1 => String::new(),
+            databases => format!(" in {databases} databases"),
+        };
+        format!(", registers of biz {biz}{databases}")
+    });
+    format!("resp {}: {auth}, {throttle}{registers}", resp.listen)
 }
 
 fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
