@@ -7,6 +7,7 @@
 //! A command that arrives whole is read in place. Its items go through the queue that all
 //! connections of the worker share.
 
+mod registers;
 mod session;
 mod transaction;
 
@@ -18,7 +19,7 @@ use super::connection::{
 use crate::protocol::call::Call;
 use crate::protocol::resp::{
     AnswerForm, Args, CommandBounds, CommandError, Fault, Name, Scan, Scanned, Shape, Version,
-    Writer, find, read_line, read_many, read_one, read_throttle, write_fault,
+    Writer, read_line, read_many, read_one, read_throttle, write_fault,
 };
 use crate::protocol::response_head::ResponseOptions;
 use crate::protocol::{Bounds, Error};
@@ -219,12 +220,13 @@ impl RespConnection {
         let whole = args;
         // A command has at least its name.
         let word = args.next().unwrap_or_default();
-        let command = find(word);
+        let command = serving.own.commands().find(word);
         let is_known = self.session.is_known(serving.own);
         if !is_known && command.is_none_or(|it| !it.needs_no_auth()) {
             return self.refuse(CommandError::NoAuth, serving);
         }
         let Some(command) = command else {
+            serving.context.serve.unknown_command(word);
             return self.refuse(CommandError::Unknown(word), serving);
         };
         if !command.takes(whole.len()) {
@@ -251,6 +253,7 @@ impl RespConnection {
                     .map(|()| form(Command::Update, Shape::Many)),
                 Name::ManyQuery => read_many(Command::Query, args, Bounds::from(http), request)
                     .map(|()| form(Command::Query, Shape::Many)),
+                Name::Register(verb) => return self.run_verb(verb, args, serving),
                 name => return self.answer(name, args, serving),
             };
         match read {

@@ -147,6 +147,8 @@ fn addresses_of_resp_may_be_added_by_a_new_binary_and_keep_their_numbers() {
         token_file: None,
         token: None,
         throttle: None,
+        registers: None,
+        databases: 1,
     };
     let of = |resps: &[&Resp]| {
         let mut conf = conf();

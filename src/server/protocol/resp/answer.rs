@@ -108,7 +108,7 @@ pub fn write_answers(
 }
 
 /// What an error of an item means, in the words of its page.
-const fn words(error: ItemError) -> &'static str {
+pub(super) const fn words(error: ItemError) -> &'static str {
     match error {
         ItemError::UnknownBiz => "map.xml names no such business",
         ItemError::BadKey => "the key is empty, too long, not UTF-8, or not of the type of the biz",

@@ -164,12 +164,14 @@ pub struct CommandSet {
 
 impl CommandSet {
     /// All of them.
-    pub fn all(self) -> impl ExactSizeIterator<Item = &'static Command> + Clone {
+    pub fn all(self) -> impl Iterator<Item = &'static Command> {
         let of_registers = if self.has_registers { &REGISTER_COMMANDS[..] } else { &[] };
-        let count = COMMANDS.len() + of_registers.len();
-        let both = COMMANDS.iter().chain(of_registers);
-        // A chain knows no exact length.
-        (0..count).zip(both).map(|(_, command)| command)
+        COMMANDS.iter().chain(of_registers)
+    }
+
+    /// How many there are.
+    pub fn count(self) -> usize {
+        COMMANDS.len() + if self.has_registers { REGISTER_COMMANDS.len() } else { 0 }
     }
 
     /// The command of this name, in any letter case.

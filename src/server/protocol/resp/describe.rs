@@ -115,20 +115,20 @@ pub fn info(out: &mut Vec<u8>, version: Version, wanted: Args<'_>, figures: &Ser
 
 /// Appends the number of commands.
 pub fn command_count(out: &mut Vec<u8>, version: Version, set: CommandSet) {
-    Writer::new(out, version).integer(set.all().len() as i64);
+    Writer::new(out, version).integer(set.count() as i64);
 }
 
 /// Appends the names of all commands.
 pub fn command_list(out: &mut Vec<u8>, version: Version, set: CommandSet) {
     let mut writer = Writer::new(out, version);
-    writer.array(set.all().len());
+    writer.array(set.count());
     set.all().for_each(|command| writer.bulk(lower(command).as_bytes()));
 }
 
 /// Appends the descriptions of all commands.
 pub fn command_table(out: &mut Vec<u8>, version: Version, set: CommandSet) {
     let mut writer = Writer::new(out, version);
-    writer.array(set.all().len());
+    writer.array(set.count());
     set.all().for_each(|command| describe(&mut writer, command));
 }
 
@@ -151,7 +151,7 @@ pub fn command_info(out: &mut Vec<u8>, version: Version, set: CommandSet, names:
 pub fn command_docs(out: &mut Vec<u8>, version: Version, set: CommandSet, names: Args<'_>) {
     let mut writer = Writer::new(out, version);
     if names.len() == 0 {
-        writer.map(set.all().len());
+        writer.map(set.count());
         return set.all().for_each(|command| document(&mut writer, command));
     }
     writer.map(names.filter(|name| set.find(name).is_some()).count());

@@ -4,7 +4,10 @@
 
 use std::fmt;
 
+use super::answer::words;
 use super::registers::RegisterFault;
+use crate::protocol::response_head::error_status;
+use frs_engine::ItemError;
 
 /// The most bytes of a client's text that an error repeats.
 const SHOWN_BYTES: usize = 64;
@@ -183,6 +186,9 @@ pub enum CommandError<'a> {
     /// A command over registers.
     #[error("{0}")]
     Register(RegisterFault<'a>),
+    /// A transaction over registers.
+    #[error("ERR {} ({})", .0.word(), words(*.0))]
+    Item(ItemError),
     /// COMMAND GETKEYS of no command.
     #[error("ERR Invalid command specified")]
     NoSuchCommand,
@@ -204,6 +210,7 @@ impl CommandError<'_> {
             CommandError::NoAuth | CommandError::HelloNoAuth | CommandError::WrongPass => 401,
             CommandError::Unknown(_) => 404,
             CommandError::TooManyItems(_) => 413,
+            CommandError::Item(error) => error_status(error),
             _ => 400,
         }
     }

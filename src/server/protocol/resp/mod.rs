@@ -42,6 +42,8 @@ pub use describe::{
 };
 pub use fault::{CommandError, Fault, looks_like_resp};
 pub use inline::read_line;
+#[cfg(test)]
+pub use registers::mock::Memory;
 pub use registers::{REGISTER_COMMANDS, RegisterCommand, RegisterFault, Verb, read_scan};
 pub use reply::{Version, Writer, write_fault};
 pub use request::{read_many, read_one};

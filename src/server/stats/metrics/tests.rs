@@ -172,7 +172,7 @@ fn geometry() -> Geometry {
 }
 
 /// Each metric, its type and its labels.
-const TABLE: [(&str, &str, &[&str]); 40] = [
+const TABLE: [(&str, &str, &[&str]); 41] = [
     ("frs_requests_total", "counter", &["command", "status"]),
     ("frs_items_total", "counter", &["biz", "command", "verdict"]),
     ("frs_limit_refusals_total", "counter", &["biz", "limit"]),
@@ -189,6 +189,7 @@ const TABLE: [(&str, &str, &[&str]); 40] = [
     ("frs_connections_total", "counter", &[]),
     ("frs_connections_refused_total", "counter", &[]),
     ("frs_timeouts_total", "counter", &[]),
+    ("frs_resp_unknown_commands_total", "counter", &["command"]),
     ("frs_bytes_total", "counter", &["direction"]),
     ("frs_group_served", "gauge", &["group"]),
     ("frs_group_moving", "gauge", &["group"]),

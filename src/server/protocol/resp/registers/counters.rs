@@ -21,11 +21,7 @@ pub(super) fn add(within: &mut Within<'_>, nth: usize, by: i64, writer: &mut Wri
     }
 }
 
-fn try_add(
-    within: &mut Within<'_>,
-    nth: usize,
-    by: i64,
-) -> Result<i64, RegisterFault<'static>> {
+fn try_add(within: &mut Within<'_>, nth: usize, by: i64) -> Result<i64, RegisterFault<'static>> {
     let (old, expires_ms) = within.number(nth)?;
     let sum = old.checked_add(by).ok_or(RegisterFault::Overflow)?;
     within.registers.set(nth, RegisterValue::Number(sum), expires_ms)?;

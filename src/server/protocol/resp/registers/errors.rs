@@ -55,7 +55,7 @@ pub enum RegisterFault<'a> {
     #[error("ERR INCREX without NX and XX: it is that of Redis 8.8 (docs/redis.md)")]
     IncrexCondition,
     /// A text that the register has no room for, or a group without room.
-    #[error("ERR {} ({0})", word(.0))]
+    #[error("ERR {word} ({0})", word = word(.0))]
     NotSet(RegisterError),
 }
 

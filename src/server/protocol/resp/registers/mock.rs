@@ -17,11 +17,14 @@ enum Value {
 }
 
 /// All registers, by the place that a test gives them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Memory {
+    /// The time.
     pub now_ms: u64,
     records: HashMap<usize, (Value, u64)>,
+    /// The places that were touched.
     pub touched: Vec<usize>,
+    /// Whether there is no room for another one.
     pub is_full: bool,
 }
 

@@ -26,7 +26,7 @@ mod strings;
 mod table;
 
 #[cfg(test)]
-mod mock;
+pub mod mock;
 
 use super::{Args, Writer};
 use expiry::{Clause, Expire, Left};
@@ -36,7 +36,7 @@ use strings::Set;
 
 pub use errors::RegisterFault;
 pub use glob::matches;
-pub use keyspace::{Scanning, read_scan};
+pub use keyspace::read_scan;
 pub use table::{REGISTER_COMMANDS, Verb};
 
 /// The longest reply for a key, besides the text of its value.

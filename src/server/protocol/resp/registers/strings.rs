@@ -181,12 +181,7 @@ pub(super) fn get_expire(
     }
 }
 
-pub(super) fn get_set(
-    within: &mut Within<'_>,
-    nth: usize,
-    value: &[u8],
-    writer: &mut Writer<'_>,
-) {
+pub(super) fn get_set(within: &mut Within<'_>, nth: usize, value: &[u8], writer: &mut Writer<'_>) {
     let begin = writer.len();
     get(within, nth, writer);
     if let Err(error) = within.registers.set(nth, RegisterValue::of(value), 0) {
