@@ -45,6 +45,7 @@ use frs_conf::Conf;
 use frs_store::{BizRow, Handle, ROLE_PROGRAM, TransactionBuffers};
 
 use execute::{Refusals, Reports, RequestBuffers, Waits};
+use registers::RegisterBuffers;
 use service::FailedTake;
 
 pub use answer::{Answer, Answers};
@@ -64,7 +65,9 @@ pub use parked_bytes::{
 };
 pub use plug::{Cluster, Files, Plug, Plugged, Remote};
 pub use quotas::QUOTAS_MAX;
-pub use registers::{MAX_DATABASES, MAX_REGISTERS, RegisterError, Registers};
+pub use registers::{
+    MAX_DATABASES, MAX_REGISTERS, RegisterError, Registers, database_of, stored_key,
+};
 pub use request::{Command, Item, ItemNames, ItemOptions, Request};
 pub use table::{Entry, Seen, Table, with_room};
 pub use void_records::VoidRecords;
@@ -107,6 +110,7 @@ pub struct Service {
     table: Table,
     scratch: RequestBuffers,
     buffers: TransactionBuffers,
+    registers: RegisterBuffers,
     /// Makes the cluster of each configuration. `None`: this machine stands alone.
     plug: Plugged,
     /// The cluster. `None` if the configuration has none.

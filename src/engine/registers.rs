@@ -3,16 +3,21 @@
 //! Invariant: what the work of a transaction has set, removed or made to expire is stored as a
 //! whole, or nothing of it is. A register that is absent has no record.
 
+mod database;
+mod scan;
+mod transaction;
+mod working;
+
 use frs_base::clock::Millis;
 use frs_limit::{Register, RegisterValue};
+use frs_store::{BizRow, Refused};
 
-use super::{ItemError, Service};
+use super::{ItemError, Outcome, RETRIES, Service};
+use transaction::Attempted;
 
-/// The most registers of one transaction.
-pub const MAX_REGISTERS: usize = 16;
-
-/// The most databases of a business of registers.
-pub const MAX_DATABASES: u16 = 1024;
+pub use database::{database_of, stored_key};
+pub use frs_conf::{MAX_DATABASES, MAX_REGISTERS};
+pub(super) use transaction::RegisterBuffers;
 
 /// The registers of one transaction, in the order of their keys. Equal keys are one register: what
 /// is set under one of them is there under the others.
@@ -74,35 +79,69 @@ impl Service {
         database: u16,
         keys: &[&[u8]],
         now: Millis,
-        work: impl FnMut(&mut dyn Registers) -> T,
+        mut work: impl FnMut(&mut dyn Registers) -> T,
     ) -> Result<T, ItemError> {
-        let _ = (biz, database, keys, now, work);
-        Err(ItemError::Store)
+        self.set_now(now);
+        let has_registers = |biz: &usize| {
+            self.table.get(*biz).is_some_and(|entry| entry.rules.register().is_some())
+        };
+        let result = match Some(biz).filter(has_registers) {
+            Some(biz) if keys.len() <= MAX_REGISTERS => {
+                self.last_row = self.table.entry(biz).row;
+                self.try_registers(biz, database, keys, now, &mut work)
+            }
+            Some(_) => Err(ItemError::BadKey),
+            None => {
+                self.last_row = BizRow::UNKNOWN;
+                Err(ItemError::UnknownBiz)
+            }
+        };
+        self.count_registers(&result);
+        result.map(|done| done.result)
     }
 
-    /// Calls `each` with keys of registers of a database that are there, from a cursor on, and
-    /// returns the cursor to go on from. 0 is the beginning, and the end. Stops behind the chain in
-    /// which `count` keys are reached, or after a bounded number of chains, so there may be more
-    /// keys or none. A key whose register is there from the beginning to the end is seen at least
-    /// once. Keys that are longer than the key fields are stored as digests, and are left out.
-    pub fn scan_registers(
-        &self,
-        biz: usize,
+    fn try_registers<T>(
+        &mut self,
+        mut biz: usize,
         database: u16,
-        cursor: u64,
-        count: usize,
+        keys: &[&[u8]],
         now: Millis,
-        each: impl FnMut(&[u8]),
-    ) -> u64 {
-        let _ = (biz, database, cursor, count, now, each);
-        0
+        work: &mut impl FnMut(&mut dyn Registers) -> T,
+    ) -> Result<Attempted<T>, ItemError> {
+        let id = self.table.entry(biz).id;
+        for _ in 0..RETRIES {
+            match self.attempt_registers(biz, database, keys, now, work)? {
+                Ok(done) => return Ok(done),
+                Err(Refused::Newer) if self.take_newer() => {
+                    self.set_now(now);
+                    let known = self.table.index_of(id);
+                    let has = |&at: &usize| self.table.entry(at).rules.register().is_some();
+                    biz = known.filter(has).ok_or(ItemError::UnknownBiz)?;
+                }
+                Err(Refused::Busy) => return Err(ItemError::Busy),
+                Err(Refused::Newer | Refused::Unavailable) => {
+                    return Err(ItemError::Store);
+                }
+            }
+        }
+        Err(ItemError::Busy)
     }
 
-    /// How many registers of a database are there. Exact in a group of which a bounded look sees
-    /// all; otherwise an estimate from a part of it. Registers whose keys are stored as digests
-    /// count for database 0.
-    pub fn registers_len(&self, biz: usize, database: u16, now: Millis) -> u64 {
-        let _ = (biz, database, now);
-        0
+    /// Counts a transaction as an item of its business: an Update if it changed a register, else a
+    /// Query.
+    fn count_registers<T>(&self, result: &Result<Attempted<T>, ItemError>) {
+        let Some(counters) = self.handle.counters() else { return };
+        let (is_update, outcome) = match result {
+            Ok(done) if done.was_full => {
+                counters.count_item_error(ItemError::Full as usize);
+                (true, Outcome::Error)
+            }
+            Ok(done) => (done.is_changed, Outcome::Allowed),
+            Err(error) => {
+                counters.count_item_error(*error as usize);
+                (false, Outcome::Error)
+            }
+        };
+        counters.count_item(self.last_row, is_update, outcome as usize);
     }
 }

@@ -495,6 +495,11 @@ impl Entry {
         self.group.is_some() & self.names_keys
     }
 
+    /// The index of the group of its keys' nodes, if the business needs such nodes.
+    pub(crate) fn group_of_keys(&self) -> Option<usize> {
+        self.key_group
+    }
+
     /// The place of the key's node, if the business needs one.
     #[inline(always)]
     pub fn locate(&self, key: &KeyRef<'_>) -> Option<Wanted> {

@@ -66,7 +66,7 @@ pub use lists::{Listing, Lists};
 pub use noted::{Mark, Noted};
 pub use pace::Pace;
 pub use policy::{Policy, Properties};
-pub use register::{Register, RegisterValue};
+pub use register::{Register, RegisterLayout, RegisterValue, TextBytes, is_over};
 pub use rules::{HoldStep, Judgement, Rules, SharedRule, States, Worth, Written};
 pub use shared_policy::{Log, Passed, SharedPolicies, SharedPolicy};
 pub use shared_record::SharedRecord;

@@ -6,7 +6,7 @@
 //! The words of a node are, in this order: the states of the scope's limits; in a key's node, if
 //! any limit bans, its [`Ban`] (0: none); the histories of limits that keep one; in a key's node,
 //! the ids and the holds; the ring of the sliding limits, or the set of members of the exact
-//! `distinct` limit.
+//! `distinct` limit. A business without limits has a register in the node of a key.
 
 mod adopt;
 mod by_hand;
@@ -17,6 +17,7 @@ mod inspect;
 mod kept_ban;
 mod lone;
 mod place;
+mod registers;
 mod shared;
 mod tables;
 mod worth;
@@ -33,7 +34,7 @@ use super::calendar_windows::Span;
 use super::ring;
 use super::shared_policy::SharedPolicies;
 use super::weight::Weights;
-use super::{AnswerAge, Figures, Quota, Terms, Verdict};
+use super::{AnswerAge, Figures, Quota, RegisterLayout, Terms, Verdict};
 
 /// Tolerated clock skew between the workers' ticks, so that a slightly later ban is not taken for a
 /// clock set back.
@@ -214,6 +215,8 @@ pub struct Rules {
     lone: bool,
     /// The ids and the holds of a key's node.
     tables: Option<Box<Tables>>,
+    /// The register that a key's node is, if there are no limits.
+    register: Option<RegisterLayout>,
     /// The time of limits that machines share.
     clock: Option<Arc<BootClock>>,
     /// The known shapes of nodes that were written under former limits.
@@ -256,6 +259,7 @@ impl Rules {
                 && weights.is_none()
                 && tables.is_none(),
             tables,
+            register: biz.register.map(RegisterLayout::of),
             key,
             biz: biz_node,
             mode: biz.mode,
@@ -623,6 +627,13 @@ impl Rules {
         if scope == Scope::Key && self.tables.is_some() {
             self.roll_tables(states, now);
             worth = worth.max(self.worth_of_tables(states));
+        }
+        if let Some(register) = self.register
+            && scope == Scope::Key
+            && register.is_there(states.key, now)
+        {
+            // It limits no key, with or without an expiry.
+            worth = Worth::Idle;
         }
         worth
     }
