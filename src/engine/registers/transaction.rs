@@ -71,6 +71,7 @@ impl Service {
         let buffers = &mut self.registers;
         buffers.make_room(keys.len());
         for (key, field) in keys.iter().zip(&mut buffers.keys) {
+            std::str::from_utf8(key).map_err(|_| ItemError::BadKey)?;
             let stored = stored_key(database, key, &mut buffers.text);
             entry.encode(stored, field).map_err(|_| ItemError::BadKey)?;
         }
