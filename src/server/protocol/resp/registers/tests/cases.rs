@@ -40,7 +40,7 @@ fn values_are_got_as_they_were_set() {
         ],
     );
     memory.touched.clear();
-    all(memory, &[("GET a", "$3 007"), ("TTL a", ":-1"), ("EXISTS a", ":1"), ("TYPE a", "+string")]);
+    all(memory, &[("GET a", "$1 2"), ("TTL a", ":-1"), ("EXISTS a", ":1"), ("TYPE a", "+string")]);
     assert_eq!(memory.touched.len(), 1, "only what reads a value uses it");
 }
 
