@@ -3,7 +3,7 @@
 //! Invariant: the clients are published libraries that know nothing of frs.
 
 mod clients;
-mod driver;
+pub mod driver;
 mod recipes;
 
 use std::collections::BTreeMap;

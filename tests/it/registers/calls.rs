@@ -166,7 +166,7 @@ impl Calls {
     fn right_call(&mut self) -> Call {
         let mut call = Call::of(&[]);
         let push = |call: &mut Call, word: &str| call.words.push(word.as_bytes().to_vec());
-        match self.chance.below(30) {
+        match self.chance.below(31) {
             0..=2 => {
                 push(&mut call, self.chance.pick(&["INCR", "DECR"]));
                 call.words.push(self.key());
@@ -233,6 +233,18 @@ impl Calls {
             28 => {
                 push(&mut call, "SELECT");
                 push(&mut call, self.chance.pick(&["0", "0", "3", "15", "16", "-1", "x"]));
+            }
+            29 => {
+                push(&mut call, self.chance.pick(&["SCAN", "SCAN", "DBSIZE", "TIME"]));
+                if call.name() == "SCAN" {
+                    push(&mut call, self.chance.pick(&["0", "0", "0", "7", "x", "", "-1", " 0"]));
+                    for _ in 0..self.chance.below(3) {
+                        let options = ["COUNT", "match", "TYPE", "FOO"];
+                        push(&mut call, self.chance.pick(&options));
+                        let values = ["10", "0", "-5", "x", "key:*", "string", "list", ""];
+                        push(&mut call, self.chance.pick(&values));
+                    }
+                }
             }
             _ => {
                 push(&mut call, "COMMAND");

@@ -5,6 +5,8 @@
 
 mod calls;
 mod differential;
+mod libraries;
+mod redis;
 mod serving;
 pub mod wire;
 
