@@ -155,6 +155,9 @@ impl<'t> Together<'t> {
         for (name, args) in commands {
             let Name::Register(verb) = name else { return None };
             let Ok(command) = RegisterCommand::read(verb, args) else { continue };
+            if !are_keys(command.keys) {
+                continue;
+            }
             bytes += command.reply_bytes(text_bytes);
             if bytes > most_bytes {
                 return None;
@@ -187,6 +190,10 @@ impl<'t> Together<'t> {
             for (name, args) in commands.clone() {
                 let Name::Register(verb) = name else { continue };
                 match RegisterCommand::read(verb, args) {
+                    // Its error is its own, as every error of a command.
+                    Ok(command) if !are_keys(command.keys) => {
+                        writer.error(CommandError::Item(ItemError::BadKey));
+                    }
                     Ok(command) => self.run_one(&command, registers, now_ms, &mut writer),
                     Err(error) => writer.error(error),
                 }
@@ -209,6 +216,11 @@ impl<'t> Together<'t> {
         }
         command.end(sum, writer);
     }
+}
+
+/// Whether all keys can be those of registers.
+fn are_keys(mut keys: Args<'_>) -> bool {
+    keys.all(|key| std::str::from_utf8(key).is_ok())
 }
 
 impl<S: Serve> Serving<'_, S> {
