@@ -1,8 +1,43 @@
 //! Registers over the real store: INCREX, what is counted of unknown commands, and what is kept.
 
+use std::process::Command;
+
 use super::setup;
-use super::wire::{Reply, Wire};
-use crate::common::wait_until;
+use super::wire::{Reply, Wire, words};
+use crate::common::address::Reserved;
+use crate::common::{Settings, Setup, needs, text, wait_until};
+
+const PAGE: &str = include_str!("../../../docs/redis.md");
+/// The port of the page.
+const PORT: &str = "6380";
+
+/// The first block of the page in a language that holds a word.
+fn block(language: &str, word: &str) -> &'static str {
+    let fence = format!("```{language}\n");
+    let blocks = PAGE.split(&fence).skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.into_iter().find(|block| block.contains(word)).expect("a block")
+}
+
+// Shows: documents.
+#[test]
+fn commands_over_registers_are_answered_as_shown() {
+    let resp = Reserved::new();
+    let port = resp.address.port().to_string();
+    let more = block("xml", "<resp").replace(PORT, &port);
+    let setup = Setup::new(&Settings { more, ..Settings::default() });
+    let group = "<group name='default' keys='1000'/>";
+    setup.write_map(&format!("<map>{group}{}</map>", block("xml", "<register")));
+    let _server = setup.start();
+    wait_until("frs listens", || Wire::connect(resp.address).ok());
+    let shown = block("console", "INCREX");
+    for part in shown.split("$ redis-cli -p 6380 ").skip(1) {
+        let (command, reply) = part.split_once('\n').expect("a reply");
+        let mut client = Command::new("redis-cli");
+        client.args(["--no-raw", "-p", &port]).args(command.split(' '));
+        let Some(found) = needs::output(&mut client) else { return };
+        assert_eq!(text(&found.stdout), reply, "{command}");
+    }
+}
 
 // Shows: registers-as-redis.
 #[test]
@@ -26,6 +61,34 @@ fn increx_counts_within_bounds_and_windows() {
         let left = wire.ask(&format!("PTTL {key}")).integer().expect("a time");
         assert!((50_000..=60_000).contains(&left), "{left}");
     }
+}
+
+// Shows: registers-as-redis.
+#[test]
+fn a_key_or_a_text_that_is_none_fails_its_command_alone() {
+    let (setup, resp) = setup(1, 1000);
+    let _server = setup.start();
+    let wire = &mut wait_until("frs listens", || Wire::connect(resp.address).ok());
+    let (no_key, too_long) = (b"k\xff".to_vec(), vec![b'x'; 65]);
+    let commands = [
+        words("MULTI"),
+        words("INCR a"),
+        vec![b"GET".to_vec(), no_key.clone()],
+        vec![b"SET".to_vec(), b"a".to_vec(), too_long],
+        words("INCR a"),
+        words("EXEC"),
+        vec![b"DEL".to_vec(), b"a".to_vec(), no_key],
+    ];
+    wire.send(commands.iter().map(|command| &command[..])).expect("sent");
+    let replies: Vec<_> = commands.iter().map(|_| wire.reply().expect("a reply")).collect();
+    let [first, key, text, last] = replies[5].parts() else { panic!("{replies:?}") };
+    assert_eq!((first.integer(), last.integer()), (Some(1), Some(2)));
+    for (reply, begin) in
+        [(key, "-ERR bad-key ("), (text, "-ERR text-too-long ("), (&replies[6], "-ERR bad-key (")]
+    {
+        assert!(reply.text().starts_with(begin), "{reply:?}");
+    }
+    assert_eq!(wire.ask("INCR a").integer(), Some(3));
 }
 
 // Shows: registers-as-redis.

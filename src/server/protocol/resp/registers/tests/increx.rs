@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use super::*;
 
 // The cases of redis/redis, tests/unit/type/increx.tcl, of whole numbers.
+//
+// Shows: registers-as-redis.
 #[test]
 fn the_cases_of_the_reference() {
     let memory = &mut Memory::default();
@@ -194,6 +196,7 @@ fn calls() -> impl Strategy<Value = Call> {
 }
 
 proptest! {
+    // Shows: registers-as-redis.
     #[test]
     fn random_calls_are_answered_as_the_model(calls in prop::collection::vec(calls(), 1..40)) {
         let memory = &mut Memory::default();
