@@ -3,6 +3,7 @@
 //! Invariant: what the work of a transaction has set, removed or made to expire is stored as a
 //! whole, or nothing of it is. A register that is absent has no record.
 
+mod ahead;
 mod database;
 mod scan;
 mod transaction;
@@ -15,6 +16,7 @@ use frs_store::{BizRow, Refused};
 use super::{ItemError, Outcome, RETRIES, Service};
 use transaction::Attempted;
 
+pub use ahead::EXPECTED_REGISTERS;
 pub use database::{database_of, stored_key};
 pub use frs_conf::{MAX_DATABASES, MAX_REGISTERS};
 pub(super) use transaction::RegisterBuffers;

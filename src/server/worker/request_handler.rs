@@ -146,6 +146,12 @@ impl Serve for RequestHandler {
         self.service.on_registers(biz, at.database, keys, now, |registers| work(registers, now))
     }
 
+    fn expect_registers(&mut self, at: RegistersAt<'_>, keys: &[&[u8]]) {
+        if let Ok(biz) = self.biz_of(at) {
+            self.service.expect_registers(biz, at.database, keys);
+        }
+    }
+
     fn scan_registers(
         &mut self,
         at: RegistersAt<'_>,

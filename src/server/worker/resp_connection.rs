@@ -65,6 +65,10 @@ enum CommandOrigin {
 struct Serving<'a, S> {
     context: RequestContext<'a, S>,
     own: RespRules<'a>,
+    /// The input behind the command.
+    behind: &'a [u8],
+    /// How many commands behind it are expected: the memory of their registers is fetched.
+    expected: usize,
 }
 
 impl RespConnection {
@@ -74,14 +78,14 @@ impl RespConnection {
     /// `input` starts where the last call stopped consuming.
     pub fn take<'a, S: Serve>(
         &mut self,
-        Input { bytes: input, has_more }: Input<'_>,
+        Input { bytes: input, has_more }: Input<'a>,
         own: RespRules<'a>,
         serve: &'a mut S,
         scratch: &'a mut ConnectionBuffers,
         out: &'a mut Vec<u8>,
     ) -> InputProgress {
         let context = RequestContext { rules: own.rules, serve, scratch, out };
-        let mut serving = Serving { context, own };
+        let mut serving = Serving { context, own, behind: &[], expected: 0 };
         let bounds = CommandBounds::from(own.rules.http);
         let (mut consumed, mut answered, mut starved, mut need) = (0, 0, false, 1);
         let wrong_tokens = self.session.wrong_tokens;
@@ -156,19 +160,20 @@ impl RespConnection {
         self.transaction.as_ref().map_or(0, Transaction::held_bytes)
     }
 
-    fn step<S: Serve>(
+    fn step<'a, S: Serve>(
         &mut self,
-        input: &[u8],
+        input: &'a [u8],
         bounds: CommandBounds,
-        serving: &mut Serving<'_, S>,
+        serving: &mut Serving<'a, S>,
     ) -> InputStep {
         if self.is_running() {
             return self.step_transaction(serving);
         }
         match self.scan.scan(input, bounds) {
             Ok(Scanned::Array(end)) => {
-                let args = Args::of_array(&input[..end]);
-                self.command(args, CommandOrigin::Input, serving);
+                let (command, behind) = input.split_at(end);
+                serving.behind = behind;
+                self.command(Args::of_array(command), CommandOrigin::Input, serving);
                 InputStep::Answered(end)
             }
             Ok(Scanned::Line { text, end }) => {

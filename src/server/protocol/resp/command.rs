@@ -3,7 +3,8 @@
 //! Invariant: what is in the table is served, and nothing else is. A command with too many or too
 //! few arguments is refused before it is looked at.
 
-use super::registers::{REGISTER_COMMANDS, Verb};
+use super::Args;
+use super::registers::Verb;
 
 /// A command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +78,14 @@ impl Command {
             Arity::From(least) => arguments >= least,
             Arity::Between(least, most) => (least..=most).contains(&arguments),
         }
+    }
+
+    /// The keys among its arguments, if it is over registers.
+    #[inline]
+    pub fn registers<'a>(&self, args: Args<'a>) -> Option<Args<'a>> {
+        let is_one = self.last_key == self.key;
+        let keys = if is_one { args.first(1) } else { args };
+        matches!(self.name, Name::Register(_)).then_some(keys)
     }
 
     /// Its arity in the words of Redis: negative if it is a least one.
@@ -154,34 +163,3 @@ pub const COMMANDS: [Command; 21] = {
         command(N::Cluster, "CLUSTER", From(2), SLOW, "cluster", "Is disabled"),
     ]
 };
-
-/// The commands of a listener.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CommandSet {
-    /// Whether those over registers are among them.
-    pub has_registers: bool,
-}
-
-impl CommandSet {
-    /// All of them.
-    pub fn all(self) -> impl Iterator<Item = &'static Command> {
-        let of_registers = if self.has_registers { &REGISTER_COMMANDS[..] } else { &[] };
-        COMMANDS.iter().chain(of_registers)
-    }
-
-    /// How many there are.
-    pub fn count(self) -> usize {
-        COMMANDS.len() + if self.has_registers { REGISTER_COMMANDS.len() } else { 0 }
-    }
-
-    /// The command of this name, in any letter case.
-    #[inline]
-    pub fn find(self, word: &[u8]) -> Option<&'static Command> {
-        let is_it = |command: &&Command| command.word.as_bytes().eq_ignore_ascii_case(word);
-        let found = COMMANDS.iter().find(is_it);
-        match found {
-            None if self.has_registers => REGISTER_COMMANDS.iter().find(is_it),
-            found => found,
-        }
-    }
-}

@@ -5,7 +5,8 @@
 
 use std::fmt::Write as _;
 
-use super::command::{Command, CommandSet};
+use super::command::Command;
+use super::command_set::CommandSet;
 use super::{Args, CommandError, Version, Writer};
 use crate::protocol::call::Call;
 

@@ -4,13 +4,10 @@
 
 use std::fmt;
 
-use super::answer::words;
 use super::registers::RegisterFault;
+use super::shown::Shown;
 use crate::protocol::response_head::error_status;
 use frs_engine::ItemError;
-
-/// The most bytes of a client's text that an error repeats.
-const SHOWN_BYTES: usize = 64;
 
 /// What to do instead of a command that frs does not have.
 const HINT: &str = "see docs/redis.md: frs runs no scripts, use the adapter frs-limits";
@@ -216,20 +213,6 @@ impl CommandError<'_> {
     }
 }
 
-/// Text of a client: what is not printable is a question mark.
-pub(super) struct Shown<'a>(pub &'a [u8]);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use fmt::Write;
-        let shown = &self.0[..self.0.len().min(SHOWN_BYTES)];
-        for &byte in shown {
-            f.write_char(if matches!(byte, b' '..=b'~') { byte as char } else { '?' })?;
-        }
-        if shown.len() < self.0.len() { f.write_str("...") } else { Ok(()) }
-    }
-}
-
 /// A word in lower case.
 struct Lower<'a>(&'a str);
 
@@ -237,6 +220,34 @@ impl fmt::Display for Lower<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write;
         self.0.chars().try_for_each(|c| f.write_char(c.to_ascii_lowercase()))
+    }
+}
+
+/// What an error of an item means, in the words of its page.
+pub(super) const fn words(error: ItemError) -> &'static str {
+    match error {
+        ItemError::UnknownBiz => "map.xml names no such business",
+        ItemError::BadKey => "the key is empty, too long, not UTF-8, or not of the type of the biz",
+        ItemError::BadCount => {
+            "expected a whole number of 32 bits, at least 0 with HOLD and at least 1 with PARTIAL, \
+             which takes neither FORCE nor HOLD, nor a distinct or concurrent limit"
+        }
+        ItemError::BadMember => "the biz notes members, and MEMBER has 1 to 1024 bytes of UTF-8",
+        ItemError::BadRate => {
+            "RATE, BURST or MAX are out of bounds, over most or max-period, or more than the biz \
+             has limits with per-call"
+        }
+        ItemError::Store => "the files of the group failed, or the configuration cannot be read",
+        ItemError::Busy => {
+            "the record was not free within lock-timeout, or the cluster has not answered in time"
+        }
+        ItemError::Full => "the group has no room for another key",
+        ItemError::BadOnce => "ONCE has 1 to 64 bytes, and the biz has once in map.xml",
+        ItemError::BadHold => {
+            "HOLD has 1 to 64 bytes, TTL is at most hold-ttl, and the biz has holds: SETTLE and \
+             TTL need HOLD, and a concurrent limit needs HOLD and takes no SETTLE"
+        }
+        ItemError::FullHolds => "all entries of the record are live holds: see holds in map.xml",
     }
 }
 

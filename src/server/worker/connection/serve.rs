@@ -75,6 +75,9 @@ pub trait Serve {
         Err(ItemError::UnknownBiz)
     }
 
+    /// Fetches the memory of registers that the next calls are about.
+    fn expect_registers(&mut self, _at: RegistersAt<'_>, _keys: &[&[u8]]) {}
+
     /// Calls `each` with keys of a database, from a cursor on, and returns the next cursor. 0 is
     /// the beginning, and the end.
     fn scan_registers(

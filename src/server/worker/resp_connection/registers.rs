@@ -6,11 +6,12 @@
 use super::{RespConnection, Serving};
 use crate::protocol::call::Call;
 use crate::protocol::resp::{
-    Args, CommandError, Name, RegisterCommand, Verb, Version, Writer, read_scan,
+    Args, CommandBounds, CommandError, Name, RegisterCommand, Scan, Scanned, Verb, Version, Writer,
+    read_scan,
 };
 use crate::worker::connection::{RegistersAt, Serve};
 use frs_base::clock::Millis;
-use frs_engine::{ItemError, MAX_REGISTERS, Registers};
+use frs_engine::{EXPECTED_REGISTERS, ItemError, MAX_REGISTERS, Registers};
 
 /// The most keys that one SCAN looks at, whatever its COUNT.
 const MAX_SCANNED: usize = 1000;
@@ -42,6 +43,10 @@ impl RespConnection {
         let at = serving.own.registers_at(self.session.database);
         // What came before it runs before it.
         serving.context.flush();
+        match serving.expected.checked_sub(1) {
+            Some(expected) => serving.expected = expected,
+            None => serving.expect(at, command.keys),
+        }
         let mut reply = std::mem::take(&mut serving.context.scratch.resp.reply);
         let call = if command.is_write() { Call::Update } else { Call::Query };
         match run(serving.context.serve, at, &command, version, &mut reply) {
@@ -224,6 +229,34 @@ fn are_keys(mut keys: Args<'_>) -> bool {
 }
 
 impl<S: Serve> Serving<'_, S> {
+    /// Fetches the memory of registers for a command over `keys` and for those behind it, as far as
+    /// they have arrived and are over registers.
+    fn expect(&mut self, at: RegistersAt<'_>, keys: Args<'_>) {
+        let (set, bounds) = (self.own.commands(), CommandBounds::from(self.own.rules.http));
+        let (mut behind, mut count) = (self.behind, 0);
+        let mut expected = [&[][..]; EXPECTED_REGISTERS];
+        let mut keys = Some(keys);
+        while let Some(of_command) = keys {
+            for (place, key) in expected[count..].iter_mut().zip(of_command) {
+                *place = key;
+                count += 1;
+            }
+            keys = None;
+            if count < EXPECTED_REGISTERS
+                && let Ok(Scanned::Array(end)) = Scan::default().scan(behind, bounds)
+            {
+                let (command, rest) = behind.split_at(end);
+                let mut args = Args::of_array(command);
+                keys = args.next().and_then(|word| set.find(word)?.registers(args));
+                behind = rest;
+                self.expected += usize::from(keys.is_some());
+            }
+        }
+        if self.expected > 0 {
+            self.context.serve.expect_registers(at, &expected[..count]);
+        }
+    }
+
     /// Answers the failure of a transaction.
     #[cold]
     pub(super) fn failed(&mut self, call: Call, version: Version, error: ItemError) {

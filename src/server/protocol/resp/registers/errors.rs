@@ -3,7 +3,7 @@
 //! Invariant: the words are those of Redis where Redis has the error. They hold no line end,
 //! whatever a client has sent.
 
-use super::super::fault::Shown;
+use super::super::shown::Shown;
 use frs_engine::RegisterError;
 
 /// Why a command failed. The connection stays usable, and the register is as before.

@@ -7,7 +7,8 @@
 //!
 //! | file | duty |
 //! | --- | --- |
-//! | `table` | the commands that there are, as COMMAND describes them |
+//! | `verb` | the commands that there are |
+//! | `table` | what COMMAND says of them |
 //! | `strings` | GET, SET and their kin |
 //! | `counters` | INCR and its kin |
 //! | `increx` | INCREX |
@@ -24,6 +25,7 @@ mod increx;
 mod keyspace;
 mod strings;
 mod table;
+mod verb;
 
 #[cfg(test)]
 pub mod mock;
@@ -37,7 +39,8 @@ use strings::Set;
 pub use errors::RegisterFault;
 pub use glob::matches;
 pub use keyspace::read_scan;
-pub use table::{REGISTER_COMMANDS, Verb};
+pub use table::REGISTER_COMMANDS;
+pub use verb::Verb;
 
 /// The longest reply for a key, besides the text of its value.
 const MAX_REPLY_BYTES: usize = 128;

@@ -4,41 +4,7 @@
 //! there.
 
 use super::super::command::{Arity, Command, Name, command};
-
-/// A command over registers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs)]
-pub enum Verb {
-    Get,
-    Set,
-    SetEx,
-    PSetEx,
-    SetNx,
-    GetSet,
-    GetDel,
-    GetEx,
-    MGet,
-    StrLen,
-    Incr,
-    Decr,
-    IncrBy,
-    DecrBy,
-    IncrEx,
-    Expire,
-    PExpire,
-    ExpireAt,
-    PExpireAt,
-    Persist,
-    Ttl,
-    PTtl,
-    ExpireTime,
-    PExpireTime,
-    Exists,
-    Type,
-    Del,
-    Unlink,
-    Touch,
-}
+use super::verb::Verb;
 
 const READ: &[&str] = &["readonly", "fast"];
 const WRITE: &[&str] = &["write", "fast"];
