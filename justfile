@@ -122,6 +122,10 @@ torture kills="10000":
 storm seconds="300":
     FRS_STORM={{ seconds }} cargo test --test it storm:: -- --nocapture
 
+# so many random calls of Redis' commands over registers, in each version of RESP, to redis-server and frs: just registers 1000000; needs redis-server
+registers calls="100000":
+    FRS_REGISTER_CALLS={{ calls }} cargo test --test it registers::differential -- --nocapture
+
 # reloads under load; none may leave anything behind: just reloads 9999
 reloads times="999":
     FRS_RELOADS={{ times }} cargo test --test it process::reloads -- --nocapture

@@ -214,7 +214,7 @@ fn the_steady_state_in_resp_allocates_nothing() {
     .into_bytes();
     let http = Http::default();
     let rules = ConnectionRules { http: &http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
-    let own = RespRules { rules, token: None, throttle: Some("login") };
+    let own = RespRules { rules, token: None, throttle: Some("login"), registers: None };
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     let mut connection = RespConnection::default();
     let mut turn = || {

@@ -1,5 +1,5 @@
-//! frs over RESP against Redis, both driven by redis-benchmark, in turns: the cost of a limit to
-//! users who count by INCR or by a script.
+//! frs over RESP against Redis and Valkey, all driven by redis-benchmark, in turns: the cost of a
+//! limit to users who count by INCR or by a script, and of INCR itself.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -17,6 +17,7 @@ const MAP: &str = r#"<map>
   <group name="one" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24" hash="bob"/>
   <group name="two" files="2" key-nodes="2048" chain="56" node-size="128" key-bytes="24" hash="bob"/>
   <group name="throttle" files="2" key-nodes="2048" chain="56" node-size="64" key-bytes="24" hash="bob"/>
+  <group name="redis" keys="250000"/>
   <biz id="1" name="one" group="one" key="string">
     <limit policy="interval" interval="24h" max="1000000000"/>
   </biz>
@@ -27,6 +28,7 @@ const MAP: &str = r#"<map>
   <biz id="3" name="throttle" group="throttle" key="string">
     <limit policy="gcra" rate="1000000/s" burst="1000000" per-call="true"/>
   </biz>
+  <biz id="4" name="redis" group="redis" key="string"><register/></biz>
 </map>
 "#;
 
@@ -53,34 +55,50 @@ pub fn run(options: &Options) -> Result<()> {
         println!("MISSING redis-benchmark (apt-get install redis-tools): RESP is not measured");
         return Ok(());
     }
-    let Some(redis) = Redis::start()? else {
+    let Some(redis) = Redis::start("redis-server")? else {
         println!("MISSING redis-server (apt-get install redis-server): RESP is not measured");
         return Ok(());
     };
+    let valkey = Redis::start("valkey-server")?;
+    if valkey.is_none() {
+        println!("MISSING valkey-server in PATH: left out");
+    }
     let resp = servers::free_address()?;
-    let frs = Frs::start_with(MAP, &format!(r#"<resp listen="{resp}" throttle="throttle"/>"#))?;
+    let more = format!(r#"<resp listen="{resp}" throttle="throttle" registers="redis"/>"#);
+    let frs = Frs::start_with(MAP, &more)?;
     let script = ask(redis.address(), &["SCRIPT", "LOAD", SCRIPT])?;
     let script: String = redis::from_redis_value(script)?;
 
     let of_frs = |name, command| Case { name, server: &frs, address: resp, command };
-    let of_redis = |name, command| Case { name, server: &redis, address: redis.address(), command };
+    let of = |redis, name, command| Case { name, server: redis, address: redis.address(), command };
     let two_windows =
         vec!["EVALSHA", &script, "1", KEY, "1000000000", "1000000000", "60000", "86400000"];
-    let cases = [
-        of_redis("Redis: INCR", vec!["INCR", KEY]),
-        of_redis("Redis: script, two windows", two_windows),
+    let mut cases = vec![
+        of(&redis, "Redis: INCR", vec!["INCR", KEY]),
+        of(&redis, "Redis: script, two windows", two_windows),
+        of_frs("frs: INCR of a register", vec!["INCR", KEY]),
         of_frs("frs: FRS.UPDATE, one interval", vec!["FRS.UPDATE", "one", KEY]),
         of_frs("frs: FRS.UPDATE, two sliding", vec!["FRS.UPDATE", "two", KEY]),
         of_frs("frs: CL.THROTTLE", vec!["CL.THROTTLE", KEY, "1000000", "1000000", "1"]),
     ];
+    let mut peers = vec![(0, "INCR"), (1, "script")];
+    if let Some(valkey) = &valkey {
+        peers.push((cases.len(), "Valkey's INCR"));
+        cases.push(of(valkey, "Valkey: INCR", vec!["INCR", KEY]));
+    }
     for depth in DEPTHS {
-        compare(options, &cases, depth)?;
+        compare(options, &cases, &peers, depth)?;
     }
     Ok(())
 }
 
 /// Runs all rounds at one depth, and prints the table.
-fn compare(options: &Options, cases: &[Case<'_>], depth: usize) -> Result<()> {
+fn compare(
+    options: &Options,
+    cases: &[Case<'_>],
+    peers: &[(usize, &str)],
+    depth: usize,
+) -> Result<()> {
     // The first run creates the keys, and shows how many requests fill the time.
     let mut counts = Vec::new();
     for case in cases {
@@ -99,7 +117,7 @@ fn compare(options: &Options, cases: &[Case<'_>], depth: usize) -> Result<()> {
     }
     let names: Vec<&str> = cases.iter().map(|case| case.name).collect();
     let title = format!("redis-benchmark -c {CONNECTIONS} -P {depth} -r {KEYS}");
-    report::print_over_peers(&title, &names, &rows, &[(0, "INCR"), (1, "script")]);
+    report::print_over_peers(&title, &names, &rows, peers);
     Ok(())
 }
 

@@ -234,17 +234,17 @@ impl Server for Memcached {
     }
 }
 
-/// Redis without files on disk.
+/// Redis or Valkey, without files on disk.
 pub struct Redis {
     process: Process,
     address: SocketAddr,
 }
 
 impl Redis {
-    /// `None` if redis-server is not installed.
-    pub fn start() -> Result<Option<Redis>> {
+    /// Starts this program. `None` if it is not installed.
+    pub fn start(program: &str) -> Result<Option<Redis>> {
         let address = free_address()?;
-        let mut command = Command::new("redis-server");
+        let mut command = Command::new(program);
         command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string()]);
         command.args(["--save", "", "--appendonly", "no", "--loglevel", "warning"]);
         let child = match command.stdin(Stdio::null()).stdout(Stdio::null()).spawn() {

@@ -34,7 +34,7 @@ impl Serve for Even {
 
 fn answers(http: &Http, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
     let rules = ConnectionRules { http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
-    let own = RespRules { rules, token: None, throttle: Some("throttle") };
+    let own = RespRules { rules, token: None, throttle: Some("throttle"), registers: None };
     let (mut connection, mut scratch) = (RespConnection::default(), ConnectionBuffers::default());
     talk(pieces, |unread, out| connection.advance(unread, own, &mut Even, &mut scratch, out))
 }

@@ -19,6 +19,7 @@ mod fit;
 mod limit;
 mod list;
 mod map;
+mod registers;
 mod resp;
 mod settings;
 mod share;

@@ -28,6 +28,7 @@ mod outcome;
 mod parked_bytes;
 mod plug;
 mod quotas;
+mod registers;
 mod request;
 mod service;
 mod table;
@@ -44,6 +45,7 @@ use frs_conf::Conf;
 use frs_store::{BizRow, Handle, ROLE_PROGRAM, TransactionBuffers};
 
 use execute::{Refusals, Reports, RequestBuffers, Waits};
+use registers::RegisterBuffers;
 use service::FailedTake;
 
 pub use answer::{Answer, Answers};
@@ -65,6 +67,10 @@ pub use parked_bytes::{
 };
 pub use plug::{Cluster, Files, Plug, Plugged, Remote};
 pub use quotas::QUOTAS_MAX;
+pub use registers::{
+    EXPECTED_REGISTERS, MAX_DATABASES, MAX_REGISTERS, RegisterError, RegisterScan, Registers,
+    database_of, stored_key,
+};
 pub use request::{Command, Item, ItemNames, ItemOptions, Request};
 pub use table::{Entry, Seen, Table, with_room};
 pub use void_records::VoidRecords;
@@ -72,7 +78,7 @@ pub use void_records::VoidRecords;
 pub use frs_conf::{CallRate, CallWindow};
 pub use frs_limit::{
     AnswerAge, CallNumbers, Details, Figures, HistorySpan, LimitFigures, List, Mark, Noted, Quota,
-    Verdict,
+    Register, RegisterValue, Verdict,
 };
 
 /// The kind of process that attaches. The slot stores the kind, for tools.
@@ -107,6 +113,7 @@ pub struct Service {
     table: Table,
     scratch: RequestBuffers,
     buffers: TransactionBuffers,
+    registers: RegisterBuffers,
     /// Makes the cluster of each configuration. `None`: this machine stands alone.
     plug: Plugged,
     /// The cluster. `None` if the configuration has none.

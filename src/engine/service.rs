@@ -87,6 +87,7 @@ impl Service {
             failed: None,
             scratch: Default::default(),
             buffers: TransactionBuffers::default(),
+            registers: Default::default(),
             plug,
             cluster,
             waits_by_futex: false,

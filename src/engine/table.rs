@@ -30,6 +30,8 @@ pub struct Seen<'a> {
     pub used: u64,
     /// The number of its live holds.
     pub live_holds: usize,
+    /// It is a register.
+    pub is_register: bool,
     /// Milliseconds since the epoch.
     pub last_use_ms: u64,
 }
@@ -360,6 +362,7 @@ impl Table {
             key: entry.key_of(words)?,
             used: rules.used(states, now),
             live_holds: rules.live_holds(states, now),
+            is_register: rules.register().is_some(),
             last_use_ms: words[node::LAST_USE],
         })
     }
@@ -493,6 +496,11 @@ impl Entry {
     #[inline]
     pub fn is_available(&self) -> bool {
         self.group.is_some() & self.names_keys
+    }
+
+    /// The index of the group of its keys' nodes, if the business needs such nodes.
+    pub(crate) fn group_of_keys(&self) -> Option<usize> {
+        self.key_group
     }
 
     /// The place of the key's node, if the business needs one.

@@ -2,6 +2,7 @@
 //! it.
 
 pub mod members;
+pub mod registers;
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;

@@ -19,6 +19,7 @@ mod moving_on_disk;
 mod orphans;
 mod records;
 mod refusals;
+mod registers;
 #[cfg(not(miri))]
 pub(super) mod simulation;
 mod stopped;

@@ -6,7 +6,7 @@
 //! The words of a node are, in this order: the states of the scope's limits; in a key's node, if
 //! any limit bans, its [`Ban`] (0: none); the histories of limits that keep one; in a key's node,
 //! the ids and the holds; the ring of the sliding limits, or the set of members of the exact
-//! `distinct` limit.
+//! `distinct` limit. A business without limits has a register in the node of a key.
 
 mod adopt;
 mod by_hand;
@@ -17,6 +17,7 @@ mod inspect;
 mod kept_ban;
 mod lone;
 mod place;
+mod registers;
 mod shared;
 mod tables;
 mod worth;
@@ -33,7 +34,7 @@ use super::calendar_windows::Span;
 use super::ring;
 use super::shared_policy::SharedPolicies;
 use super::weight::Weights;
-use super::{AnswerAge, Figures, Quota, Terms, Verdict};
+use super::{AnswerAge, Figures, Quota, RegisterLayout, Terms, Verdict};
 
 /// Tolerated clock skew between the workers' ticks, so that a slightly later ban is not taken for a
 /// clock set back.
@@ -221,6 +222,8 @@ pub struct Rules {
     passes_apart: bool,
     /// The ids and the holds of a key's node.
     tables: Option<Box<Tables>>,
+    /// The register that a key's node is, if there are no limits.
+    register: Option<RegisterLayout>,
     /// The time of limits that machines share.
     clock: Option<Arc<BootClock>>,
     /// The known shapes of nodes that were written under former limits.
@@ -268,6 +271,7 @@ impl Rules {
             lone_interval,
             passes_apart: is_lone && lone_interval.is_none(),
             tables,
+            register: biz.register.map(RegisterLayout::of),
             key,
             biz: biz_node,
             mode: biz.mode,
@@ -636,12 +640,22 @@ impl Rules {
             self.roll_tables(states, now);
             worth = worth.max(self.worth_of_tables(states));
         }
+        if let Some(register) = self.register
+            && scope == Scope::Key
+            && register.is_there(states.key, now)
+        {
+            // It limits no key, with or without an expiry.
+            worth = Worth::Idle;
+        }
         worth
     }
 
-    /// The largest `used` of the limits of a key. The words of its node are rolled, as
-    /// [`Rules::worth`] leaves them.
+    /// The largest `used` of the limits of a key, or the number of its register. The words of its
+    /// node are rolled, as [`Rules::worth`] leaves them.
     pub fn used(&self, words: &[u64], now: u64) -> u64 {
+        if let Some(register) = self.register {
+            return register.counted(words);
+        }
         let of_keys = self.rules.iter().filter(|rule| rule.scope == Scope::Key);
         let terms = Terms::LOOKING;
         let used = of_keys.map(|rule| rule.policy.figures(&words[rule.state()], now, &terms).used);

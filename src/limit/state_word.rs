@@ -44,6 +44,10 @@ pub enum WordUnit {
     Entries,
     /// A part of an id or of a hold.
     Entry,
+    /// When a register expires, in milliseconds since the epoch. 0: never.
+    Expiry,
+    /// A part of a register: its kind with the length of its text, or its value.
+    Register,
     /// Parts of the fields of a shared limit, which [`StateField`] names.
     Fields,
 }

@@ -28,6 +28,7 @@ mod openapi;
 mod power_cut;
 mod process;
 mod python;
+mod registers;
 mod resp;
 mod rls;
 mod shipped;

@@ -3,7 +3,7 @@
 //! Invariant: the clients are published libraries that know nothing of frs.
 
 mod clients;
-mod driver;
+pub mod driver;
 mod recipes;
 
 use std::collections::BTreeMap;
@@ -97,7 +97,7 @@ fn a_client_of_redis_asks_in_both_versions() {
         assert_eq!(unknown.kind(), ErrorKind::Server(redis::ServerErrorKind::ResponseError));
         assert!(unknown.to_string().contains("unknown-biz"), "{unknown}");
         let get = cmd("GET").arg("k").query::<Value>(connection).expect_err("no Redis");
-        assert!(get.to_string().contains("see FRS.UPDATE"), "{get}");
+        assert!(get.to_string().contains("see docs/redis.md"), "{get}");
     }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! Invariant: a missing cluster is a fault of map.xml only if srv.xml was read to its end.
 
-use crate::read::{HOLDS_STAY, Notes, RawBiz, RawGroup, RawMap, named_share, shown};
+use crate::read::{HOLDS_STAY, Notes, REGISTER, RawBiz, RawGroup, RawMap, WrittenGroup};
+use crate::read::{named_share, shown};
 
 /// Notes each biz and each group that needs a cluster. Called if srv.xml names none.
 pub(super) fn without_cluster(notes: &mut Notes<'_>, map: &RawMap<'_>) {
@@ -42,11 +43,7 @@ pub(super) fn bizs_with_holds(notes: &mut Notes<'_>, map: &RawMap<'_>) {
     for RawBiz { element: biz, group, holds, .. } in &map.bizs {
         let group = group.as_ref().ok().and_then(|&at| map.groups.get(at)?.group.as_ref().ok());
         let (Some(group), Ok(Some(_))) = (group, holds) else { continue };
-        let with = match (group.spill, group.backup_ms) {
-            (true, _) => "spill=\"true\"",
-            (false, Some(_)) => "backup",
-            (false, None) => continue,
-        };
+        let Some(with) = warm_setting(group) else { continue };
         // Without `holds` they are those of a `concurrent` limit.
         let named = biz.attribute("holds").or_else(|| {
             let mut policies = biz.children_named("limit").filter_map(|it| it.attribute("policy"));
@@ -56,5 +53,27 @@ pub(super) fn bizs_with_holds(notes: &mut Notes<'_>, map: &RawMap<'_>) {
         let (name, value) = (&named.name, shown(&named.value));
         let found = format!("{name}=\"{value}\" in the group {:?} with {with}", group.name);
         notes.note(named.value_at, found, format!("another group: {HOLDS_STAY}"));
+    }
+}
+
+/// Notes each biz with registers in a group whose records go to the cluster.
+pub(super) fn bizs_with_registers(notes: &mut Notes<'_>, map: &RawMap<'_>) {
+    for RawBiz { element: biz, group, register, .. } in &map.bizs {
+        let group = group.as_ref().ok().and_then(|&at| map.groups.get(at)?.group.as_ref().ok());
+        let (Some(group), Ok(Some(_))) = (group, register) else { continue };
+        let (Some(with), Some(element)) = (warm_setting(group), biz.child(REGISTER)) else {
+            continue;
+        };
+        let found = format!("<register> in the group {:?} with {with}", group.name);
+        notes.note(element.at, found, "another group: registers stay on this machine");
+    }
+}
+
+/// The setting by which records of a group go to the cluster.
+fn warm_setting(group: &WrittenGroup) -> Option<&'static str> {
+    match (group.spill, group.backup_ms) {
+        (true, _) => Some("spill=\"true\""),
+        (false, Some(_)) => Some("backup"),
+        (false, None) => None,
     }
 }

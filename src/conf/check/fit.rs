@@ -7,8 +7,8 @@ use frs_base::figures::grouped;
 
 use crate::read::{Checked, Element, Faulty, Notes, RawBiz, RawGroup, RawMap, WrittenGroup};
 use crate::schema::{
-    BAN_BYTES, Biz, GeometrySettings, Group, KeyType, Lifts, Limit, MAX_FILES, Map,
-    NODE_HEADER_BYTES, Scope, Srv, StatePlace, UNDO_WORDS,
+    BAN_BYTES, Biz, GeometrySettings, Group, KeyType, Lifts, Limit, MAX_FILES, MAX_REGISTERS, Map,
+    NODE_HEADER_BYTES, Scope, Srv, StatePlace, UNDO_WORDS, node_undo_words,
 };
 
 /// Bytes of the largest node.
@@ -56,6 +56,7 @@ fn biz(raw: &RawBiz<'_>) -> Option<Biz> {
         sharing: raw.sharing.ok()?,
         once: raw.once.ok()?,
         holds: raw.holds.ok()?,
+        register: raw.register.ok()?,
         epoch: 0,
         lifts: Lifts::default(),
         former: Vec::new(),
@@ -84,6 +85,7 @@ fn geometry_holds(
         let expected = format!("at most {most} (a file is smaller than 2^48 bytes)");
         return Err(notes.note(element.value_at("key-nodes"), found, expected));
     }
+    registers_fit(notes, element, geometry.node_bytes, bizs)?;
     Ok(Group {
         name: name.clone(),
         geometry,
@@ -94,6 +96,32 @@ fn geometry_holds(
         spill: *spill,
         moving: None,
     })
+}
+
+/// Notes nodes with which a transaction over registers may log more than the undo log holds.
+fn registers_fit(
+    notes: &mut Notes<'_>,
+    element: &Element,
+    node_bytes: u32,
+    bizs: &[&Biz],
+) -> Checked<()> {
+    let Some(biz) = bizs.iter().find(|biz| biz.register.is_some()) else { return Ok(()) };
+    let words = MAX_REGISTERS as u64 * node_undo_words(node_bytes);
+    if words <= UNDO_WORDS {
+        return Ok(());
+    }
+    let found = format!(
+        "nodes of {} bytes, of which {MAX_REGISTERS} registers may log {} words",
+        grouped(node_bytes.into()),
+        grouped(words)
+    );
+    let expected = format!(
+        "another group for the registers of biz {} {:?}: the undo log holds {} words",
+        biz.id,
+        biz.name,
+        grouped(UNDO_WORDS)
+    );
+    Err(notes.note(element.value_at("node-size"), found, expected))
 }
 
 /// Bytes of the larger of the two nodes of a biz.
@@ -156,7 +184,9 @@ fn files_fit(notes: &mut Notes<'_>, groups: &[(&Element, Group)]) -> Checked<()>
 pub(crate) fn needs(biz: &Biz, key_bytes: u32) -> String {
     let of_scope = |scope| node_needs(biz, scope, key_bytes);
     let has = |scope| biz.limits_of(scope).next().is_some();
-    let has_keys = has(Scope::Key) || biz.bans() || biz.table_words(Scope::Key) > 0;
+    let has_keys = has(Scope::Key)
+        || biz.bans()
+        || biz.table_words(Scope::Key) + biz.register_words(Scope::Key) > 0;
     match (has_keys, has(Scope::Biz)) {
         (true, true) => {
             let (key, whole) = (of_scope(Scope::Key), of_scope(Scope::Biz));
@@ -185,6 +215,10 @@ fn node_needs(biz: &Biz, scope: Scope, key_bytes: u32) -> String {
     if let Some(holds) = biz.holds.filter(|_| scope == Scope::Key) {
         let bytes = grouped(biz.hold_words(scope) as u64 * 8);
         parts.push(format!("table of {} holds {bytes}", grouped(holds.entries.into())));
+    }
+    if let Some(room) = biz.register.filter(|_| scope == Scope::Key) {
+        let bytes = grouped(biz.register_words(scope) as u64 * 8);
+        parts.push(format!("register with a text of {} bytes {bytes}", room.text_bytes));
     }
     if let Some(uses) = biz.ring_uses(scope) {
         let bytes = grouped(biz.ring_words(scope) as u64 * 8);

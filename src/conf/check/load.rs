@@ -230,6 +230,7 @@ fn check(srv: &Source, map: &Source, kept: &KeptFiles, host: &LocalHost) -> Resu
         let raw = read::map::map(notes, root, complete);
         clustered::shared_bizs(notes, &raw);
         clustered::bizs_with_holds(notes, &raw);
+        clustered::bizs_with_registers(notes, &raw);
         if may_have_cluster == Ok(false) {
             clustered::without_cluster(notes, &raw);
         }
@@ -243,8 +244,9 @@ fn check(srv: &Source, map: &Source, kept: &KeptFiles, host: &LocalHost) -> Resu
         // In an incomplete file, the unread rest may make these fit.
         if let (Ok(map), true) = (&map, complete) {
             let throttles = named_bizs::throttles(notes, root, &srv.resps, map);
+            let registers = named_bizs::registers(notes, root, &srv.resps, map);
             let bizs = named_bizs::targets(notes, root, srv.rls.as_ref(), map);
-            fit::undo(notes, root, &srv, map).and(throttles).and(bizs)?;
+            fit::undo(notes, root, &srv, map).and(throttles).and(registers).and(bizs)?;
         }
         Ok(srv)
     });

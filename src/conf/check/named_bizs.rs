@@ -1,9 +1,14 @@
-//! Checks the bizs that srv.xml names: in `<resp throttle>` and in the descriptors of `<rls>`.
+//! Checks the bizs that srv.xml names: in `throttle` and `registers` of `<resp>`, and in the
+//! descriptors of `<rls>`.
 //!
-//! Invariant: CL.THROTTLE finds a biz that takes limits of calls. Envoy finds a biz that counts no
-//! members and has what the ids of its calls need.
+//! Invariant: CL.THROTTLE finds a biz that takes limits of calls, and commands of Redis find
+//! registers. Envoy finds a biz with limits that counts no members and has what the ids of its
+//! calls need.
 
-use crate::read::{CALLS_BRING_LIMITS, Checked, Element, Notes, THROTTLE, nearest_words, shown};
+use crate::read::{
+    CALLS_BRING_LIMITS, Checked, Element, HAS_REGISTERS, Notes, REGISTERS, THROTTLE, nearest_words,
+    shown,
+};
 use crate::schema::{Biz, ChargeTarget, Limit, Map, Policy, Resp, Rls};
 
 /// Notes each `throttle` whose biz does not exist, or does not take limits of calls. `root` is the
@@ -14,32 +19,81 @@ pub(super) fn throttles(
     resps: &[Resp],
     map: &Map,
 ) -> Checked<()> {
-    let mut fits = Ok(());
-    for (element, resp) in root.children_named("resp").zip(resps) {
-        let Some(named) = resp.throttle.as_deref() else { continue };
-        let biz = map.find_biz(named).and_then(|at| map.bizs.get(at));
-        if biz.is_some_and(takes_limits_of_calls) {
-            continue;
-        }
-        let found = format!("{THROTTLE}=\"{}\"", shown(named));
-        let (found, expected) = match biz {
-            Some(biz) => (format!("{found}, biz {}", has(biz)), CALLS_BRING_LIMITS.to_owned()),
-            None => {
-                let near = nearest_words(named, map.bizs.iter().map(|biz| biz.name.as_str()));
-                (found, format!("the name or id of {CALLS_BRING_LIMITS}{near}"))
+    let asked = NamedBiz {
+        attribute: THROTTLE,
+        name: |resp| resp.throttle.as_deref(),
+        is_one: takes_limits_of_calls,
+        one: CALLS_BRING_LIMITS,
+    };
+    asked.check(notes, root, resps, map)
+}
+
+/// Notes each `registers` whose biz does not exist, or has none. `root` is the element that `resps`
+/// come from.
+pub(super) fn registers(
+    notes: &mut Notes<'_>,
+    root: &Element,
+    resps: &[Resp],
+    map: &Map,
+) -> Checked<()> {
+    let asked = NamedBiz {
+        attribute: REGISTERS,
+        name: |resp| resp.registers.as_deref(),
+        is_one: |biz| biz.register.is_some(),
+        one: HAS_REGISTERS,
+    };
+    asked.check(notes, root, resps, map)
+}
+
+/// The biz that an attribute of `<resp>` must name.
+struct NamedBiz {
+    attribute: &'static str,
+    name: fn(&Resp) -> Option<&str>,
+    is_one: fn(&Biz) -> bool,
+    /// Such a biz, in words.
+    one: &'static str,
+}
+
+impl NamedBiz {
+    /// Notes each other biz that a `<resp>` names.
+    fn check(
+        &self,
+        notes: &mut Notes<'_>,
+        root: &Element,
+        resps: &[Resp],
+        map: &Map,
+    ) -> Checked<()> {
+        let NamedBiz { attribute, name, is_one, one } = *self;
+        let mut fits = Ok(());
+        for (element, resp) in root.children_named("resp").zip(resps) {
+            let Some(named) = name(resp) else { continue };
+            let biz = map.find_biz(named).and_then(|at| map.bizs.get(at));
+            if biz.is_some_and(is_one) {
+                continue;
             }
-        };
-        fits = Err(notes.note(element.value_at(THROTTLE), found, expected));
+            let found = format!("{attribute}=\"{}\"", shown(named));
+            let (found, expected) = match biz {
+                Some(biz) => (format!("{found}, biz {}", has(biz)), one.to_owned()),
+                None => {
+                    let near = nearest_words(named, map.bizs.iter().map(|biz| biz.name.as_str()));
+                    (found, format!("the name or id of {one}{near}"))
+                }
+            };
+            fits = Err(notes.note(element.value_at(attribute), found, expected));
+        }
+        fits
     }
-    fits
 }
 
 fn takes_limits_of_calls(biz: &Biz) -> bool {
     matches!(biz.limits.as_slice(), [Limit { policy: Policy::Gcra(_), per_call: Some(_), .. }])
 }
 
-/// A biz with its policies: `1001 "login" with policy="interval"`.
+/// A biz with its policies or its register: `1001 "login" with policy="interval"`.
 fn has(biz: &Biz) -> String {
+    if biz.register.is_some() {
+        return format!("{} {:?} with <register>", biz.id, biz.name);
+    }
     let limits = biz.limits.iter().map(|limit| {
         let without = match limit {
             Limit { policy: Policy::Gcra(_), per_call: None, .. } => " without per-call=\"true\"",
@@ -84,7 +138,9 @@ pub(super) fn targets(
 /// The attribute of a descriptor that its biz does not fit, what was found, and what was expected.
 fn misfit(target: &ChargeTarget, biz: &Biz) -> Option<(&'static str, &'static str, String)> {
     let has_hold = target.hold.is_some();
-    let (name, found, expected) = if biz.notes_members() {
+    let (name, found, expected) = if biz.register.is_some() {
+        ("biz", ", which has registers", "a biz with limits")
+    } else if biz.notes_members() {
         let expected = "a biz without a distinct limit: calls of Envoy bring no member";
         ("biz", ", which counts members", expected)
     } else if biz.is_concurrent() && !has_hold {

@@ -8,21 +8,25 @@ use frs_base::figures::grouped;
 
 use crate::schema::{
     Biz, DURATION_UNITS, Distinct, DistinctCounting, Holds, Limit, ListRule, Mode, OnLapse, Once,
-    PerCall, Policy, RATE_UNITS, Scope, Share, Sharing, Suffix, Turns, Unit, Weight, sketch_words,
+    PerCall, Policy, RATE_UNITS, RegisterRoom, Scope, Share, Sharing, Suffix, Turns, Unit, Weight,
+    sketch_words,
 };
 
 /// The most weights that are listed. `…` stands for all later ones.
 const MAX_WEIGHTS_LISTED: usize = 8;
 
-/// What a biz allows: its name, each of its limits, the numbers of its listed keys, how machines
-/// share it, and its mode unless it enforces: `login: 5 in 60 s from the first use, then banned for
-/// 10 m`.
+/// What a biz allows: its name, each of its limits or its registers, the numbers of its listed
+/// keys, how machines share it, and its mode unless it enforces: `login: 5 in 60 s from the first
+/// use, then banned for 10 m`.
 pub fn biz_words(biz: &Biz) -> String {
     let limits: Vec<String> = match biz.limits.as_slice() {
         [limit] => vec![limit_words(limit)],
         limits => (1..).zip(limits).map(|(nth, l)| format!("({nth}) {}", limit_words(l))).collect(),
     };
     let mut words = format!("{}: {}", biz.name, limits.join("; "));
+    if let Some(room) = &biz.register {
+        words.push_str(&register_words(room));
+    }
     if let Some(Once { ids, for_ms }) = biz.once {
         let life = duration_words(for_ms);
         let ids = if ids == 1 { "id".to_owned() } else { format!("{ids} ids") };
@@ -44,6 +48,14 @@ pub fn biz_words(biz: &Biz) -> String {
         Mode::Off => "; off: nothing is judged",
     });
     words
+}
+
+/// What a register holds: `registers, each a number or a text of at most 40 bytes`.
+fn register_words(room: &RegisterRoom) -> String {
+    match room.text_bytes {
+        0 => "registers, each a number".to_owned(),
+        bytes => format!("registers, each a number or a text of at most {bytes} bytes"),
+    }
 }
 
 /// What a limit allows: `3 in each natural day of Asia/Shanghai, turning at 00:00`.

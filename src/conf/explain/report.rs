@@ -221,6 +221,9 @@ fn biz_text(text: &mut String, biz: &Biz, group: &Group) {
         check::needs(biz, g.key_bytes),
         grouped(g.node_bytes.into())
     );
+    if biz.register.is_some() {
+        let _ = writeln!(text, "    {}", registers_line(group));
+    }
     for line in promises::biz_lines(biz).into_iter().chain(warm_costs::biz_lines(biz, group)) {
         let _ = writeln!(text, "    {line}");
     }
@@ -234,6 +237,21 @@ fn parked_line(conf: &Conf, cluster: &Cluster, sizes: &BufferSizes) -> String {
         conf.srv.workers,
         grouped(cluster.max_parked.into()),
         grouped(sizes.parked_bytes(&conf.srv.http, &conf.map)),
+    )
+}
+
+/// How many registers a group holds, and which of them make room: `room for at most 64 registers;
+/// in a full chain expired ones make room, …`.
+fn registers_line(group: &Group) -> String {
+    let next = match group.on_full {
+        OnFull::Evict => {
+            "then those that were not used for the longest time, even if they never expire"
+        }
+        OnFull::Refuse => "no other ones, so those that never expire stay until they are deleted",
+    };
+    format!(
+        "room for at most {} registers; in a full chain expired ones make room, {next}",
+        grouped(group.geometry.nodes())
     )
 }
 
@@ -254,7 +272,7 @@ fn rls_line(rls: &Rls) -> String {
 }
 
 /// The line of a `<resp>`: `resp 127.0.0.1:6380: AUTH with the token of conf/resp.token,
-/// CL.THROTTLE on biz throttle`.
+/// CL.THROTTLE on biz throttle, registers of biz redis in 16 databases`.
 fn resp_line(resp: &Resp) -> String {
     let auth = resp
         .token_file
@@ -263,7 +281,14 @@ fn resp_line(resp: &Resp) -> String {
     let throttle = resp.throttle.as_ref();
     let throttle =
         throttle.map_or("no CL.THROTTLE".to_owned(), |biz| format!("CL.THROTTLE on biz {biz}"));
-    format!("resp {}: {auth}, {throttle}", resp.listen)
+    let registers = resp.registers.as_ref().map_or(String::new(), |biz| {
+        let databases = match resp.databases {
+            1 => String::new(),
+            databases => format!(" in {databases} databases"),
+        };
+        format!(", registers of biz {biz}{databases}")
+    });
+    format!("resp {}: {auth}, {throttle}{registers}", resp.listen)
 }
 
 fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {

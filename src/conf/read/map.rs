@@ -12,10 +12,10 @@ use super::scalar::{
 };
 use super::walk::{ElementSchema, first_before};
 use super::xml::Element;
-use super::{distinct, limit, list, per_call, share, tables, weight};
+use super::{distinct, limit, list, per_call, register, share, tables, weight};
 use crate::schema::{
     GeometrySettings, HashKind, Holds, KeyType, Limit, Listed, MAX_FILES, MAX_KEYS, Mode,
-    NodeCount, OnFull, Once, Sharing,
+    NodeCount, OnFull, Once, RegisterRoom, Sharing,
 };
 
 const MAP: ElementSchema = ElementSchema { many: &["group", "biz"], ..ElementSchema::EMPTY };
@@ -54,6 +54,7 @@ const BIZ: ElementSchema = ElementSchema {
         "hold-ttl",
         "on-lapse",
     ],
+    once: &["register"],
     many: &["limit", "allow", "deny", "override"],
     ..ElementSchema::EMPTY
 };
@@ -94,6 +95,7 @@ pub(crate) struct RawBiz<'e> {
     pub sharing: Checked<Option<Sharing>>,
     pub once: Checked<Option<Once>>,
     pub holds: Checked<Option<Holds>>,
+    pub register: Checked<Option<RegisterRoom>>,
 }
 
 /// The readable parts of a `<map>`.
@@ -106,7 +108,7 @@ pub(crate) struct RawMap<'e> {
 pub(crate) fn map<'e>(notes: &mut Notes<'_>, root: &'e Element, complete: bool) -> RawMap<'e> {
     MAP.check(notes, root);
     let group = |element| group(notes, element);
-    let groups: Vec<RawGroup<'e>> = root.children_named("group").map(group).collect();
+    let mut groups: Vec<RawGroup<'e>> = root.children_named("group").map(group).collect();
     unique(notes, groups.iter().map(|group| (group.element, "name", &group.name)));
     if complete && groups.is_empty() {
         notes.note(root.at, "<map> without <group>", "at least one <group>");
@@ -114,9 +116,21 @@ pub(crate) fn map<'e>(notes: &mut Notes<'_>, root: &'e Element, complete: bool) 
     let names = group_names(&groups);
     let biz = |element| biz(notes, element, &names, complete);
     let bizs: Vec<RawBiz<'e>> = root.children_named("biz").map(biz).collect();
+    long_keys(&mut groups, &bizs);
     unique(notes, bizs.iter().map(|biz| (biz.element, "id", &biz.id)));
     unique(notes, bizs.iter().map(|biz| (biz.element, "name", &biz.name)));
     RawMap { groups, bizs }
+}
+
+/// Gives each group with registers longer key fields, unless map.xml states their length.
+fn long_keys(groups: &mut [RawGroup<'_>], bizs: &[RawBiz<'_>]) {
+    for biz in bizs.iter().filter(|biz| matches!(biz.register, Ok(Some(_)))) {
+        let group = biz.group.ok().and_then(|at| groups.get_mut(at));
+        let unsaid = group.filter(|group| group.element.attribute("key-bytes").is_none());
+        if let Some(Ok(group)) = unsaid.map(|group| &mut group.group) {
+            group.geometry.key_bytes = register::KEY_BYTES;
+        }
+    }
 }
 
 fn group<'e>(notes: &mut Notes<'_>, element: &'e Element) -> RawGroup<'e> {
@@ -217,7 +231,8 @@ fn biz<'e>(
     per_call::few_enough(notes, element, &limits);
     let once = tables::once(notes, element);
     let holds = tables::holds(notes, element, &limits, &listed);
-    RawBiz { element, id, name, group, key, mode, limits, listed, sharing, once, holds }
+    let register = register::register(notes, element, key);
+    RawBiz { element, id, name, group, key, mode, limits, listed, sharing, once, holds, register }
 }
 
 fn limits(notes: &mut Notes<'_>, biz: &Element) -> Vec<Checked<Limit>> {
@@ -229,8 +244,8 @@ fn limits(notes: &mut Notes<'_>, biz: &Element) -> Vec<Checked<Limit>> {
         }
         limits.push(limit::limit(notes, element));
     }
-    if limits.is_empty() {
-        notes.note(biz.at, "<biz> without <limit>", "at least one <limit>");
+    if limits.is_empty() && biz.child(register::ELEMENT).is_none() {
+        notes.note(biz.at, "<biz> without <limit>", "at least one <limit>, or a <register>");
     }
     weight::one_limit_has(notes, biz);
     limits

@@ -4,18 +4,27 @@
 
 use super::faults::{Checked, Notes, checked, shown};
 use super::listen::{Addresses, listen_address, token_file};
+use super::scalar::whole;
 use super::walk::ElementSchema;
 use super::xml::Element;
-use crate::schema::{AccessToken, Resp};
+use crate::schema::{AccessToken, MAX_DATABASES, Resp};
 
-const RESP: ElementSchema =
-    ElementSchema { attributes: &["listen", "token-file", "throttle"], ..ElementSchema::EMPTY };
+const RESP: ElementSchema = ElementSchema {
+    attributes: &["listen", "token-file", "throttle", "registers", "databases"],
+    ..ElementSchema::EMPTY
+};
 const MAX_RESPS: usize = 16;
 /// The attribute of `<resp>` that names a biz.
 pub(crate) const THROTTLE: &str = "throttle";
 /// The biz that the attribute must name, in words.
 pub(crate) const CALLS_BRING_LIMITS: &str =
     "a biz of map.xml whose only limit is policy=\"gcra\" with per-call=\"true\"";
+
+/// The attribute of `<resp>` that names the biz of Redis' own commands.
+pub(crate) const REGISTERS: &str = "registers";
+/// The biz that the attribute must name, in words.
+pub(crate) const HAS_REGISTERS: &str = "a biz of map.xml with a <register>";
+const DATABASES: &str = "databases";
 
 /// Reads every `<resp>` and notes its faults.
 pub(super) fn resps(
@@ -37,7 +46,22 @@ fn resp(notes: &mut Notes<'_>, element: &Element, taken: &mut Addresses) -> Chec
             "" => Err(CALLS_BRING_LIMITS.to_owned()),
             text => Ok(text.to_owned()),
         }),
+        registers: element.optional(notes, REGISTERS, |text| match text {
+            "" => Err(HAS_REGISTERS.to_owned()),
+            text => Ok(text.to_owned()),
+        }),
+        databases: databases(notes, element),
     }))
+}
+
+/// How many databases SELECT knows: 1 unless the element says otherwise.
+fn databases(notes: &mut Notes<'_>, element: &Element) -> Checked<u16> {
+    let databases = element.optional(notes, DATABASES, whole(1, MAX_DATABASES.into()))?;
+    if let (Some(attribute), None) = (element.attribute(DATABASES), element.attribute(REGISTERS)) {
+        let found = "attribute databases without registers";
+        return Err(notes.note(attribute.at, found, "it with registers only"));
+    }
+    Ok(databases.map_or(1, |databases| databases as u16))
 }
 
 /// Notes the faults of the token files. `root` is the element that `resps` come from.

@@ -11,6 +11,7 @@ use super::calls::{Holds, Once, PerCall};
 use super::cidr::Cidr;
 use super::geometry::{Geometry, GeometrySettings};
 use super::index::BizIndex;
+use super::register::RegisterRoom;
 use super::scope::Scope;
 use super::share::{SHARED_WORDS, Sharing};
 use super::shared_limits::SharedLimits;
@@ -92,7 +93,9 @@ impl Map {
     /// those of the biz's node if the biz has limits of scope biz, and two words of tags for each
     /// node. One of these is for the node's place now, one for its place before its group grew.
     pub fn item_undo_words(&self) -> u64 {
-        let words = self.bizs.iter().map(|biz| {
+        // No request has registers as items.
+        let with_limits = self.bizs.iter().filter(|biz| biz.register.is_none());
+        let words = with_limits.map(|biz| {
             let geometry = self.groups.get(biz.group).map(|group| &group.geometry);
             geometry.map_or(0, |geometry| biz.undo_words(geometry))
         });
@@ -155,7 +158,8 @@ pub struct Biz {
     pub key: KeyType,
     /// Whether its limits are enforced.
     pub mode: Mode,
-    /// Its limits, at least one. Limit N of the protocol is `limits[N - 1]`.
+    /// Its limits. Limit N of the protocol is `limits[N - 1]`. None if it has registers, else at
+    /// least one.
     pub limits: Vec<Limit>,
     /// Keys with rules of their own, in the order of the file.
     pub listed: Vec<Listed>,
@@ -165,6 +169,8 @@ pub struct Biz {
     pub once: Option<Once>,
     /// The holds of its records. `None` if calls hold nothing.
     pub holds: Option<Holds>,
+    /// The register that a record is. `None` if its records hold the states of limits.
+    pub register: Option<RegisterRoom>,
     /// The epoch of its counters, which each reset raises. Nodes of another epoch start fresh. 0 as
     /// read from map.xml; the overlay sets it.
     pub epoch: u64,
@@ -251,6 +257,7 @@ impl Biz {
             sharing: None,
             once: None,
             holds: None,
+            register: None,
             epoch: 0,
             lifts,
             former,
@@ -279,12 +286,14 @@ impl Biz {
 
     /// Bytes of a node of a scope: header, key field, the states of the limits of that scope, in a
     /// key's node the end of a ban, the histories of these limits, in a key's node the remembered
-    /// ids and the holds, and the ring of sliding limits or the set of an exact `distinct`.
+    /// ids and the holds, and the ring of sliding limits or the set of an exact `distinct`. Or
+    /// header, key field and a register.
     pub fn node_bytes(&self, scope: Scope, key_bytes: u32) -> u32 {
         let states: u32 = self.limits_of(scope).map(|(_, limit)| self.state_bytes(limit)).sum();
         let ban = if scope == Scope::Key && self.bans() { BAN_BYTES } else { 0 };
         let last = self.ring_words(scope) + self.set_words(scope);
-        let behind = self.history_words(scope) + self.table_words(scope) + last;
+        let behind =
+            self.history_words(scope) + self.table_words(scope) + self.register_words(scope) + last;
         NODE_HEADER_BYTES + key_bytes + states + ban + behind as u32 * 8
     }
 
@@ -349,9 +358,14 @@ impl Biz {
     /// The most words that an item of this biz logs.
     pub(super) fn undo_words(&self, geometry: &Geometry) -> u64 {
         let nodes = 1 + u64::from(self.limits_of(Scope::Biz).next().is_some());
-        // One word of tags, and one for the node's place before its group grew.
-        nodes * (u64::from(geometry.node_bytes) / 8 + 2)
+        nodes * node_undo_words(geometry.node_bytes)
     }
+}
+
+/// The most words that a transaction logs for a node: the node, one word of tags, and one for the
+/// node's place before its group grew.
+pub(crate) const fn node_undo_words(node_bytes: u32) -> u64 {
+    node_bytes as u64 / 8 + 2
 }
 
 /// Key types.

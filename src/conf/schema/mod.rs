@@ -10,6 +10,7 @@
 //! | `calls` | what calls may bring, repeat and hold |
 //! | `policy` | what follows from the settings of a limit alone |
 //! | `geometry` | the geometry of a group, and its description in map.xml |
+//! | `register` | the room of a register in a record |
 //! | `scope` | whose uses a limit counts |
 //! | `index` | finds a business by its id or its name |
 //! | `epoch` | how the reset epoch of a business grows |
@@ -23,7 +24,7 @@
 //! | `cluster` | the cluster that holds the ledgers of shared limits |
 //! | `share` | how several machines share the limits of a business |
 //! | `shared_limits` | the identities of shared limits |
-//! | `tables` | the tables of ids and of holds in a record |
+//! | `tables` | the tables of ids and of holds, and the register, in a record |
 //! | `warm_tier` | which records the cluster keeps |
 
 mod access_token;
@@ -39,6 +40,7 @@ mod index;
 mod map;
 mod policy;
 mod quantity;
+mod register;
 mod rls;
 mod scope;
 mod share;
@@ -67,7 +69,6 @@ pub use conf::Conf;
 pub use epoch::{EpochStep, MAX_EPOCH};
 pub(super) use geometry::MAX_KEYS;
 pub use geometry::{Geometry, GeometrySettings, HashKind, NodeCount, OtherSetting};
-pub(super) use map::MAX_MEMBERS;
 pub use map::{
     BAN_BYTES, Biz, Calendar, Concurrent, Count, DISTINCT_HEADER_WORDS, Distinct, DistinctCounting,
     Gcra, Group, HISTORY_HEADER_BYTES, HISTORY_WINDOW_BYTES, Interval, KeyType, Lifts, Limit,
@@ -76,9 +77,13 @@ pub use map::{
     SlidingCounter, StatePlace, TOKEN_UNITS, Token, Total, Turns, UNDO_WORDS, Unit, Weight,
     sketch_words,
 };
+pub(super) use map::{MAX_MEMBERS, node_undo_words};
 pub use quantity::{CallRate, CallWindow, MAX_COUNT, Rate};
 pub(super) use quantity::{
     DURATION_UNITS, MAX_DURATION_MS, RATE_UNITS, SIZE_UNITS, Suffix, duration_text, size_text,
+};
+pub use register::{
+    MAX_DATABASES, MAX_REGISTERS, MAX_TEXT_BYTES, REGISTER_HEADER_BYTES, RegisterRoom,
 };
 pub use rls::{
     ChargeMode, ChargeTarget, Descriptor, DescriptorEntry, Domain, Template, TemplatePart,

@@ -90,6 +90,11 @@ pub struct Resp {
     /// The biz of CL.THROTTLE, by name or id. Its only limit is a `gcra` with limits that calls
     /// bring. `None` if there is no CL.THROTTLE.
     pub throttle: Option<String>,
+    /// The biz of Redis' own commands, by name or id. It has registers. `None` if there are none of
+    /// these commands.
+    pub registers: Option<String>,
+    /// How many databases SELECT knows, 1..=1024.
+    pub databases: u16,
 }
 
 /// `<rls>`: Envoy's rate limit service.

@@ -121,7 +121,7 @@ fn faulty_businesses() {
         ),
         (
             "<biz id='1' name='a' key='ip'/>",
-            "1: found <biz> without <limit>, expected at least one <limit>",
+            "1: found <biz> without <limit>, expected at least one <limit>, or a <register>",
         ),
         (
             "<biz id='1' name='a' key='string' ipv6-prefix='64'><limit policy='total' max='1'/></biz>",
@@ -149,7 +149,7 @@ fn faulty_businesses() {
         ),
         (
             "<biz id='1' name='a' key='ip'><limit policy='total' max='1'/><limits/></biz>",
-            "62: found <limits> in <biz>, expected one of limit, allow, deny, override (nearest: limit)",
+            "62: found <limits> in <biz>, expected one of register, limit, allow, deny, override (nearest: limit)",
         ),
     ];
     for (map, expected) in cases {

@@ -10,7 +10,7 @@ use crate::request::Brought as BroughtOptions;
 use crate::table::{Entry, Table};
 use crate::{Command, Extras, Item, ItemError, Request};
 
-/// A biz name from a request, and its index in a generation.
+/// A biz name from a request, and its index in a generation. One with registers has none.
 #[derive(Debug, Default)]
 pub(super) struct LastBiz {
     generation: u64,
@@ -33,7 +33,9 @@ impl LastBiz {
         self.name.clear();
         self.name.extend_from_slice(name);
         let name = std::str::from_utf8(name).ok();
-        self.index = name.and_then(|name| conf.map.find_biz(name));
+        let known = name.and_then(|name| conf.map.find_biz(name));
+        // An item charges limits.
+        self.index = known.filter(|&at| conf.map.bizs[at].register.is_none());
     }
 }
 

@@ -3,6 +3,7 @@
 //! state, every semaphore is free, and the files verify.
 
 mod calls;
+mod registers;
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
@@ -18,6 +19,7 @@ use crate::inspect::{Look, Reader};
 use crate::testing::World;
 use crate::{Command, Extras, ItemOptions, MovePass, MoveStep, Request, Role, Service};
 use calls::CALLS;
+use registers::REGISTERS;
 
 const NOW: u64 = 1_700_000_000_000;
 
@@ -173,6 +175,9 @@ fn observe(cases: &Cases, world: &World) -> (Vec<Seen>, u64) {
     let mut seen: Vec<Seen> = keys
         .into_iter()
         .map(|(biz, key)| {
+            if registers::has_registers(world, biz) {
+                return registers::seen(&mut service, biz, key);
+            }
             let mut query = Request::default();
             query.begin(Command::Query);
             query.push(biz, key, ItemOptions::ONE.detailed());
@@ -215,6 +220,10 @@ fn set_up(cases: &Cases, case: &Case) -> World {
     let mut service = world.attach();
     let alone = Case { atomic: false, once: None, ..*case };
     for (index, &sent) in case.before.iter().enumerate() {
+        if registers::has_registers(&world, sent.biz) {
+            registers::change(&mut service, &[sent], NOW - 10 + index as u64);
+            continue;
+        }
         let before = asked(&alone, &[sent], "before");
         service.answers(&before, NOW - 10 + index as u64).items[0].result.unwrap();
     }
@@ -237,6 +246,11 @@ fn run_case(case: &Case, world: &World, kill_at: u64) -> u64 {
         assert_eq!(step, Ok(MoveStep::Over { left: 0, awaiting: 0 }));
         return stores;
     }
+    if registers::has_registers(world, case.asks[0].biz) {
+        crash::arm(kill_at);
+        registers::change(&mut service, case.asks, NOW);
+        return crash::disarm();
+    }
     crash::arm(kill_at);
     service.run(&request, NOW, &mut answers);
     let stores = crash::disarm();
@@ -253,7 +267,7 @@ fn victim() {
         let case = cases.all.iter().find(|case| case.name == name)?;
         Some((*case, World::of(Path::new(&dir), cases.map)))
     };
-    let (case, world) = [PLAIN, CALLS].iter().find_map(in_cases).unwrap();
+    let (case, world) = [PLAIN, CALLS, REGISTERS].iter().find_map(in_cases).unwrap();
     let stores = run_case(&case, &world, kill_at.parse().unwrap());
     std::fs::write(Path::new(&dir).join("stores"), stores.to_string()).unwrap();
 }

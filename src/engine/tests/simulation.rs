@@ -12,6 +12,7 @@ mod growth;
 mod oracle;
 mod player;
 mod process;
+mod registers;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -61,6 +62,7 @@ const MAP: &str = r#"<map>
   <biz id="7" name="loan" group="kept" key="integer" holds="LOANS" hold-ttl="1h">
     <limit policy="total" max="1000000000"/>
   </biz>
+  <biz id="8" name="registers" group="kept" key="string"><register/></biz>
 </map>"#;
 
 /// A group and the geometries that it moves between.
@@ -73,9 +75,9 @@ const GROUPS: [GroupForms; 2] = [
     GroupForms {
         name: "kept",
         geometries: [
-            r#"files="2" key-nodes="2" chain="6" node-size="256""#,
-            // Fourteen keys may be kept, so some find no place in this geometry.
-            r#"files="1" key-nodes="2" chain="6" node-size="320""#,
+            r#"files="2" key-nodes="2" chain="8" node-size="256" key-bytes="24" on-full="refuse""#,
+            // Nineteen keys may be kept, so some find no place in this geometry.
+            r#"files="1" key-nodes="2" chain="8" node-size="320" key-bytes="24" on-full="refuse""#,
         ],
     },
     GroupForms {
@@ -174,6 +176,10 @@ struct Seen {
     repeats: u64,
     made: u64,
     settled: u64,
+    /// Increments of registers, of several at once, and numbers that were taken out.
+    increments: u64,
+    threes: u64,
+    taken: u64,
 }
 
 /// Plays one seed. Panics if it breaks a promise.
@@ -305,14 +311,21 @@ fn simulate_all(seeds: impl Iterator<Item = u64>) {
         all.repeats += seen.repeats;
         all.made += seen.made;
         all.settled += seen.settled;
+        all.increments += seen.increments;
+        all.threes += seen.threes;
+        all.taken += seen.taken;
     }
     println!("{count} seeds in {:.1} s: {all:?}", begun.elapsed().as_secs_f64());
     let met = [all.busy, all.evictions, all.moves, all.repeats, all.made, all.settled];
-    assert!(count < 100 || (all.deaths > count && !met.contains(&0)), "{all:?}");
+    let registers = [all.increments, all.threes, all.taken];
+    assert!(
+        count < 100 || (all.deaths > count && ![&met[..], &registers].concat().contains(&0)),
+        "{all:?}"
+    );
     assert!(count < 1000 || all.taken_back > 0, "{all:?}");
 }
 
-// Shows: deaths-lose-nothing, retries, holds.
+// Shows: deaths-lose-nothing, retries, holds, registers.
 #[test]
 fn no_order_of_stores_and_deaths_breaks_a_promise() {
     match std::env::var("FRS_SIMULATE") {

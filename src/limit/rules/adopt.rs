@@ -43,11 +43,18 @@ impl Rules {
     /// Converts the words of a node, from the end of its key field to its end, to these limits, if
     /// they adopt the shape under which it was written. Adds or removes a word for the ban. Adds,
     /// removes, lengthens or shortens histories and a ring. Of former limits, keeps the state of
-    /// those that still exist.
+    /// those that still exist. Removes a register for whose text there is no room any more.
     #[cold]
     #[inline(never)]
     pub fn adopt(&self, scope: Scope, written: Written, words: &mut [u64]) {
         let node = self.node(scope);
+        if node.is_register {
+            // A text that is too long for its business now is gone; no register is cut.
+            if !self.is_register_laid_out(words) {
+                words.fill(0);
+            }
+            return;
+        }
         let has_ban = scope == Scope::Key && self.has_ban();
         // Any ring fits behind the states of former limits, however many there are.
         let mut copy = [0; 2 * MAX_NODE_WORDS];
@@ -117,6 +124,9 @@ impl Rules {
     /// Whether the node has exactly the parts of these limits. Words that were never rolled are
     /// zero, and count as laid out.
     fn are_laid_out(&self, scope: Scope, node: &NodeLayout, words: &[u64]) -> bool {
+        if node.is_register {
+            return self.is_register_laid_out(words);
+        }
         if words[node.parts_at] == 0 {
             return true;
         }

@@ -27,6 +27,7 @@ impl Rules {
             }));
         }
         if scope == Scope::Key {
+            words.extend(self.register.iter().flat_map(|register| register.state_words()));
             words.extend(self.table_words());
         }
         own().filter(|(rule, _)| is_set(rule)).for_each(|named| name_words(named, &mut words));

@@ -17,9 +17,11 @@ use crate::history_ring::{Past, Remembered};
 use crate::ring::{self, Ring};
 use crate::shared_policy::{Log, SharedPolicies};
 
-/// Marks the shape of a node that has parts: histories, ids or holds. A number of its own, as each
-/// policy has.
+/// Marks the shape of a node that has parts: histories, ids, holds or a register. A number of its
+/// own, as each policy has.
 const WITH_PARTS: [u64; 2] = [9, 0];
+/// Marks the shape of a node that is a register, whatever the length of its text.
+const REGISTER: [u64; 2] = [17, 0];
 /// Marks the shape of a node with a shared limit whose number is not its position in the node. The
 /// number itself follows.
 const NUMBERED: u64 = 13;
@@ -39,8 +41,10 @@ pub(super) struct NodeLayout {
     pub sibling: u16,
     /// Something of configurable length follows: a part, a ring or a set.
     pub is_sized: bool,
-    /// It has histories, ids or holds.
+    /// It has histories, ids or holds, or is a register.
     pub has_parts: bool,
+    /// It is a register.
+    pub is_register: bool,
     /// First word of these parts, and the word after the last one.
     pub parts_at: usize,
     pub parts_to: usize,
@@ -75,10 +79,15 @@ impl NodeLayout {
         let own = || rules.iter().filter(|rule| rule.scope == scope);
         let fixed = biz.limits_of(scope).map(|(_, limit)| biz.state_words(limit)).sum();
         let has_past = own().any(|rule| rule.policy.remembered().is_some());
-        let has_parts = has_past || biz.table_words(scope) > 0;
+        let is_register = biz.register_words(scope) > 0;
+        let has_parts = has_past || biz.table_words(scope) > 0 || is_register;
         let parts_at = fixed + other.ban_words;
-        let parts_to = parts_at + biz.history_words(scope) + biz.table_words(scope);
+        let parts_to = parts_at
+            + biz.history_words(scope)
+            + biz.table_words(scope)
+            + biz.register_words(scope);
         let notes_members = own().any(Rule::notes_members);
+        let register = is_register.then_some(REGISTER);
         let hashed = alike.filter(|_| notes_members).map(|key| [HASHED_ALIKE, key.mark()]);
         let shapes = || {
             let numbered = (1..).zip(rules).filter(|(_, rule)| rule.scope == scope);
@@ -86,6 +95,7 @@ impl NodeLayout {
             placed
                 .flat_map(|(position, (number, rule))| rule.shapes(position, number))
                 .chain(hashed)
+                .chain(register)
         };
         let plain = shape_of(scope, shapes());
         let with_parts = shape_of(scope, shapes().chain([WITH_PARTS]));
@@ -104,8 +114,11 @@ impl NodeLayout {
             has_parts,
             parts_at,
             parts_to,
+            is_register,
+            // The words of a register alone tell when it expires.
             life_ms: own()
                 .map(|rule| rule.policy.life_ms())
+                .chain(is_register.then_some(None))
                 .try_fold(other.life_ms, |longest_ms, life_ms| Some(longest_ms.max(life_ms?))),
             ring,
             set_room,

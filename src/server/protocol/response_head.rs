@@ -258,16 +258,21 @@ pub fn status_of(answer: &Answer, refusal: u16) -> u16 {
     match &answer.result {
         Ok(verdict) if verdict.limited => refusal,
         Ok(_) => 200,
-        Err(
-            ItemError::UnknownBiz
-            | ItemError::BadKey
-            | ItemError::BadCount
-            | ItemError::BadMember
-            | ItemError::BadRate
-            | ItemError::BadOnce
-            | ItemError::BadHold,
-        ) => 400,
-        Err(ItemError::Store | ItemError::Busy | ItemError::Full | ItemError::FullHolds) => 503,
+        Err(error) => error_status(*error),
+    }
+}
+
+/// The status of an item that failed.
+pub const fn error_status(error: ItemError) -> u16 {
+    match error {
+        ItemError::UnknownBiz
+        | ItemError::BadKey
+        | ItemError::BadCount
+        | ItemError::BadMember
+        | ItemError::BadRate
+        | ItemError::BadOnce
+        | ItemError::BadHold => 400,
+        ItemError::Store | ItemError::Busy | ItemError::Full | ItemError::FullHolds => 503,
     }
 }
 

@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 
 use super::snapshot::{GroupSnapshot, LimitBounds, Stats, WAITS};
 use crate::protocol::call::{Call, status_word};
+use crate::protocol::resp::{OTHER, UNKNOWN_COMMANDS};
 use frs_cluster::figures::{ClusterFunction, ClusterResult, LeaseCounter, LeaseState, SpillResult};
 use frs_engine::{ItemError, Outcome};
 use frs_store::counter::{Doubling, GroupCounter, Histogram, REFUSERS};
@@ -183,6 +184,17 @@ impl MetricsPage {
         let words = ItemError::ALL.map(ItemError::word);
         self.by_word(ERRORS, "error", words.into_iter().zip(stats.sums.item_errors));
         self.holds(stats);
+        self.registers(stats);
+    }
+
+    fn registers(&mut self, stats: &Stats) {
+        let help = "Registers, by business, as the keeper's last look at all nodes found them.";
+        self.head("frs_registers", "gauge", help);
+        for biz in &stats.bizs {
+            if let Some(registers) = biz.registers {
+                self.sample("frs_registers", &[("biz", &biz.label())], registers);
+            }
+        }
     }
 
     fn holds(&mut self, stats: &Stats) {
@@ -279,10 +291,22 @@ impl MetricsPage {
         let help = "Connections closed because the client was late, with a request or in taking \
                     answers.";
         self.count("frs_timeouts_total", help, sums.count(Counter::Timeouts));
+        self.unknown_commands(&sums.unknown_commands);
         const BYTES: &str = "frs_bytes_total";
         self.head(BYTES, "counter", "Bytes read from clients and written to them.");
         let directions = [("in", Counter::BytesIn), ("out", Counter::BytesOut)];
         self.by_word(BYTES, "direction", directions.map(|(word, of)| (word, sums.count(of))));
+    }
+
+    /// A sample for each name that a client has sent, and one for those that Redis has not either.
+    fn unknown_commands(&mut self, counts: &[u64]) {
+        const NAME: &str = "frs_resp_unknown_commands_total";
+        let help = "Commands of RESP that frs does not have, by their names in Redis.";
+        self.head(NAME, "counter", help);
+        let count = |name: usize| counts.get(name).copied().unwrap_or(0);
+        let counted = (0..).zip(UNKNOWN_COMMANDS).map(|(name, word)| (name, word, count(name)));
+        let shown = counted.filter(|&(name, _, count)| count > 0 || name == OTHER);
+        self.by_word(NAME, "command", shown.map(|(_, word, count)| (word, count)));
     }
 
     fn groups(&mut self, stats: &Stats) {

@@ -39,7 +39,7 @@ pub use parked_items::ParkedItem;
 use pending_request::{ClientPreferences, PendingRequest};
 pub(crate) use queued_reply::QUEUE;
 pub(super) use queued_reply::ReplyForm;
-pub use serve::{ConnectionRules, Problem, RespRules, Serve};
+pub use serve::{ConnectionRules, Databases, Problem, RegistersAt, RespRules, Serve};
 
 /// The most requests of one connection that a tick answers.
 pub const MAX_REQUESTS_PER_TICK: usize = 256;

@@ -15,6 +15,7 @@
 //! | `conf_in_use` | srv.xml in force, with the tokens that the master has read |
 //! | `buffers` `buffer_pool` | memory that clients share |
 //! | `overload_log` | counts refused connections for the log |
+//! | `unknown_commands` | counts commands that frs does not have, for the log |
 
 mod accept;
 pub(crate) mod buffer_pool;
@@ -28,6 +29,7 @@ mod parked_clients;
 mod request_handler;
 pub mod resp_connection;
 pub(crate) mod tick;
+mod unknown_commands;
 mod worker_process;
 
 pub use worker_process::{WorkerError, run};

@@ -1,11 +1,14 @@
 //! Answers the requests of a tick through the service, with one time for all of them.
 
-use super::connection::{Problem, Serve};
+use super::connection::{Problem, RegistersAt, Serve};
+use super::unknown_commands::UnknownCommands;
 use crate::protocol::call::{Call, status_kind};
-use crate::protocol::resp::ServerFigures;
-use frs_base::clock::Millis;
+use crate::protocol::resp::{ServerFigures, unknown_index};
+use frs_base::clock::{self, Millis};
 use frs_conf::UnknownBiz;
-use frs_engine::{Answer, Answers, Exchange, ItemError, Quota, Request, Service, Verdict};
+use frs_engine::{
+    Answer, Answers, Exchange, ItemError, Quota, RegisterScan, Registers, Request, Service, Verdict,
+};
 use frs_store::Counter;
 
 /// The text of /health if the last flush failed.
@@ -38,12 +41,43 @@ pub struct RequestHandler {
     pub replaced: bool,
     /// The figures of the whole server, and the time they were gathered.
     pub figures: Option<(Millis, ServerFigures)>,
+    /// Commands that clients have asked for in vain, for the log.
+    pub unknown: UnknownCommands,
+    /// The business of registers that was found last.
+    pub found: Option<FoundBiz>,
+}
+
+/// A business that was found by its name.
+pub struct FoundBiz {
+    generation: u64,
+    name: Box<str>,
+    index: usize,
 }
 
 /// The greatest age of the figures of the whole server. Gathering them reads every slot.
 const FIGURES_MS: u64 = 1000;
 
 impl RequestHandler {
+    /// The index of a business in the configuration in force.
+    #[inline]
+    fn biz_of(&mut self, at: RegistersAt<'_>) -> Result<usize, ItemError> {
+        let generation = self.service.generation();
+        match &self.found {
+            Some(found) if found.generation == generation && *found.name == *at.biz => {
+                Ok(found.index)
+            }
+            _ => self.look_up(at.biz),
+        }
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, name: &str) -> Result<usize, ItemError> {
+        let index = self.service.conf().map.find_biz(name).ok_or(ItemError::UnknownBiz)?;
+        let generation = self.service.generation();
+        self.found = Some(FoundBiz { generation, name: name.into(), index });
+        Ok(index)
+    }
+
     #[inline]
     fn refuses_unknown(&self) -> bool {
         self.service.conf().srv.http.unknown_biz == UnknownBiz::Refuse
@@ -119,6 +153,52 @@ impl Serve for RequestHandler {
         if let Some(counters) = self.service.handle().counters() {
             counters.count_request(call as usize, status_kind(status));
         }
+    }
+
+    fn now(&self) -> Millis {
+        self.now
+    }
+
+    fn on_registers(
+        &mut self,
+        at: RegistersAt<'_>,
+        keys: &[&[u8]],
+        work: &mut dyn FnMut(&mut dyn Registers, Millis),
+    ) -> Result<(), ItemError> {
+        let (biz, now) = (self.biz_of(at)?, self.now);
+        self.service.on_registers(biz, at.database, keys, now, |registers| work(registers, now))
+    }
+
+    fn expect_registers(&mut self, at: RegistersAt<'_>, keys: &[&[u8]]) {
+        if let Ok(biz) = self.biz_of(at) {
+            self.service.expect_registers(biz, at.database, keys);
+        }
+    }
+
+    fn scan_registers(
+        &mut self,
+        at: RegistersAt<'_>,
+        cursor: u64,
+        count: usize,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<u64, ItemError> {
+        let biz = self.biz_of(at)?;
+        let scan = RegisterScan { database: at.database, cursor, count };
+        Ok(self.service.scan_registers(biz, scan, self.now, each))
+    }
+
+    fn count_registers(&mut self, at: RegistersAt<'_>) -> Result<u64, ItemError> {
+        let biz = self.biz_of(at)?;
+        Ok(self.service.registers_len(biz, at.database, self.now))
+    }
+
+    #[cold]
+    fn unknown_command(&mut self, word: &[u8]) {
+        let name = unknown_index(word);
+        if let Some(counters) = self.service.handle().counters() {
+            counters.count_unknown_command(name);
+        }
+        self.unknown.note(name, clock::instant());
     }
 
     fn problem(&self) -> Option<Problem> {

@@ -7,6 +7,7 @@
 //! A command that arrives whole is read in place. Its items go through the queue that all
 //! connections of the worker share.
 
+mod registers;
 mod session;
 mod transaction;
 
@@ -18,7 +19,7 @@ use super::connection::{
 use crate::protocol::call::Call;
 use crate::protocol::resp::{
     AnswerForm, Args, CommandBounds, CommandError, Fault, Name, Scan, Scanned, Shape, Version,
-    Writer, find, read_line, read_many, read_one, read_throttle, write_fault,
+    Writer, read_line, read_many, read_one, read_throttle, write_fault,
 };
 use crate::protocol::response_head::ResponseOptions;
 use crate::protocol::{Bounds, Error};
@@ -64,6 +65,10 @@ enum CommandOrigin {
 struct Serving<'a, S> {
     context: RequestContext<'a, S>,
     own: RespRules<'a>,
+    /// The input behind the command.
+    behind: &'a [u8],
+    /// How many commands behind it are expected: the memory of their registers is fetched.
+    expected: usize,
 }
 
 impl RespConnection {
@@ -73,14 +78,14 @@ impl RespConnection {
     /// `input` starts where the last call stopped consuming.
     pub fn take<'a, S: Serve>(
         &mut self,
-        Input { bytes: input, has_more }: Input<'_>,
+        Input { bytes: input, has_more }: Input<'a>,
         own: RespRules<'a>,
         serve: &'a mut S,
         scratch: &'a mut ConnectionBuffers,
         out: &'a mut Vec<u8>,
     ) -> InputProgress {
         let context = RequestContext { rules: own.rules, serve, scratch, out };
-        let mut serving = Serving { context, own };
+        let mut serving = Serving { context, own, behind: &[], expected: 0 };
         let bounds = CommandBounds::from(own.rules.http);
         let (mut consumed, mut answered, mut starved, mut need) = (0, 0, false, 1);
         let wrong_tokens = self.session.wrong_tokens;
@@ -155,19 +160,20 @@ impl RespConnection {
         self.transaction.as_ref().map_or(0, Transaction::held_bytes)
     }
 
-    fn step<S: Serve>(
+    fn step<'a, S: Serve>(
         &mut self,
-        input: &[u8],
+        input: &'a [u8],
         bounds: CommandBounds,
-        serving: &mut Serving<'_, S>,
+        serving: &mut Serving<'a, S>,
     ) -> InputStep {
         if self.is_running() {
             return self.step_transaction(serving);
         }
         match self.scan.scan(input, bounds) {
             Ok(Scanned::Array(end)) => {
-                let args = Args::of_array(&input[..end]);
-                self.command(args, CommandOrigin::Input, serving);
+                let (command, behind) = input.split_at(end);
+                serving.behind = behind;
+                self.command(Args::of_array(command), CommandOrigin::Input, serving);
                 InputStep::Answered(end)
             }
             Ok(Scanned::Line { text, end }) => {
@@ -219,12 +225,13 @@ impl RespConnection {
         let whole = args;
         // A command has at least its name.
         let word = args.next().unwrap_or_default();
-        let command = find(word);
+        let command = serving.own.commands().find(word);
         let is_known = self.session.is_known(serving.own);
         if !is_known && command.is_none_or(|it| !it.needs_no_auth()) {
             return self.refuse(CommandError::NoAuth, serving);
         }
         let Some(command) = command else {
+            serving.context.serve.unknown_command(word);
             return self.refuse(CommandError::Unknown(word), serving);
         };
         if !command.takes(whole.len()) {
@@ -251,6 +258,7 @@ impl RespConnection {
                     .map(|()| form(Command::Update, Shape::Many)),
                 Name::ManyQuery => read_many(Command::Query, args, Bounds::from(http), request)
                     .map(|()| form(Command::Query, Shape::Many)),
+                Name::Register(verb) => return self.run_verb(verb, args, serving),
                 name => return self.answer(name, args, serving),
             };
         match read {

@@ -24,6 +24,7 @@ use super::conf_in_use::ConfInUse;
 use super::overload_log::OverloadLog;
 use super::parked_clients::ParkedClients;
 use super::request_handler::RequestHandler;
+use super::unknown_commands::UnknownCommands;
 use crate::net::client_timeouts::{Expired, TimeoutLengths, TimerKind, Timers};
 use crate::net::listeners::ListenerSet;
 use crate::process::bells::WorkerBells;
@@ -152,6 +153,8 @@ impl Worker {
                 answered: 0,
                 replaced: false,
                 figures: None,
+                unknown: UnknownCommands::default(),
+                found: None,
             },
             refusals: RefusalLog::of(&conf.srv),
             conf,

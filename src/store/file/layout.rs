@@ -56,6 +56,7 @@
 //!                          from 64 on words of an extension: watch/counter/extension.rs
 //!                          page 1: counters: 0..16 of one word each | 16..27 errors of items
 //!                          32..112 requests by kind and kind of answer
+//!                          112 commands of clients that frs does not have
 //!                          120 connections open | 121 rows of groups in use
 //!                          122 rows of businesses in use | 123 clients parked
 //!                          from 128 on 3 histograms of 128 words:
@@ -89,6 +90,8 @@
 //!                          then its first 40 bytes | 9 count | 10 error
 //!                          11 refused last at (ms); sparse, blocks are allocated as a sketch
 //!                          is given
+//!                          then a page: those commands by their names; sparse, allocated where
+//!                          there are any
 //! ```
 
 /// A size, for three kinds of build. Miri gets a smaller size, because each word of a list costs it
@@ -116,7 +119,7 @@ pub(crate) const RUNTIME_MAGIC: u64 = u64::from_le_bytes(*b"FRSRUNTM");
 /// field.
 pub(crate) const GROUP_VERSION: u32 = 6;
 /// Format number of runtime.mmap.
-pub(crate) const RUNTIME_VERSION: u32 = 8;
+pub(crate) const RUNTIME_VERSION: u32 = 9;
 
 /// Words of a key-node's head.
 pub const HEAD_WORDS: usize = 8;
@@ -324,6 +327,7 @@ pub mod slot {
     // Words in the page of counters, from its start.
     pub(crate) const ITEM_ERRORS: usize = 16;
     pub(crate) const REQUESTS: usize = 32;
+    pub(crate) const UNKNOWN_COMMANDS: usize = 112;
     pub(crate) const OPEN: usize = 120;
     pub(crate) const GROUP_ROWS_USED: usize = 121;
     pub(crate) const BIZ_ROWS_USED: usize = 122;
@@ -403,8 +407,12 @@ pub mod slot {
     pub(crate) const SKETCHES_START: usize =
         (LETTER_RECORDS + LETTERS * LETTER_WORDS).next_multiple_of(PAGE_WORDS);
 
+    pub(crate) const COMMANDS_START: usize = SKETCHES_START + SKETCHES * SKETCH_WORDS;
+    /// Names of commands that are counted.
+    pub const COMMAND_NAMES: usize = of(512, 0, 0);
+
     /// Words of a slot.
-    pub const WORDS: usize = SKETCHES_START + SKETCHES * SKETCH_WORDS;
+    pub const WORDS: usize = COMMANDS_START + COMMAND_NAMES;
 }
 
 #[cfg(not(any(loom, miri)))]
@@ -412,8 +420,8 @@ const _: () = {
     assert!(runtime::SLOTS_START.is_multiple_of(PAGE_WORDS));
     assert!(runtime::KEPT + runtime::KEPT_WORDS < PAGE_WORDS);
     assert!(slot::WORDS.is_multiple_of(PAGE_WORDS));
-    assert!(slot::WORDS * 8 == 2866 * PAGE_BYTES);
-    assert!(runtime::WORDS * 8 == (129 + 256 * 2866) * PAGE_BYTES);
+    assert!(slot::WORDS * 8 == 2867 * PAGE_BYTES);
+    assert!(runtime::WORDS * 8 == (129 + 256 * 2867) * PAGE_BYTES);
     assert!(slot::EXTENSION + slot::EXTENSION_WORDS == PAGE_WORDS);
     assert!(slot::HISTOGRAMS + 3 * slot::HISTOGRAM_WORDS == PAGE_WORDS);
     assert!(slot::GROUP_SWEPT < slot::GROUP_ROW_WORDS);
@@ -489,6 +497,7 @@ const fn runtime_digest() -> u32 {
         slot::LETTER_TAIL,
         slot::LETTER_WORDS,
         slot::SKETCHES_START,
+        slot::UNKNOWN_COMMANDS,
         slot::WORDS,
     ];
     digest_of(&parts)

@@ -96,6 +96,9 @@ pub const OUTCOMES: usize = 7;
 /// Errors of an item that are counted separately.
 pub const ITEM_ERRORS: usize = 11;
 
+/// Names of commands that frs does not have and that are counted separately.
+pub use layout::slot::COMMAND_NAMES;
+
 /// Refusers of Updates that are counted separately: a ban, each of the first limits, all other
 /// limits.
 pub const REFUSERS: usize = 11;
@@ -122,7 +125,8 @@ pub enum Timed {
 #[cfg(not(any(loom, miri)))]
 const _: () = {
     assert!(at::ITEM_ERRORS + ITEM_ERRORS <= at::REQUESTS);
-    assert!(at::REQUESTS + REQUEST_KINDS * RESPONSE_KINDS <= at::OPEN);
+    assert!(at::REQUESTS + REQUEST_KINDS * RESPONSE_KINDS <= at::UNKNOWN_COMMANDS);
+    assert!(at::UNKNOWN_COMMANDS < at::OPEN);
     assert!(BUCKETS < at::HISTOGRAM_WORDS);
     assert!(
         at::HISTOGRAMS + (Timed::Extension as usize + 1) * at::HISTOGRAM_WORDS
@@ -251,6 +255,14 @@ impl<'a> Counters<'a> {
     pub fn count_item_error(self, error: usize) {
         debug_assert!(error < ITEM_ERRORS);
         self.grow(at::COUNTERS + at::ITEM_ERRORS + error, 1);
+    }
+
+    /// Counts a command that frs does not have. Its name's number is below [`COMMAND_NAMES`].
+    #[cold]
+    pub fn count_unknown_command(self, name: usize) {
+        debug_assert!(name < COMMAND_NAMES);
+        self.grow(at::COMMANDS_START + name, 1);
+        self.grow(at::COUNTERS + at::UNKNOWN_COMMANDS, 1);
     }
 
     /// Counts a duration `times` times.

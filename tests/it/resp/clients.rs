@@ -262,7 +262,7 @@ fn errors(driver: &mut Driver) {
         ("FRS.UPDATE three k NONSENSE", "NONSENSE"),
         ("FRS.UPDATE three", "wrong number of arguments for 'frs.update' command"),
         ("CL.THROTTLE k -1 1 60", "max_burst"),
-        ("GET k", "unknown command 'GET': see FRS.UPDATE"),
+        ("GET k", "unknown command 'GET' (see docs/redis.md"),
         ("SELECT 1", "DB index is out of range"),
     ] {
         let text = driver.refused(command);

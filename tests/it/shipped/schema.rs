@@ -76,6 +76,7 @@ fn shipped_files_are_checked_and_warned_of_nothing() {
 fn schemas_take_and_refuse_what_the_check_does() {
     const MAP: &str = "<map><group name='g' files='1' key-nodes='8' node-size='128'/>\
         <biz id='1' name='a' key='string'><limit policy='gcra' rate='1/s' per-call='true'/></biz>\
+        <group name='h' keys='1'/><biz id='2' name='r' group='h' key='string'><register/></biz>\
         </map>";
     let srv = [
         ("<srv/>", true),
@@ -141,6 +142,10 @@ fn schemas_take_and_refuse_what_the_check_does() {
         ("<srv><resp listen='localhost:6380'/></srv>", false),
         ("<srv><resp listen='[::1]:6380' token-file=''/></srv>", false),
         ("<srv><resp listen='[::1]:6380' throttle=''/></srv>", false),
+        ("<srv><resp listen='[::1]:6380' registers='r' databases='16'/></srv>", true),
+        ("<srv><resp listen='[::1]:6380' registers=''/></srv>", false),
+        ("<srv><resp listen='[::1]:6380' registers='r' databases='0'/></srv>", false),
+        ("<srv><resp listen='[::1]:6380' registers='r' databases='1025'/></srv>", false),
         ("<srv><resp listen='[::1]:6380' throttle='a b'/></srv>", false),
         ("<srv><resp listen='[::1]:6380' token='t'/></srv>", false),
         ("<srv><resp listen='[::1]:6380'>text</resp></srv>", false),
@@ -156,6 +161,7 @@ fn schemas_take_and_refuse_what_the_check_does() {
     }
     const GROUP: &str = "<group name='g' files='1' key-nodes='8' node-size='64'/>";
     const LIMIT: &str = "<limit policy='total' max='1'/>";
+    const ROOM: &str = "<group name='h' keys='1'/>";
     let map = [
         ("<group name='h' files='4096' key-nodes='1' chain='57' node-size='64'/>", false),
         ("<biz id='1' name='a' key='ip'>LIMIT</biz>GROUP", true),
@@ -178,11 +184,18 @@ fn schemas_take_and_refuse_what_the_check_does() {
             "GROUP<biz id='1' name='a' key='ip'><limit policy='total' max='9007199254740992'/></biz>",
             false,
         ),
+        ("ROOM<biz id='1' name='r' key='string'><register/></biz>", true),
+        ("ROOM<biz id='1' name='r' key='string'><register text-bytes='0'/></biz>", true),
+        ("ROOM<biz id='1' name='r' key='string'><register text-bytes='512'/></biz>", true),
+        ("ROOM<biz id='1' name='r' key='string'><register text-bytes='513'/></biz>", false),
+        ("ROOM<biz id='1' name='r' key='string'><register/><register/></biz>", false),
+        ("ROOM<biz id='1' name='r' key='string'><register/>LIMIT</biz>", false),
+        ("ROOM<biz id='1' name='r' key='string'>LIMIT<register/></biz>", false),
         ("GROUPGROUP", false),
         ("", false),
     ];
     for (text, good) in map {
-        let text = text.replace("GROUP", GROUP).replace("LIMIT", LIMIT);
+        let text = text.replace("GROUP", GROUP).replace("LIMIT", LIMIT).replace("ROOM", ROOM);
         agreed(&format!("<map>{text}</map>"), good);
     }
 }
@@ -192,7 +205,9 @@ fn schemas_take_and_refuse_what_the_check_does() {
 fn the_shipped_resp_is_valid() {
     const MAP: &str = "<map><group name='g' files='1' key-nodes='8' node-size='128'/>\
         <biz id='1' name='throttle' key='string'>\
-        <limit policy='gcra' rate='30/m' burst='16' per-call='true' max-period='1d'/></biz></map>";
+        <limit policy='gcra' rate='30/m' burst='16' per-call='true' max-period='1d'/></biz>\
+        <group name='r' keys='1'/>\
+        <biz id='2' name='redis' group='r' key='string'><register/></biz></map>";
     let shipped = read("srv.xml");
     let resp = shipped.lines().find(|line| line.starts_with("  <resp ")).expect("an example");
     let srv = format!("<srv>{resp}</srv>");
@@ -200,7 +215,7 @@ fn the_shipped_resp_is_valid() {
         panic!("{faults}");
     });
     let [resp] = conf.srv.resps.as_slice() else { panic!("{:?}", conf.srv.resps) };
-    assert!(resp.token_file.is_some() && resp.throttle.is_some());
+    assert!(resp.token_file.is_some() && resp.throttle.is_some() && resp.registers.is_some());
     assert_ne!(valid("srv.xsd", &srv), Some(false));
 }
 

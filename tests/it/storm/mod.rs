@@ -4,6 +4,7 @@
 //! `FRS_STORM` is the length of each storm in seconds: `just storm 300`.
 
 mod holds;
+mod registers;
 mod retries;
 
 use std::io::{Read, Write};

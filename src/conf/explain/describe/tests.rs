@@ -24,6 +24,16 @@ fn of_limit(settings: &str) -> String {
 }
 
 #[test]
+fn registers_have_words() {
+    for (content, expected) in [
+        ("<register/>", "registers, each a number or a text of at most 40 bytes"),
+        ("<register text-bytes='0'/>", "registers, each a number"),
+    ] {
+        assert_eq!(words_of("key='string'", content), expected);
+    }
+}
+
+#[test]
 fn every_policy_has_words() {
     for (settings, expected) in [
         (

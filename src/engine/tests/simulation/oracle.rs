@@ -2,6 +2,7 @@
 //! possible ones, and never above the limit. Both keys of a pair have the same count.
 
 use super::calls::{AllKnown, Calls};
+use super::registers::KnownRegisters;
 use super::{Seen, TOTAL_MAX};
 use crate::{Answers, Command, ItemOptions, Request, Service};
 
@@ -12,11 +13,11 @@ pub(super) const PAIRS: usize = 3;
 
 /// The charges of a key.
 #[derive(Debug, Default, Clone, Copy)]
-struct Charged {
+pub(super) struct Charged {
     /// Certain charges, which are acknowledged.
-    known: u64,
+    pub known: u64,
     /// Possible charges: the process died before the answer, or has no answer yet.
-    open: u64,
+    pub open: u64,
 }
 
 #[derive(Debug, Default)]
@@ -26,6 +27,7 @@ pub(super) struct Oracle {
     /// The charges of the whole business whose keys are evicted.
     both: Charged,
     calls: Calls,
+    pub registers: KnownRegisters,
     updates: u64,
 }
 
@@ -121,6 +123,7 @@ impl Oracle {
         assert!((self.both.known..=most).contains(&whole), "both: {whole} used, {:?}", self.both);
         self.calls.check(service);
         let Calls { repeats, made, settled, .. } = self.calls;
-        Seen { updates: self.updates, repeats, made, settled, ..Seen::default() }
+        let seen = self.registers.check(service);
+        Seen { updates: self.updates, repeats, made, settled, ..seen }
     }
 }

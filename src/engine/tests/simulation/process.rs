@@ -13,6 +13,7 @@ use super::calls;
 use super::growth::move_some;
 use super::oracle::{Oracle, PAIRS, TOTALS};
 use super::player::{Died, Plan, now};
+use super::registers;
 use crate::{Answers, Command, ItemOptions, MovePass, RecordName, Request, Service};
 
 /// Words of a simulated process's stack.
@@ -89,7 +90,7 @@ fn live(stage: &Stage, locks: &Locks, oracle: &RefCell<Oracle>, mut plan: Plan) 
 fn ask(service: &mut Service, oracle: &RefCell<Oracle>, plan: &mut Plan, hold: u64) {
     let draws = &mut plan.draws;
     let mut request = Request::default();
-    let (kind, count) = (draws.draw(0, 17), draws.draw(1, 3) as i32);
+    let (kind, count) = (draws.draw(0, 20), draws.draw(1, 3) as i32);
     let many = draws.one_in(3);
     request.begin(Command::Update);
     match kind {
@@ -126,6 +127,7 @@ fn ask(service: &mut Service, oracle: &RefCell<Oracle>, plan: &mut Plan, hold: u
             request.push("total", &key.to_string(), ItemOptions::ONE);
         }
         11..=15 => calls::draw(&mut request, draws, hold),
+        17..=19 => return registers::ask(service, oracle, draws, plan.scribbles),
         _ => {
             let key = ["a", "b", "c"][draws.draw(0, 3) as usize];
             service.begin_tick();

@@ -5,6 +5,7 @@
 //! bulk. What does not apply is left out.
 
 use super::Version;
+use super::fault::words;
 use crate::protocol::call::Call;
 use crate::protocol::field_label::Label;
 use crate::protocol::{Line, Pen, response_head};
@@ -105,34 +106,6 @@ pub fn write_answers(
     }
     pen.flush(out);
     ANSWERED
-}
-
-/// What an error of an item means, in the words of its page.
-const fn words(error: ItemError) -> &'static str {
-    match error {
-        ItemError::UnknownBiz => "map.xml names no such business",
-        ItemError::BadKey => "the key is empty, too long, not UTF-8, or not of the type of the biz",
-        ItemError::BadCount => {
-            "expected a whole number of 32 bits, at least 0 with HOLD and at least 1 with PARTIAL, \
-             which takes neither FORCE nor HOLD, nor a distinct or concurrent limit"
-        }
-        ItemError::BadMember => "the biz notes members, and MEMBER has 1 to 1024 bytes of UTF-8",
-        ItemError::BadRate => {
-            "RATE, BURST or MAX are out of bounds, over most or max-period, or more than the biz \
-             has limits with per-call"
-        }
-        ItemError::Store => "the files of the group failed, or the configuration cannot be read",
-        ItemError::Busy => {
-            "the record was not free within lock-timeout, or the cluster has not answered in time"
-        }
-        ItemError::Full => "the group has no room for another key",
-        ItemError::BadOnce => "ONCE has 1 to 64 bytes, and the biz has once in map.xml",
-        ItemError::BadHold => {
-            "HOLD has 1 to 64 bytes, TTL is at most hold-ttl, and the biz has holds: SETTLE and \
-             TTL need HOLD, and a concurrent limit needs HOLD and takes no SETTLE"
-        }
-        ItemError::FullHolds => "all entries of the record are live holds: see holds in map.xml",
-    }
 }
 
 impl Pen<'_> {

@@ -18,6 +18,12 @@ impl<'a> Args<'a> {
         Args { rest, left }
     }
 
+    /// The first `count` of them, or all if there are fewer.
+    #[inline]
+    pub fn first(self, count: usize) -> Args<'a> {
+        Args { left: self.left.min(count), ..self }
+    }
+
     /// So many bulks.
     pub fn of_bulks(bulks: &'a [u8], count: usize) -> Args<'a> {
         Args { rest: bulks, left: count }

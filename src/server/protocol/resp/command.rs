@@ -3,6 +3,9 @@
 //! Invariant: what is in the table is served, and nothing else is. A command with too many or too
 //! few arguments is refused before it is looked at.
 
+use super::Args;
+use super::registers::Verb;
+
 /// A command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs)]
@@ -28,6 +31,10 @@ pub enum Name {
     Command,
     Config,
     Cluster,
+    Register(Verb),
+    Time,
+    Scan,
+    DbSize,
 }
 
 /// The number of arguments that a command takes, with its name.
@@ -52,8 +59,10 @@ pub struct Command {
     pub arity: Arity,
     /// Its flags, as Redis calls them.
     pub flags: &'static [&'static str],
-    /// The position of its key. 0: it has none, or not at one place.
+    /// The position of its first key. 0: it has none, or not at one place.
     pub key: i64,
+    /// The position of its last key. -1: the last argument.
+    pub last_key: i64,
     /// What it is for.
     pub summary: &'static str,
     /// The group of Redis to which it belongs.
@@ -69,6 +78,14 @@ impl Command {
             Arity::From(least) => arguments >= least,
             Arity::Between(least, most) => (least..=most).contains(&arguments),
         }
+    }
+
+    /// The keys among its arguments, if it is over registers.
+    #[inline]
+    pub fn registers<'a>(&self, args: Args<'a>) -> Option<Args<'a>> {
+        let is_one = self.last_key == self.key;
+        let keys = if is_one { args.first(1) } else { args };
+        matches!(self.name, Name::Register(_)).then_some(keys)
     }
 
     /// Its arity in the words of Redis: negative if it is a least one.
@@ -100,7 +117,7 @@ const FAST: &[&str] = &["loading", "stale", "fast"];
 const ANYONE: &[&str] = &["noscript", "loading", "stale", "fast", "no_auth"];
 const SLOW: &[&str] = &["loading", "stale"];
 
-const fn command(
+pub(super) const fn command(
     name: Name,
     word: &'static str,
     arity: Arity,
@@ -108,11 +125,11 @@ const fn command(
     group: &'static str,
     summary: &'static str,
 ) -> Command {
-    Command { name, word, arity, flags, key: 0, summary, group }
+    Command { name, word, arity, flags, key: 0, last_key: 0, summary, group }
 }
 
 const fn keyed(command: Command, key: i64) -> Command {
-    Command { key, ..command }
+    Command { key, last_key: key, ..command }
 }
 
 /// All of them, the frequent ones first.
@@ -146,9 +163,3 @@ pub const COMMANDS: [Command; 21] = {
         command(N::Cluster, "CLUSTER", From(2), SLOW, "cluster", "Is disabled"),
     ]
 };
-
-/// The command of this name, in any letter case.
-#[inline]
-pub fn find(word: &[u8]) -> Option<&'static Command> {
-    COMMANDS.iter().find(|command| command.word.as_bytes().eq_ignore_ascii_case(word))
-}

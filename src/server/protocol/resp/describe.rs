@@ -5,8 +5,9 @@
 
 use std::fmt::Write as _;
 
-use super::command::{COMMANDS, Command, find};
-use super::{Args, Version, Writer};
+use super::command::Command;
+use super::command_set::CommandSet;
+use super::{Args, CommandError, Version, Writer};
 use crate::protocol::call::Call;
 
 /// The version of Redis whose handshake is spoken.
@@ -114,33 +115,33 @@ pub fn info(out: &mut Vec<u8>, version: Version, wanted: Args<'_>, figures: &Ser
 }
 
 /// Appends the number of commands.
-pub fn command_count(out: &mut Vec<u8>, version: Version) {
-    Writer::new(out, version).integer(COMMANDS.len() as i64);
+pub fn command_count(out: &mut Vec<u8>, version: Version, set: CommandSet) {
+    Writer::new(out, version).integer(set.count() as i64);
 }
 
 /// Appends the names of all commands.
-pub fn command_list(out: &mut Vec<u8>, version: Version) {
+pub fn command_list(out: &mut Vec<u8>, version: Version, set: CommandSet) {
     let mut writer = Writer::new(out, version);
-    writer.array(COMMANDS.len());
-    COMMANDS.iter().for_each(|command| writer.bulk(lower(command).as_bytes()));
+    writer.array(set.count());
+    set.all().for_each(|command| writer.bulk(lower(command).as_bytes()));
 }
 
 /// Appends the descriptions of all commands.
-pub fn command_table(out: &mut Vec<u8>, version: Version) {
+pub fn command_table(out: &mut Vec<u8>, version: Version, set: CommandSet) {
     let mut writer = Writer::new(out, version);
-    writer.array(COMMANDS.len());
-    COMMANDS.iter().for_each(|command| describe(&mut writer, command));
+    writer.array(set.count());
+    set.all().for_each(|command| describe(&mut writer, command));
 }
 
 /// Appends the descriptions of the named commands, of all if none is named.
-pub fn command_info(out: &mut Vec<u8>, version: Version, names: Args<'_>) {
+pub fn command_info(out: &mut Vec<u8>, version: Version, set: CommandSet, names: Args<'_>) {
     if names.len() == 0 {
-        return command_table(out, version);
+        return command_table(out, version, set);
     }
     let mut writer = Writer::new(out, version);
     writer.array(names.len());
     for name in names {
-        match find(name) {
+        match set.find(name) {
             Some(command) => describe(&mut writer, command),
             None => writer.null_array(),
         }
@@ -148,14 +149,41 @@ pub fn command_info(out: &mut Vec<u8>, version: Version, names: Args<'_>) {
 }
 
 /// Appends what the named commands are for, of all if none is named.
-pub fn command_docs(out: &mut Vec<u8>, version: Version, names: Args<'_>) {
+pub fn command_docs(out: &mut Vec<u8>, version: Version, set: CommandSet, names: Args<'_>) {
     let mut writer = Writer::new(out, version);
     if names.len() == 0 {
-        writer.map(COMMANDS.len());
-        return COMMANDS.iter().for_each(|command| document(&mut writer, command));
+        writer.map(set.count());
+        return set.all().for_each(|command| document(&mut writer, command));
     }
-    writer.map(names.filter(|name| find(name).is_some()).count());
-    names.filter_map(find).for_each(|command| document(&mut writer, command));
+    writer.map(names.filter(|name| set.find(name).is_some()).count());
+    names.filter_map(|name| set.find(name)).for_each(|command| document(&mut writer, command));
+}
+
+/// Appends the keys of a command that COMMAND GETKEYS names.
+///
+/// # Errors
+/// There is no such command, it has no keys, or other arguments.
+pub fn command_keys(
+    out: &mut Vec<u8>,
+    version: Version,
+    set: CommandSet,
+    mut whole: Args<'_>,
+) -> Result<(), CommandError<'static>> {
+    let arguments = whole.len();
+    let named = whole.next().and_then(|word| set.find(word));
+    let command = named.ok_or(CommandError::NoSuchCommand)?;
+    if command.key == 0 {
+        return Err(CommandError::NoKeys);
+    }
+    if !command.takes(arguments) {
+        return Err(CommandError::ArgumentsOfOther);
+    }
+    let before = command.key as usize - 1;
+    let last = usize::try_from(command.last_key).unwrap_or(arguments - 1);
+    let mut writer = Writer::new(out, version);
+    writer.array(last - before);
+    whole.skip(before).take(last - before).for_each(|key| writer.bulk(key));
+    Ok(())
 }
 
 fn lower(command: &Command) -> String {
@@ -168,7 +196,7 @@ fn describe(writer: &mut Writer<'_>, command: &Command) {
     writer.integer(command.redis_arity());
     writer.set(command.flags.len());
     command.flags.iter().for_each(|flag| writer.simple(flag));
-    for position in [command.key, command.key, i64::from(command.key > 0)] {
+    for position in [command.key, command.last_key, i64::from(command.key > 0)] {
         writer.integer(position);
     }
     // Categories, tips, specifications of keys, subcommands.

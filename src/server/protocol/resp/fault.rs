@@ -4,8 +4,13 @@
 
 use std::fmt;
 
-/// The most bytes of a client's text that an error repeats.
-const SHOWN_BYTES: usize = 64;
+use super::registers::RegisterFault;
+use super::shown::Shown;
+use crate::protocol::response_head::error_status;
+use frs_engine::ItemError;
+
+/// What to do instead of a command that frs does not have.
+const HINT: &str = "see docs/redis.md: frs runs no scripts, use the adapter frs-limits";
 
 /// Bytes that are no command. The connection is closed after the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -99,7 +104,7 @@ impl Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError<'a> {
     /// There is no such command.
-    #[error("ERR unknown command '{}': see FRS.UPDATE", Shown(.0))]
+    #[error("ERR unknown command '{}' ({HINT})", Shown(.0))]
     Unknown(&'a [u8]),
     /// There is no such subcommand.
     #[error("ERR unknown subcommand '{}'", Shown(.0))]
@@ -175,6 +180,21 @@ pub enum CommandError<'a> {
     /// More uses than the arithmetic can tell apart.
     #[error("ERR count_per_period is too large: at most one use in a nanosecond")]
     TooFast,
+    /// A command over registers.
+    #[error("{0}")]
+    Register(RegisterFault<'a>),
+    /// A transaction over registers.
+    #[error("ERR {} ({})", .0.word(), words(*.0))]
+    Item(ItemError),
+    /// COMMAND GETKEYS of no command.
+    #[error("ERR Invalid command specified")]
+    NoSuchCommand,
+    /// COMMAND GETKEYS of a command with too many or too few arguments.
+    #[error("ERR Invalid number of arguments specified for command")]
+    ArgumentsOfOther,
+    /// COMMAND GETKEYS of a command without keys.
+    #[error("ERR The command has no key arguments")]
+    NoKeys,
     /// A bucket that takes too long to fill.
     #[error("ERR max_burst is too large: the bucket must fill within 2^62 nanoseconds")]
     TooLarge,
@@ -187,22 +207,9 @@ impl CommandError<'_> {
             CommandError::NoAuth | CommandError::HelloNoAuth | CommandError::WrongPass => 401,
             CommandError::Unknown(_) => 404,
             CommandError::TooManyItems(_) => 413,
+            CommandError::Item(error) => error_status(error),
             _ => 400,
         }
-    }
-}
-
-/// Text of a client: what is not printable is a question mark.
-struct Shown<'a>(&'a [u8]);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use fmt::Write;
-        let shown = &self.0[..self.0.len().min(SHOWN_BYTES)];
-        for &byte in shown {
-            f.write_char(if matches!(byte, b' '..=b'~') { byte as char } else { '?' })?;
-        }
-        if shown.len() < self.0.len() { f.write_str("...") } else { Ok(()) }
     }
 }
 
@@ -213,6 +220,34 @@ impl fmt::Display for Lower<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write;
         self.0.chars().try_for_each(|c| f.write_char(c.to_ascii_lowercase()))
+    }
+}
+
+/// What an error of an item means, in the words of its page.
+pub(super) const fn words(error: ItemError) -> &'static str {
+    match error {
+        ItemError::UnknownBiz => "map.xml names no such business",
+        ItemError::BadKey => "the key is empty, too long, not UTF-8, or not of the type of the biz",
+        ItemError::BadCount => {
+            "expected a whole number of 32 bits, at least 0 with HOLD and at least 1 with PARTIAL, \
+             which takes neither FORCE nor HOLD, nor a distinct or concurrent limit"
+        }
+        ItemError::BadMember => "the biz notes members, and MEMBER has 1 to 1024 bytes of UTF-8",
+        ItemError::BadRate => {
+            "RATE, BURST or MAX are out of bounds, over most or max-period, or more than the biz \
+             has limits with per-call"
+        }
+        ItemError::Store => "the files of the group failed, or the configuration cannot be read",
+        ItemError::Busy => {
+            "the record was not free within lock-timeout, or the cluster has not answered in time"
+        }
+        ItemError::Full => "the group has no room for another key",
+        ItemError::BadOnce => "ONCE has 1 to 64 bytes, and the biz has once in map.xml",
+        ItemError::BadHold => {
+            "HOLD has 1 to 64 bytes, TTL is at most hold-ttl, and the biz has holds: SETTLE and \
+             TTL need HOLD, and a concurrent limit needs HOLD and takes no SETTLE"
+        }
+        ItemError::FullHolds => "all entries of the record are live holds: see holds in map.xml",
     }
 }
 

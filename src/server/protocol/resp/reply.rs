@@ -40,6 +40,16 @@ impl<'a> Writer<'a> {
         Writer { out, version }
     }
 
+    /// The bytes so far, for [`Writer::truncate`].
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Takes back what was appended since there were so many bytes.
+    pub fn truncate(&mut self, bytes: usize) {
+        self.out.truncate(bytes);
+    }
+
     /// A short text without a line end.
     pub fn simple(&mut self, text: &str) {
         self.line(b'+', text);
@@ -60,6 +70,20 @@ impl<'a> Writer<'a> {
         self.line(b'$', bytes.len());
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// A text that people read, which RESP3 says of it.
+    pub fn verbatim(&mut self, text: &str) {
+        match self.version {
+            Version::Two => self.bulk(text.as_bytes()),
+            Version::Three => {
+                let kind = "txt:";
+                self.line(b'=', kind.len() + text.len());
+                for part in [kind, text, "\r\n"] {
+                    self.out.extend_from_slice(part.as_bytes());
+                }
+            }
+        }
     }
 
     /// Nothing.

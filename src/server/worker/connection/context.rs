@@ -42,6 +42,8 @@ pub struct ConnectionBuffers {
 pub(in crate::worker) struct RespBuffers {
     /// The words of an inline command, as bulk strings.
     pub words: Vec<u8>,
+    /// The reply of a command over registers, until its transaction is committed.
+    pub reply: Vec<u8>,
     /// The number of connections that have asked for an id.
     pub numbered: u32,
 }

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use crate::protocol::call::Call;
-use crate::protocol::resp::ServerFigures;
+use crate::protocol::resp::{CommandSet, ServerFigures};
 use crate::protocol::response_head::{Asker, ResponseOptions};
+use frs_base::clock::Millis;
 use frs_conf::{AccessToken, AuthzKey, Cidr, Http, Listen, Srv};
-use frs_engine::{Answer, Answers, Exchange, Quota, Request};
+use frs_engine::{Answer, Answers, Exchange, ItemError, Quota, Registers, Request};
 
 /// The services of a worker to its connections.
 pub trait Serve {
@@ -57,6 +58,54 @@ pub trait Serve {
 
     /// Counts an answer.
     fn answered(&mut self, _call: Call, _status: u16) {}
+
+    /// The time of this tick.
+    fn now(&self) -> Millis {
+        0
+    }
+
+    /// Runs `work` on registers in one transaction, and commits. The work may run again if the
+    /// transaction has to begin anew. It is told the time.
+    fn on_registers(
+        &mut self,
+        _at: RegistersAt<'_>,
+        _keys: &[&[u8]],
+        _work: &mut dyn FnMut(&mut dyn Registers, Millis),
+    ) -> Result<(), ItemError> {
+        Err(ItemError::UnknownBiz)
+    }
+
+    /// Fetches the memory of registers that the next calls are about.
+    fn expect_registers(&mut self, _at: RegistersAt<'_>, _keys: &[&[u8]]) {}
+
+    /// Calls `each` with keys of a database, from a cursor on, and returns the next cursor. 0 is
+    /// the beginning, and the end.
+    fn scan_registers(
+        &mut self,
+        _at: RegistersAt<'_>,
+        _cursor: u64,
+        _count: usize,
+        _each: &mut dyn FnMut(&[u8]),
+    ) -> Result<u64, ItemError> {
+        Err(ItemError::UnknownBiz)
+    }
+
+    /// The registers of a database.
+    fn count_registers(&mut self, _at: RegistersAt<'_>) -> Result<u64, ItemError> {
+        Err(ItemError::UnknownBiz)
+    }
+
+    /// Notes that a client has sent a command that frs does not have.
+    fn unknown_command(&mut self, _word: &[u8]) {}
+}
+
+/// A database of a business of registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegistersAt<'a> {
+    /// The business, by name or id.
+    pub biz: &'a str,
+    /// The number of the database.
+    pub database: u16,
 }
 
 /// A problem of the server, for /health.
@@ -117,6 +166,17 @@ pub struct RespRules<'a> {
     pub token: Option<&'a AccessToken>,
     /// The business of `CL.THROTTLE`, if there is one.
     pub throttle: Option<&'a str>,
+    /// The databases of Redis' own commands, if there are these commands.
+    pub registers: Option<Databases<'a>>,
+}
+
+/// The databases of a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Databases<'a> {
+    /// The business that holds their registers, by name or id.
+    pub biz: &'a str,
+    /// How many there are.
+    pub count: u16,
 }
 
 impl<'a> RespRules<'a> {
@@ -127,6 +187,26 @@ impl<'a> RespRules<'a> {
             rules: srv.into(),
             token: resp.map_or(Some(&NO_TOKEN), |resp| resp.token.as_ref()),
             throttle: resp.and_then(|resp| resp.throttle.as_deref()),
+            registers: resp.and_then(|resp| {
+                let biz = resp.registers.as_deref()?;
+                Some(Databases { biz, count: resp.databases })
+            }),
         }
+    }
+
+    /// The commands that are served.
+    #[inline]
+    pub fn commands(&self) -> CommandSet {
+        CommandSet { has_registers: self.registers.is_some() }
+    }
+
+    /// How many databases SELECT knows.
+    pub fn databases(&self) -> u16 {
+        self.registers.map_or(1, |databases| databases.count)
+    }
+
+    /// A database. Without `registers` no command asks for one.
+    pub fn registers_at(&self, database: u16) -> RegistersAt<'a> {
+        RegistersAt { biz: self.registers.map_or("", |databases| databases.biz), database }
     }
 }

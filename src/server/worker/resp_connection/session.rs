@@ -6,7 +6,7 @@ use super::{RespConnection, Serving};
 use crate::protocol::call::Call;
 use crate::protocol::resp::{
     Args, CommandError, Hello, Name, Version, Writer, command_count, command_docs, command_info,
-    command_list, command_table, hello, info,
+    command_keys, command_list, command_table, hello, info,
 };
 use crate::worker::connection::{RespRules, Serve};
 
@@ -14,15 +14,20 @@ use crate::worker::connection::{RespRules, Serve};
 const USER: &[u8] = b"default";
 /// The longest name of a client.
 const MAX_NAME_BYTES: usize = 256;
-/// The subcommands of `CLIENT`, and the number of arguments that each takes.
-const CLIENT: [(&str, usize); 6] = [
+/// The subcommands of `CLIENT`, and the number of arguments that each takes. The last two are those
+/// of a listener with registers.
+const CLIENT: [(&str, usize); 8] = [
     ("CLIENT|ID", 0),
     ("CLIENT|GETNAME", 0),
     ("CLIENT|SETNAME", 1),
     ("CLIENT|SETINFO", 2),
     ("CLIENT|NO-EVICT", 1),
     ("CLIENT|NO-TOUCH", 1),
+    ("CLIENT|INFO", 0),
+    ("CLIENT|LIST", 0),
 ];
+/// Those of every listener.
+const CLIENT_EVERYWHERE: usize = 6;
 /// Bits of the process id in the id of a connection. Linux has no larger process ids.
 const PID_BITS: u32 = 22;
 
@@ -35,6 +40,8 @@ pub(super) struct Session {
     name: Box<[u8]>,
     /// The id of the connection. 0 until it is first needed.
     id: i64,
+    /// The database that SELECT chose.
+    pub database: u16,
     /// The number of wrong tokens since the last right one.
     pub wrong_tokens: u8,
 }
@@ -111,10 +118,11 @@ impl RespConnection {
             Name::Select => {
                 let text = std::str::from_utf8(args.next().unwrap_or_default());
                 let index = text.ok().and_then(|text| text.parse::<i64>().ok());
-                match index.ok_or(CommandError::NoInteger)? {
-                    0 => serving.simple(version, "OK"),
-                    _ => return Err(CommandError::DbIndex),
-                }
+                let index = index.ok_or(CommandError::NoInteger)?;
+                let database = u16::try_from(index).ok();
+                let database = database.filter(|&index| index < serving.own.databases());
+                self.session.database = database.ok_or(CommandError::DbIndex)?;
+                serving.simple(version, "OK");
             }
             Name::Quit => {
                 serving.simple(version, "OK");
@@ -145,7 +153,10 @@ impl RespConnection {
             Name::Multi => self.begin(serving),
             Name::Exec => self.execute(serving),
             Name::Discard => self.discard(serving),
-            Name::Update | Name::Query | Name::ManyUpdate | Name::ManyQuery | Name::Throttle => {}
+            Name::Time | Name::Scan | Name::DbSize => return self.look(name, args, serving),
+            // Those with items, or with registers, are answered before.
+            Name::Update | Name::Query | Name::ManyUpdate | Name::ManyQuery => {}
+            Name::Throttle | Name::Register(_) => {}
         }
         Ok(())
     }
@@ -196,8 +207,12 @@ impl RespConnection {
         let is_it = |(whole, _): &&(&str, usize)| {
             subcommand.eq_ignore_ascii_case(&whole.as_bytes()["CLIENT|".len()..])
         };
-        let &(whole, arguments) =
-            CLIENT.iter().find(is_it).ok_or(CommandError::UnknownSubcommand(subcommand))?;
+        let has_registers = serving.own.registers.is_some();
+        let served = if has_registers { CLIENT.len() } else { CLIENT_EVERYWHERE };
+        let &(whole, arguments) = CLIENT[..served]
+            .iter()
+            .find(is_it)
+            .ok_or(CommandError::UnknownSubcommand(subcommand))?;
         if args.len() != arguments {
             return Err(CommandError::Arguments(whole));
         }
@@ -213,6 +228,18 @@ impl RespConnection {
             "CLIENT|SETNAME" => {
                 self.session.set_name(args.next().unwrap_or_default())?;
                 serving.simple(version, "OK");
+            }
+            "CLIENT|INFO" | "CLIENT|LIST" => {
+                let id = self.id(serving);
+                let Session { name, database, .. } = &self.session;
+                let name = String::from_utf8_lossy(name);
+                let (command, resp) = (whole.to_ascii_lowercase(), version.number());
+                // Of the connection itself: frs keeps no list of all clients.
+                let line = format!(
+                    "id={id} name={name} flags=N db={database} cmd={command} user=default \
+                     resp={resp}\n"
+                );
+                serving.reply(|out| Writer::new(out, version).verbatim(&line));
             }
             // frs stores nothing else about a client.
             _ => serving.simple(version, "OK"),
@@ -237,19 +264,27 @@ fn describe_commands<'i, S: Serve>(
     mut args: Args<'i>,
     serving: &mut Serving<'_, S>,
 ) -> Result<(), CommandError<'i>> {
+    let set = serving.own.commands();
     let Some(subcommand) = args.next() else {
-        serving.reply(|out| command_table(out, version));
+        serving.reply(|out| command_table(out, version, set));
         return Ok(());
     };
     let is = |word: &str| subcommand.eq_ignore_ascii_case(word.as_bytes());
     if is("DOCS") {
-        serving.reply(|out| command_docs(out, version, args));
+        serving.reply(|out| command_docs(out, version, set, args));
     } else if is("INFO") {
-        serving.reply(|out| command_info(out, version, args));
+        serving.reply(|out| command_info(out, version, set, args));
     } else if is("COUNT") {
-        serving.reply(|out| command_count(out, version));
+        serving.reply(|out| command_count(out, version, set));
     } else if is("LIST") {
-        serving.reply(|out| command_list(out, version));
+        serving.reply(|out| command_list(out, version, set));
+    } else if is("GETKEYS") && set.has_registers {
+        if args.len() < 2 {
+            return Err(CommandError::Arguments("COMMAND|GETKEYS"));
+        }
+        let mut keys = Vec::new();
+        command_keys(&mut keys, version, set, args)?;
+        serving.reply(|out| out.extend_from_slice(&keys));
     } else {
         return Err(CommandError::UnknownSubcommand(subcommand));
     }
@@ -258,7 +293,7 @@ fn describe_commands<'i, S: Serve>(
 
 impl<S: Serve> Serving<'_, S> {
     /// Answers a command that needs no run.
-    fn reply(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn reply(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.context.write_with(Call::Other, 200, write);
     }
 

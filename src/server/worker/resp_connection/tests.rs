@@ -10,6 +10,7 @@ use crate::worker::connection::{MAX_REQUESTS_PER_TICK, TICK_ANSWER_BYTES};
 
 mod handshake;
 mod pieces;
+mod registers;
 mod throttle;
 mod transactions;
 
@@ -41,7 +42,7 @@ impl Line<'_, Stub> {
 
 impl<S: Serve> Line<'_, S> {
     fn serving(serve: S) -> Self {
-        let own = RespRules { rules: RULES, token: None, throttle: Some("login") };
+        let own = RespRules { rules: RULES, token: None, throttle: Some("login"), registers: None };
         Line { talk: Talk::over(RespConnection::default(), serve), own }
     }
 
@@ -61,6 +62,9 @@ impl<S: Serve> Line<'_, S> {
         String::from_utf8_lossy(&self.out[from..]).replace("\r\n", " ")
     }
 }
+
+/// What follows the name of a command that frs does not have.
+const HINT: &str = "(see docs/redis.md: frs runs no scripts, use the adapter frs-limits)";
 
 /// A command in the form that clients send.
 fn array(words: &[&str]) -> String {

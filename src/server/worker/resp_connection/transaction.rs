@@ -1,14 +1,19 @@
 //! MULTI, EXEC and DISCARD: commands that are kept as text and run in order.
 //!
-//! Invariant: the kept text is within max-body. A transaction runs as if its commands arrived from
-//! the client one after another: nothing is rolled back, and other clients are served in between.
+//! Invariant: the kept text is within max-body. Commands over few registers run in one transaction
+//! of the store. All others run as if they arrived from the client one after another: nothing is
+//! rolled back, and other clients are served in between.
 
+use super::registers::Together;
 use super::{CommandOrigin, RespConnection, Serving};
+use crate::protocol::call::Call;
 use crate::protocol::resp::{
-    Args, CommandBounds, CommandError, Fault, Scan, Scanned, command_bytes, push_command,
+    Args, CommandBounds, CommandError, CommandSet, Fault, Name, Scan, Scanned, command_bytes,
+    push_command,
 };
 use crate::worker::buffer_pool::{BufferPool, make_room};
-use crate::worker::connection::{InputStep, Serve};
+use crate::worker::connection::{InputStep, Serve, TICK_ANSWER_BYTES};
+use frs_conf::MAX_TEXT_BYTES;
 
 /// Bounds for commands that were within the bounds when they were queued.
 const ANY: CommandBounds = CommandBounds { arguments: u32::MAX, bytes: usize::MAX / 2 };
@@ -95,6 +100,10 @@ impl RespConnection {
             return serving.error(version, CommandError::ExecAbort);
         }
         let commands = transaction.commands;
+        if serving.own.registers.is_some() && self.execute_together(serving) {
+            return serving.drop_transaction(&mut self.transaction);
+        }
+        let Some(transaction) = &mut self.transaction else { return };
         transaction.next = Some(0);
         serving.short(version, |writer| writer.array(commands));
         if commands == 0 {
@@ -102,16 +111,36 @@ impl RespConnection {
         }
     }
 
+    /// Runs the queued commands in one transaction and answers them, if they are over registers and
+    /// there is room for them. Returns whether it did.
+    fn execute_together<S: Serve>(&mut self, serving: &mut Serving<'_, S>) -> bool {
+        let Some(transaction) = &self.transaction else { return false };
+        let (version, database) = (self.session.version, self.session.database);
+        let commands = queued(&transaction.text, serving.own.commands());
+        let most = MAX_TEXT_BYTES.into();
+        let Some(together) = Together::of(commands.clone(), most, TICK_ANSWER_BYTES) else {
+            return false;
+        };
+        // What came before it runs before it.
+        serving.context.flush();
+        let mut reply = std::mem::take(&mut serving.context.scratch.resp.reply);
+        let at = serving.own.registers_at(database);
+        match together.run(serving.context.serve, at, commands, version, &mut reply) {
+            Ok(()) => {
+                serving.context.write_with(Call::Update, 200, |out| out.extend_from_slice(&reply));
+            }
+            Err(error) => serving.failed(Call::Update, version, error),
+        }
+        serving.context.scratch.resp.reply = reply;
+        true
+    }
+
     /// Answers the next command of the running transaction.
     pub(super) fn step_transaction<S: Serve>(&mut self, serving: &mut Serving<'_, S>) -> InputStep {
         let Some(transaction) = &mut self.transaction else { return InputStep::Took(0) };
         let from = transaction.next.unwrap_or(0);
         let text = std::mem::take(&mut transaction.text);
-        // The queued text consists of arrays.
-        let length = match Scan::default().scan(&text[from..], ANY) {
-            Ok(Scanned::Array(end)) => end,
-            _ => text.len() - from,
-        };
+        let length = first_length(&text[from..]);
         let args = Args::of_array(&text[from..from + length]);
         self.command(args, CommandOrigin::Transaction, serving);
         serving.context.weigh(length);
@@ -124,6 +153,25 @@ impl RespConnection {
         }
         InputStep::Answered(0)
     }
+}
+
+/// The bytes of the first command of queued text, which consists of arrays.
+fn first_length(text: &[u8]) -> usize {
+    match Scan::default().scan(text, ANY) {
+        Ok(Scanned::Array(end)) => end,
+        _ => text.len(),
+    }
+}
+
+/// The queued commands. One that is not served any more, because a reload came since, ends them.
+fn queued(mut text: &[u8], set: CommandSet) -> impl Iterator<Item = (Name, Args<'_>)> + Clone {
+    std::iter::from_fn(move || {
+        let (first, rest) = text.split_at(first_length(text));
+        text = rest;
+        let mut args = Args::of_array(first);
+        let command = set.find(args.next()?)?;
+        Some((command.name, args))
+    })
 }
 
 impl<S: Serve> Serving<'_, S> {

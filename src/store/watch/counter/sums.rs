@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use frs_base::sync::Ordering;
 
 use super::{
-    BizRow, COUNTERS, Counter, Counters, ExtensionSums, GROUP_COUNTERS, GroupCounter, GroupRow,
-    Histogram, ITEM_ERRORS, OUTCOMES, REFUSERS, REQUEST_KINDS, RESPONSE_KINDS, Timed, at,
+    BizRow, COMMAND_NAMES, COUNTERS, Counter, Counters, ExtensionSums, GROUP_COUNTERS,
+    GroupCounter, GroupRow, Histogram, ITEM_ERRORS, OUTCOMES, REFUSERS, REQUEST_KINDS,
+    RESPONSE_KINDS, Timed, at,
 };
 use crate::file::layout::{self, CHAIN_MAX};
 
@@ -99,6 +100,8 @@ pub struct Sums {
     pub requests: [[u64; RESPONSE_KINDS]; REQUEST_KINDS],
     /// Failed items, by error.
     pub item_errors: [u64; ITEM_ERRORS],
+    /// Commands that frs does not have, by the numbers of their names. Empty if there were none.
+    pub unknown_commands: Vec<u64>,
     /// Times of requests, from readable until written.
     pub request_times: Histogram,
     /// Times of flushes that succeeded.
@@ -122,6 +125,7 @@ impl Sums {
         slot.add_words(at::COUNTERS, &mut self.counts);
         slot.add_words(at::COUNTERS + at::REQUESTS, self.requests.as_flattened_mut());
         slot.add_words(at::COUNTERS + at::ITEM_ERRORS, &mut self.item_errors);
+        slot.add_unknown_commands(&mut self.unknown_commands);
         slot.add_times(Timed::Request, &mut self.request_times);
         slot.add_times(Timed::Flush, &mut self.flush_times);
         self.extension.add(slot);
@@ -157,6 +161,13 @@ impl Counters<'_> {
     fn add_words(self, start: usize, sums: &mut [u64]) {
         for (word, sum) in (start..).zip(sums) {
             *sum += self.load(word);
+        }
+    }
+
+    fn add_unknown_commands(self, sums: &mut Vec<u64>) {
+        if self.load(at::COUNTERS + at::UNKNOWN_COMMANDS) > 0 {
+            sums.resize(COMMAND_NAMES, 0);
+            self.add_words(at::COMMANDS_START, sums);
         }
     }
 

@@ -72,12 +72,28 @@ fn each_row_of_the_handshake_in_both_versions() {
             ("CONFIG GET save", empty),
             ("CONFIG SET a b", "-ERR unknown subcommand 'SET' "),
             ("CLUSTER INFO", "-ERR This instance has cluster support disabled "),
-            ("GET a", "-ERR unknown command 'GET': see FRS.UPDATE "),
-            ("WATCH a", "-ERR unknown command 'WATCH': see FRS.UPDATE "),
-            ("SUBSCRIBE a", "-ERR unknown command 'SUBSCRIBE': see FRS.UPDATE "),
-            ("EVAL x 0", "-ERR unknown command 'EVAL': see FRS.UPDATE "),
+            (
+                "GET a",
+                "-ERR unknown command 'GET' (see docs/redis.md: frs runs no scripts, use the adapter frs-limits) ",
+            ),
+            (
+                "WATCH a",
+                "-ERR unknown command 'WATCH' (see docs/redis.md: frs runs no scripts, use the adapter frs-limits) ",
+            ),
+            (
+                "SUBSCRIBE a",
+                "-ERR unknown command 'SUBSCRIBE' (see docs/redis.md: frs runs no scripts, use the adapter frs-limits) ",
+            ),
+            (
+                "EVAL x 0",
+                "-ERR unknown command 'EVAL' (see docs/redis.md: frs runs no scripts, use the adapter frs-limits) ",
+            ),
         ] {
             assert_eq!(line.ask(&format!("{command}|")), expected, "{command} in RESP{version}");
+        }
+        for word in ["GET", "WATCH", "SUBSCRIBE", "EVAL"] {
+            let expected = format!("-ERR unknown command '{word}' {HINT} ");
+            assert_eq!(line.ask(&format!("{word} a|")), expected, "RESP{version}");
         }
         let longest = "x".repeat(257);
         let words = "-ERR Client names have at most 256 bytes ";

@@ -132,7 +132,7 @@ proptest! {
 fn what_asks_for_no_item_parts_no_batch() {
     let mut stub = Stub::default();
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
-    let own = RespRules { rules: RULES, token: None, throttle: None };
+    let own = RespRules { rules: RULES, token: None, throttle: None, registers: None };
     let mut connections: Vec<_> = (0..8).map(|_| RespConnection::default()).collect();
     scratch.begin_batch();
     for (nth, connection) in connections.iter_mut().enumerate() {
@@ -151,7 +151,7 @@ fn what_asks_for_no_item_parts_no_batch() {
     for batch_index in 0..connections.len() {
         let to = scratch.batch_end(batch_index);
         let found = String::from_utf8_lossy(&out[from..to]).replace("\r\n", " ");
-        let unknown = "-ERR unknown command 'GET': see FRS.UPDATE ";
+        let unknown = format!("-ERR unknown command 'GET' {HINT} ");
         let executed = format!("*3 {PASSED}{PASSED}+PONG {unknown}{PASSED}");
         assert_eq!(found, format!("+OK {}{executed}", "+QUEUED ".repeat(3)));
         from = to;
@@ -164,7 +164,7 @@ fn connections_of_both_protocols_run_together_in_one_batch() {
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     let mut http = crate::worker::connection::Connection::new(None);
     let mut connections = [RespConnection::default(), RespConnection::default()];
-    let own = RespRules { rules: RULES, token: None, throttle: None };
+    let own = RespRules { rules: RULES, token: None, throttle: None, registers: None };
     scratch.begin_batch();
     scratch.begin_connection();
     let commands = array(&["FRS.UPDATE", "login", "a"]) + &array(&["PING"]);

@@ -1,0 +1,239 @@
+//! Redis' own commands over registers: arguments to a command, a command to its reply.
+//!
+//! Invariant: replies and errors are those of Redis 7.0, of INCREX those of Redis 8.8, byte for
+//! byte. Only errors that Redis cannot have (a text over `text-bytes`, a full group, options that
+//! registers do not know) are words of frs. A command knows no store and no clock: it changes the
+//! registers that it is lent, at the time that it is told.
+//!
+//! | file | duty |
+//! | --- | --- |
+//! | `verb` | the commands that there are |
+//! | `table` | what COMMAND says of them |
+//! | `strings` | GET, SET and their kin |
+//! | `counters` | INCR and its kin |
+//! | `increx` | INCREX |
+//! | `expiry` | EXPIRE, TTL and their kin |
+//! | `keyspace` | EXISTS, DEL, TYPE and TOUCH, and the arguments of SCAN |
+//! | `glob` | the patterns of SCAN |
+//! | `errors` | what fails a command |
+
+mod counters;
+mod errors;
+mod expiry;
+mod glob;
+mod increx;
+mod keyspace;
+mod strings;
+mod table;
+mod verb;
+
+#[cfg(test)]
+pub mod mock;
+
+use super::{Args, Writer};
+use expiry::{Clause, Expire, Left};
+use frs_engine::{Register, RegisterValue, Registers};
+use increx::Increx;
+use strings::Set;
+
+pub use errors::RegisterFault;
+pub use glob::matches;
+pub use keyspace::read_scan;
+pub use table::REGISTER_COMMANDS;
+pub use verb::Verb;
+
+/// The longest reply for a key, besides the text of its value.
+const MAX_REPLY_BYTES: usize = 128;
+
+/// A command over registers, whose arguments are read.
+#[derive(Debug, Clone, Copy)]
+pub struct RegisterCommand<'a> {
+    /// The keys, in order.
+    pub keys: Args<'a>,
+    action: Action<'a>,
+}
+
+/// What a command does.
+#[derive(Debug, Clone, Copy)]
+enum Action<'a> {
+    Get,
+    GetDelete,
+    GetExpire(Option<Clause<'a>>),
+    GetMany,
+    Length,
+    Set(Set<'a>),
+    GetSet(&'a [u8]),
+    Add(i64),
+    Increx(Increx<'a>),
+    Expire(Expire),
+    Persist,
+    Left(Left),
+    Exists,
+    Delete,
+    Touch,
+    Type,
+}
+
+/// The registers of a command, and the time of the transaction.
+struct Within<'r> {
+    registers: &'r mut dyn Registers,
+    now_ms: u64,
+}
+
+impl<'a> RegisterCommand<'a> {
+    /// Reads the arguments of a command, without its name. Their number was checked.
+    ///
+    /// # Errors
+    /// What Redis answers before it looks for the key.
+    pub fn read(verb: Verb, args: Args<'a>) -> Result<RegisterCommand<'a>, RegisterFault<'a>> {
+        let mut rest = args;
+        rest.next();
+        let first = args.first(1);
+        let (keys, action) = match verb {
+            Verb::Get => (first, Action::Get),
+            Verb::GetDel => (first, Action::GetDelete),
+            Verb::GetEx => (first, Action::GetExpire(strings::read_getex(rest)?)),
+            Verb::MGet => (args, Action::GetMany),
+            Verb::StrLen => (first, Action::Length),
+            Verb::Set => (first, Action::Set(Set::read(rest)?)),
+            Verb::SetNx => (first, Action::Set(Set::read_setnx(rest))),
+            Verb::SetEx | Verb::PSetEx => (first, Action::Set(Set::read_setex(verb, rest))),
+            Verb::GetSet => (first, Action::GetSet(rest.next().unwrap_or_default())),
+            Verb::Incr => (first, Action::Add(1)),
+            Verb::Decr => (first, Action::Add(-1)),
+            Verb::IncrBy | Verb::DecrBy => (first, Action::Add(counters::read_by(verb, rest)?)),
+            Verb::IncrEx => (first, Action::Increx(Increx::read(rest)?)),
+            Verb::Expire | Verb::PExpire | Verb::ExpireAt | Verb::PExpireAt => {
+                (first, Action::Expire(Expire::read(verb, rest)?))
+            }
+            Verb::Persist => (first, Action::Persist),
+            Verb::Ttl | Verb::PTtl | Verb::ExpireTime | Verb::PExpireTime => {
+                (first, Action::Left(Left::of(verb)))
+            }
+            Verb::Exists => (args, Action::Exists),
+            Verb::Del | Verb::Unlink => (args, Action::Delete),
+            Verb::Touch => (args, Action::Touch),
+            Verb::Type => (first, Action::Type),
+        };
+        Ok(RegisterCommand { keys, action })
+    }
+
+    /// Whether it writes.
+    pub fn is_write(&self) -> bool {
+        !matches!(
+            self.action,
+            Action::Get
+                | Action::GetMany
+                | Action::Length
+                | Action::Left(_)
+                | Action::Exists
+                | Action::Touch
+                | Action::Type
+        )
+    }
+
+    /// The most bytes of its reply, if a text has at most `text_bytes`.
+    pub fn reply_bytes(&self, text_bytes: usize) -> usize {
+        let shows_text = match self.action {
+            Action::Get | Action::GetDelete | Action::GetExpire(_) | Action::GetMany => true,
+            Action::GetSet(_) => true,
+            Action::Set(set) => set.shows_old(),
+            _ => false,
+        };
+        self.keys.len() * (MAX_REPLY_BYTES + if shows_text { text_bytes } else { 0 })
+    }
+
+    /// Appends the beginning of a reply whose parts follow.
+    pub fn begin(&self, writer: &mut Writer<'_>) {
+        if matches!(self.action, Action::GetMany) {
+            writer.array(self.keys.len());
+        }
+    }
+
+    /// Runs the command on the registers at `places`, which are those of its keys or of some of
+    /// them, and appends its reply. What the end of the reply counts is added to `sum`.
+    pub fn run(
+        &self,
+        places: &[usize],
+        registers: &mut dyn Registers,
+        now_ms: u64,
+        sum: &mut i64,
+        writer: &mut Writer<'_>,
+    ) {
+        let within = &mut Within { registers, now_ms };
+        let many = |each: fn(&mut Within<'_>, usize) -> bool, within: &mut Within<'_>| {
+            places.iter().filter(|&&nth| each(within, nth)).count() as i64
+        };
+        match self.action {
+            Action::GetMany => {
+                places.iter().for_each(|&nth| strings::get(within, nth, writer));
+                return;
+            }
+            Action::Exists => return *sum += many(keyspace::is_there, within),
+            Action::Delete => return *sum += many(keyspace::delete, within),
+            Action::Touch => return *sum += many(keyspace::touch, within),
+            _ => {}
+        }
+        let [nth] = *places else { return };
+        match self.action {
+            Action::Get => strings::get(within, nth, writer),
+            Action::GetDelete => strings::get_delete(within, nth, writer),
+            Action::GetExpire(clause) => strings::get_expire(within, nth, clause, writer),
+            Action::Length => strings::length(within, nth, writer),
+            Action::Set(set) => set.run(within, nth, writer),
+            Action::GetSet(value) => strings::get_set(within, nth, value, writer),
+            Action::Add(by) => counters::add(within, nth, by, writer),
+            Action::Increx(increx) => increx.run(within, nth, writer),
+            Action::Expire(expire) => expire.run(within, nth, writer),
+            Action::Persist => expiry::persist(within, nth, writer),
+            Action::Left(left) => left.run(within, nth, writer),
+            Action::Type => keyspace::kind(within, nth, writer),
+            Action::GetMany | Action::Exists | Action::Delete | Action::Touch => {}
+        }
+    }
+
+    /// Appends the end of the reply.
+    pub fn end(&self, sum: i64, writer: &mut Writer<'_>) {
+        if matches!(self.action, Action::Exists | Action::Delete | Action::Touch) {
+            writer.integer(sum);
+        }
+    }
+}
+
+impl Within<'_> {
+    fn get(&self, nth: usize) -> Option<Register<'_>> {
+        self.registers.get(nth)
+    }
+
+    /// The number in a register and its expiry. An absent one is 0 without an expiry.
+    fn number(&self, nth: usize) -> Result<(i64, u64), RegisterFault<'static>> {
+        match self.get(nth) {
+            None => Ok((0, 0)),
+            Some(Register { value: RegisterValue::Number(number), expires_ms }) => {
+                Ok((number, expires_ms))
+            }
+            Some(_) => Err(RegisterFault::NotInteger),
+        }
+    }
+}
+
+/// The number whose one decimal form these bytes are.
+fn number(bytes: &[u8]) -> Result<i64, RegisterFault<'static>> {
+    match RegisterValue::of(bytes) {
+        RegisterValue::Number(number) => Ok(number),
+        RegisterValue::Text(_) => Err(RegisterFault::NotInteger),
+    }
+}
+
+/// Appends a value as Redis shows it.
+fn show(value: RegisterValue<'_>, writer: &mut Writer<'_>) {
+    match value {
+        RegisterValue::Number(number) => {
+            writer.bulk(itoa::Buffer::new().format(number).as_bytes());
+        }
+        RegisterValue::Text(text) => writer.bulk(text),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! Redis' own commands over the registers of the business that `<resp>` names.
+//!
+//! Invariant: a reply is written after its transaction is committed. A command over more keys than
+//! a transaction has room for runs in several, in the order of its keys.
+
+use super::{RespConnection, Serving};
+use crate::protocol::call::Call;
+use crate::protocol::resp::{
+    Args, CommandBounds, CommandError, Name, RegisterCommand, Scan, Scanned, Verb, Version, Writer,
+    read_scan,
+};
+use crate::worker::connection::{RegistersAt, Serve};
+use frs_base::clock::Millis;
+use frs_engine::{EXPECTED_REGISTERS, ItemError, MAX_REGISTERS, Registers};
+
+/// The most keys that one SCAN looks at, whatever its COUNT.
+const MAX_SCANNED: usize = 1000;
+
+/// Where the keys of a command are in its transaction, if it has one of its own.
+const PLACES: [usize; MAX_REGISTERS] = {
+    let mut places = [0; MAX_REGISTERS];
+    let mut nth = 0;
+    while nth < MAX_REGISTERS {
+        places[nth] = nth;
+        nth += 1;
+    }
+    places
+};
+
+impl RespConnection {
+    /// Answers a command over registers.
+    pub(super) fn run_verb<S: Serve>(
+        &mut self,
+        verb: Verb,
+        args: Args<'_>,
+        serving: &mut Serving<'_, S>,
+    ) {
+        let version = self.session.version;
+        let command = match RegisterCommand::read(verb, args) {
+            Ok(command) => command,
+            Err(error) => return serving.error(version, CommandError::Register(error)),
+        };
+        let at = serving.own.registers_at(self.session.database);
+        // What came before it runs before it.
+        serving.context.flush();
+        match serving.expected.checked_sub(1) {
+            Some(expected) => serving.expected = expected,
+            None => serving.expect(at, command.keys),
+        }
+        let mut reply = std::mem::take(&mut serving.context.scratch.resp.reply);
+        let call = if command.is_write() { Call::Update } else { Call::Query };
+        match run(serving.context.serve, at, &command, version, &mut reply) {
+            Ok(()) => {
+                serving.context.write_with(call, 200, |out| out.extend_from_slice(&reply));
+            }
+            Err(error) => serving.failed(call, version, error),
+        }
+        serving.context.scratch.resp.reply = reply;
+    }
+
+    /// Answers TIME, SCAN or DBSIZE.
+    pub(super) fn look<'i, S: Serve>(
+        &mut self,
+        name: Name,
+        args: Args<'i>,
+        serving: &mut Serving<'_, S>,
+    ) -> Result<(), CommandError<'i>> {
+        let version = self.session.version;
+        let at = serving.own.registers_at(self.session.database);
+        match name {
+            Name::DbSize => {
+                let count = serving.context.serve.count_registers(at);
+                let count = count.map_err(CommandError::Item)?;
+                let count = i64::try_from(count).unwrap_or(i64::MAX);
+                serving.short(version, |writer| writer.integer(count));
+            }
+            Name::Scan => {
+                let scanning = read_scan(args).map_err(CommandError::Register)?;
+                serving.context.flush();
+                let (mut found, mut keys) = (0, Vec::new());
+                let mut each = |key: &[u8]| {
+                    if scanning.wants(key) {
+                        found += 1;
+                        Writer::new(&mut keys, version).bulk(key);
+                    }
+                };
+                let count = scanning.count.min(MAX_SCANNED);
+                let serve = &mut *serving.context.serve;
+                let next = serve.scan_registers(at, scanning.cursor, count, &mut each);
+                let next = next.map_err(CommandError::Item)?;
+                serving.reply(|out| {
+                    let mut writer = Writer::new(out, version);
+                    writer.array(2);
+                    writer.bulk(itoa::Buffer::new().format(next).as_bytes());
+                    writer.array(found);
+                    out.extend_from_slice(&keys);
+                });
+            }
+            _ => {
+                let now_ms = serving.context.serve.now();
+                serving.short(version, |writer| {
+                    writer.array(2);
+                    for number in [now_ms / 1000, now_ms % 1000 * 1000] {
+                        writer.bulk(itoa::Buffer::new().format(number).as_bytes());
+                    }
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs a command in as many transactions as its keys need. `reply` is emptied first.
+fn run<S: Serve>(
+    serve: &mut S,
+    at: RegistersAt<'_>,
+    command: &RegisterCommand<'_>,
+    version: Version,
+    reply: &mut Vec<u8>,
+) -> Result<(), ItemError> {
+    reply.clear();
+    command.begin(&mut Writer::new(reply, version));
+    let (mut rest, mut sum) = (command.keys, 0);
+    loop {
+        let (mut keys, mut count) = ([&[][..]; MAX_REGISTERS], 0);
+        for (place, key) in keys.iter_mut().zip(&mut rest) {
+            *place = key;
+            count += 1;
+        }
+        let (written, summed) = (reply.len(), sum);
+        serve.on_registers(at, &keys[..count], &mut |registers, now_ms| {
+            // The work may begin anew.
+            reply.truncate(written);
+            sum = summed;
+            let writer = &mut Writer::new(reply, version);
+            command.run(&PLACES[..count], registers, now_ms, &mut sum, writer);
+        })?;
+        if rest.len() == 0 {
+            break;
+        }
+    }
+    command.end(sum, &mut Writer::new(reply, version));
+    Ok(())
+}
+
+/// Commands that run in one transaction.
+pub(super) struct Together<'t> {
+    keys: Vec<&'t [u8]>,
+}
+
+impl<'t> Together<'t> {
+    /// The commands of a MULTI, if all of them are over registers, of at most so many keys, and
+    /// their replies are known to have at most `most_bytes`.
+    pub fn of(
+        commands: impl Iterator<Item = (Name, Args<'t>)>,
+        text_bytes: usize,
+        most_bytes: usize,
+    ) -> Option<Together<'t>> {
+        let (mut keys, mut bytes) = (Vec::with_capacity(MAX_REGISTERS), 0);
+        for (name, args) in commands {
+            let Name::Register(verb) = name else { return None };
+            let Ok(command) = RegisterCommand::read(verb, args) else { continue };
+            if !are_keys(command.keys) {
+                continue;
+            }
+            bytes += command.reply_bytes(text_bytes);
+            if bytes > most_bytes {
+                return None;
+            }
+            for key in command.keys {
+                if !keys.contains(&key) {
+                    if keys.len() == MAX_REGISTERS {
+                        return None;
+                    }
+                    keys.push(key);
+                }
+            }
+        }
+        (!keys.is_empty()).then_some(Together { keys })
+    }
+
+    /// Runs them, and writes all replies. `reply` is emptied first.
+    pub fn run<S: Serve>(
+        &self,
+        serve: &mut S,
+        at: RegistersAt<'_>,
+        commands: impl Iterator<Item = (Name, Args<'t>)> + Clone,
+        version: Version,
+        reply: &mut Vec<u8>,
+    ) -> Result<(), ItemError> {
+        serve.on_registers(at, &self.keys, &mut |registers, now_ms| {
+            reply.clear();
+            let mut writer = Writer::new(reply, version);
+            writer.array(commands.clone().count());
+            for (name, args) in commands.clone() {
+                let Name::Register(verb) = name else { continue };
+                match RegisterCommand::read(verb, args) {
+                    // Its error is its own, as every error of a command.
+                    Ok(command) if !are_keys(command.keys) => {
+                        writer.error(CommandError::Item(ItemError::BadKey));
+                    }
+                    Ok(command) => self.run_one(&command, registers, now_ms, &mut writer),
+                    Err(error) => writer.error(error),
+                }
+            }
+        })
+    }
+
+    fn run_one(
+        &self,
+        command: &RegisterCommand<'_>,
+        registers: &mut dyn Registers,
+        now_ms: Millis,
+        writer: &mut Writer<'_>,
+    ) {
+        let mut sum = 0;
+        command.begin(writer);
+        for key in command.keys {
+            let place = self.keys.iter().position(|known| *known == key);
+            command.run(place.as_slice(), registers, now_ms, &mut sum, writer);
+        }
+        command.end(sum, writer);
+    }
+}
+
+/// Whether all keys can be those of registers.
+fn are_keys(mut keys: Args<'_>) -> bool {
+    keys.all(|key| std::str::from_utf8(key).is_ok())
+}
+
+impl<S: Serve> Serving<'_, S> {
+    /// Fetches the memory of registers for a command over `keys` and for those behind it, as far as
+    /// they have arrived and are over registers.
+    fn expect(&mut self, at: RegistersAt<'_>, keys: Args<'_>) {
+        let (set, bounds) = (self.own.commands(), CommandBounds::from(self.own.rules.http));
+        let (mut behind, mut count) = (self.behind, 0);
+        let mut expected = [&[][..]; EXPECTED_REGISTERS];
+        let mut keys = Some(keys);
+        while let Some(of_command) = keys {
+            for (place, key) in expected[count..].iter_mut().zip(of_command) {
+                *place = key;
+                count += 1;
+            }
+            keys = None;
+            if count < EXPECTED_REGISTERS
+                && let Ok(Scanned::Array(end)) = Scan::default().scan(behind, bounds)
+            {
+                let (command, rest) = behind.split_at(end);
+                let mut args = Args::of_array(command);
+                keys = args.next().and_then(|word| set.find(word)?.registers(args));
+                behind = rest;
+                self.expected += usize::from(keys.is_some());
+            }
+        }
+        if self.expected > 0 {
+            self.context.serve.expect_registers(at, &expected[..count]);
+        }
+    }
+
+    /// Answers the failure of a transaction.
+    #[cold]
+    pub(super) fn failed(&mut self, call: Call, version: Version, error: ItemError) {
+        let error = CommandError::Item(error);
+        let status = error.status();
+        self.context.write_short(call, status, |out| Writer::new(out, version).error(error));
+    }
+}

@@ -1,0 +1,254 @@
+//! Redis' own commands on a connection, with registers in memory.
+
+use super::*;
+use crate::protocol::resp::Memory;
+use crate::worker::connection::{Databases, RegistersAt};
+use frs_base::clock::Millis;
+use frs_engine::{Answers, ItemError, Register, RegisterError, RegisterValue, Registers, Request};
+
+const NOW_MS: u64 = 1_700_000_000_123;
+
+/// Registers of databases, in memory.
+#[derive(Default)]
+struct Held {
+    memory: Memory,
+    /// The names of the registers, in the order in which they came.
+    names: Vec<(u16, Vec<u8>)>,
+    /// The keys of each transaction.
+    transactions: Vec<usize>,
+    fails: Option<ItemError>,
+    unknown: Vec<String>,
+    answered: Vec<(Call, u16)>,
+}
+
+/// The registers of one transaction.
+struct Some16<'m> {
+    memory: &'m mut Memory,
+    places: Vec<usize>,
+}
+
+impl Registers for Some16<'_> {
+    fn get(&self, nth: usize) -> Option<Register<'_>> {
+        self.memory.get(self.places[nth])
+    }
+
+    fn set(
+        &mut self,
+        nth: usize,
+        value: RegisterValue<'_>,
+        expires_ms: u64,
+    ) -> Result<(), RegisterError> {
+        self.memory.set(self.places[nth], value, expires_ms)
+    }
+
+    fn set_expiry(&mut self, nth: usize, expires_ms: u64) {
+        self.memory.set_expiry(self.places[nth], expires_ms);
+    }
+
+    fn remove(&mut self, nth: usize) {
+        self.memory.remove(self.places[nth]);
+    }
+
+    fn touch(&mut self, nth: usize) {
+        self.memory.touch(self.places[nth]);
+    }
+}
+
+impl Serve for Held {
+    fn run(&mut self, _: &Request, _: &mut Answers) {
+        unreachable!("no item is asked for");
+    }
+
+    fn biz_name(&self, _: usize) -> Option<&str> {
+        None
+    }
+
+    fn draining(&self) -> bool {
+        false
+    }
+
+    fn answered(&mut self, call: Call, status: u16) {
+        self.answered.push((call, status));
+    }
+
+    fn now(&self) -> Millis {
+        NOW_MS
+    }
+
+    fn on_registers(
+        &mut self,
+        at: RegistersAt<'_>,
+        keys: &[&[u8]],
+        work: &mut dyn FnMut(&mut dyn Registers, Millis),
+    ) -> Result<(), ItemError> {
+        assert_eq!(at.biz, "redis");
+        if let Some(error) = self.fails {
+            return Err(error);
+        }
+        self.transactions.push(keys.len());
+        self.memory.now_ms = NOW_MS;
+        let mut place = |key: &[u8]| {
+            let name = (at.database, key.to_vec());
+            self.names.iter().position(|known| *known == name).unwrap_or_else(|| {
+                self.names.push(name);
+                self.names.len() - 1
+            })
+        };
+        let places: Vec<usize> = keys.iter().map(|key| place(key)).collect();
+        // A transaction that begins anew: nothing of the first time is kept.
+        let first = &mut Some16 { memory: &mut self.memory.clone(), places: places.clone() };
+        work(first, NOW_MS);
+        work(&mut Some16 { memory: &mut self.memory, places }, NOW_MS);
+        Ok(())
+    }
+
+    fn scan_registers(
+        &mut self,
+        at: RegistersAt<'_>,
+        cursor: u64,
+        count: usize,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<u64, ItemError> {
+        let mut of_database = self.names.iter().filter(|(database, _)| *database == at.database);
+        let from = cursor as usize;
+        of_database.by_ref().skip(from).take(count).for_each(|(_, key)| each(key));
+        Ok(if of_database.next().is_some() { (from + count) as u64 } else { 0 })
+    }
+
+    fn count_registers(&mut self, at: RegistersAt<'_>) -> Result<u64, ItemError> {
+        Ok(self.names.iter().filter(|(database, _)| *database == at.database).count() as u64)
+    }
+
+    fn unknown_command(&mut self, word: &[u8]) {
+        self.unknown.push(String::from_utf8_lossy(word).into_owned());
+    }
+}
+
+fn line() -> Line<'static, Held> {
+    let mut line = Line::serving(Held::default());
+    line.own.registers = Some(Databases { biz: "redis", count: 4 });
+    line
+}
+
+#[track_caller]
+fn all(line: &mut Line<'_, Held>, cases: &[(&str, &str)]) {
+    for (command, reply) in cases {
+        assert_eq!(line.ask(&format!("{command}|")).trim_end(), *reply, "{command}");
+    }
+}
+
+#[test]
+fn commands_over_registers_in_both_versions() {
+    let line = &mut line();
+    all(
+        line,
+        &[
+            ("GET a", "$-1"),
+            ("incr a", ":1"),
+            ("EXPIRE a 10", ":1"),
+            ("TTL a", ":10"),
+            ("MGET a b", "*2 $1 1 $-1"),
+            ("GET", "-ERR wrong number of arguments for 'get' command"),
+            ("SET a 1 FOO", "-ERR syntax error"),
+            ("TIME", "*2 $10 1700000000 $6 123000"),
+            ("DBSIZE", ":2"),
+            ("SCAN 0", "*2 $1 0 *2 $1 a $1 b"),
+            ("SCAN 0 COUNT 1 MATCH b*", "*2 $1 1 *0"),
+            ("SCAN x", "-ERR invalid cursor"),
+            ("COMMAND GETKEYS MGET a b", "*2 $1 a $1 b"),
+            ("COMMAND GETKEYS SET a b", "*1 $1 a"),
+            ("COMMAND GETKEYS FRS.UPDATE login a", "*1 $1 a"),
+            ("COMMAND GETKEYS TIME x", "-ERR The command has no key arguments"),
+            ("COMMAND GETKEYS NOPE x", "-ERR Invalid command specified"),
+            ("COMMAND GETKEYS GET a b", "-ERR Invalid number of arguments specified for command"),
+            ("COMMAND GETKEYS GET", "-ERR wrong number of arguments for 'command|getkeys' command"),
+            ("COMMAND COUNT", ":53"),
+            ("COMMAND INFO mget", "*1 *10 $4 mget :-2 *2 +readonly +fast :1 :-1 :1 *0 *0 *0 *0"),
+        ],
+    );
+    let client = line.ask("CLIENT LIST|");
+    assert!(client.contains(" name= flags=N db=0 cmd=client|list user=default resp=2\n"));
+    line.ask("HELLO 3|");
+    all(line, &[("GET nope", "_"), ("MGET a nope", "*2 $1 1 _"), ("GETDEL nope", "_")]);
+    let client = line.ask("CLIENT INFO|");
+    assert!(client.starts_with("=") && client.contains(" txt:id="), "{client}");
+    let of =
+        |call, status| line.serve.answered.iter().filter(|one| **one == (call, status)).count();
+    assert_eq!((of(Call::Update, 200), of(Call::Query, 200)), (3, 5));
+}
+
+#[test]
+fn a_database_has_keys_of_its_own() {
+    let line = &mut line();
+    all(
+        line,
+        &[
+            ("SET a 0", "+OK"),
+            ("SELECT 3", "+OK"),
+            ("GET a", "$-1"),
+            ("SET a 3", "+OK"),
+            ("DBSIZE", ":1"),
+            ("SELECT 4", "-ERR DB index is out of range"),
+            ("SELECT x", "-ERR value is not an integer or out of range"),
+            ("GET a", "$1 3"),
+            ("SELECT 0", "+OK"),
+            ("GET a", "$1 0"),
+            ("SELECT 3", "+OK"),
+            ("RESET", "+RESET"),
+            ("GET a", "$1 0"),
+        ],
+    );
+}
+
+#[test]
+fn a_multi_over_registers_is_one_transaction() {
+    let line = &mut line();
+    let found = line.ask("MULTI|INCR a|EXPIRE a 10|SET b x|INCR b|GET a|EXISTS a b c a|EXEC|");
+    let queued = "+QUEUED ".repeat(6);
+    let replies = "*6 :1 :1 +OK -ERR value is not an integer or out of range $1 1 :3 ";
+    assert_eq!(found, format!("+OK {queued}{replies}"));
+    assert_eq!(line.serve.transactions, [3]);
+    // A command whose words are wrong fails alone.
+    let found = line.ask("MULTI|INCR a|SET a 1 FOO|GET a|EXEC|");
+    assert!(found.ends_with("*3 :2 -ERR syntax error $1 2 "), "{found}");
+    // Other commands, or more keys: in order.
+    line.serve.transactions.clear();
+    let found = line.ask("MULTI|INCR a|PING|INCR a|EXEC|");
+    assert!(found.ends_with("*3 :3 +PONG :4 "), "{found}");
+    assert_eq!(line.serve.transactions, [1, 1]);
+    line.serve.transactions.clear();
+    let keys: Vec<String> = (0..20).map(|nth| format!("k{nth}")).collect();
+    let found = line.ask(&format!("MULTI|DEL {}|INCR a|EXEC|", keys.join(" ")));
+    assert!(found.ends_with("*2 :0 :5 "), "{found}");
+    assert_eq!(line.serve.transactions, [16, 4, 1]);
+    // What fails as a whole is one error, and nothing is done.
+    line.serve.fails = Some(ItemError::Busy);
+    let found = line.ask("MULTI|INCR a|INCR b|EXEC|");
+    assert!(found.contains("+QUEUED +QUEUED -ERR busy ("), "{found}");
+    assert!(line.ask("INCR a|").starts_with("-ERR busy ("));
+    line.serve.fails = None;
+    all(line, &[("GET a", "$1 5"), ("EXEC", "-ERR EXEC without MULTI")]);
+    let found = line.ask("MULTI|WATCH a|INCR a|EXEC|");
+    assert!(
+        found.ends_with("+QUEUED -EXECABORT Transaction discarded because of previous errors. ")
+    );
+}
+
+#[test]
+fn what_frs_does_not_have_is_hinted_at_and_noted() {
+    let line = &mut line();
+    for word in ["EVAL", "KEYS", "WATCH", "nope", "INCRBYFLOAT"] {
+        let found = line.ask(&format!("{word} a b|"));
+        assert_eq!(found.trim_end(), format!("-ERR unknown command '{word}' {HINT}"));
+    }
+    assert_eq!(line.serve.unknown, ["EVAL", "KEYS", "WATCH", "nope", "INCRBYFLOAT"]);
+    // Without registers their commands are not there either.
+    line.own.registers = None;
+    for command in ["GET a", "TIME", "SCAN 0", "DBSIZE", "INCR a"] {
+        assert!(line.ask(&format!("{command}|")).contains("unknown command"), "{command}");
+    }
+    for command in ["CLIENT LIST", "CLIENT INFO", "COMMAND GETKEYS GET a"] {
+        assert!(line.ask(&format!("{command}|")).contains("unknown subcommand"), "{command}");
+    }
+    all(line, &[("SELECT 1", "-ERR DB index is out of range"), ("COMMAND COUNT", ":21")]);
+}
