@@ -27,8 +27,8 @@ use std::path::Path;
 
 #[doc(inline)]
 pub use frs_engine::inspect::{
-    By, Error, FileStats, GroupStats, Hold, HoldState, Look, NodePlace, NodeRecord, RefusedNode,
-    RefusedNodes, SharedRecord, Skipped, Walked, Window, now,
+    By, Error, FileStats, GroupStats, Hold, HoldState, KeptRegister, Look, NodePlace, NodeRecord,
+    RefusedNode, RefusedNodes, SharedRecord, Skipped, Walked, Window, now,
 };
 
 /// Looks into a data directory. It takes no semaphore, and writes nothing to the files.

@@ -66,8 +66,8 @@ pub use parked_bytes::{
 pub use plug::{Cluster, Files, Plug, Plugged, Remote};
 pub use quotas::QUOTAS_MAX;
 pub use registers::{
-    EXPECTED_REGISTERS, MAX_DATABASES, MAX_REGISTERS, RegisterError, Registers, database_of,
-    stored_key,
+    EXPECTED_REGISTERS, MAX_DATABASES, MAX_REGISTERS, RegisterError, RegisterScan, Registers,
+    database_of, stored_key,
 };
 pub use request::{Command, Item, ItemNames, ItemOptions, Request};
 pub use table::{Entry, Seen, Table, with_room};

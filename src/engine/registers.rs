@@ -19,6 +19,7 @@ use transaction::Attempted;
 pub use ahead::EXPECTED_REGISTERS;
 pub use database::{database_of, stored_key};
 pub use frs_conf::{MAX_DATABASES, MAX_REGISTERS};
+pub use scan::RegisterScan;
 pub(super) use transaction::RegisterBuffers;
 
 /// The registers of one transaction, in the order of their keys. Equal keys are one register: what

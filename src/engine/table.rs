@@ -30,6 +30,8 @@ pub struct Seen<'a> {
     pub used: u64,
     /// The number of its live holds.
     pub live_holds: usize,
+    /// It is a register.
+    pub is_register: bool,
     /// Milliseconds since the epoch.
     pub last_use_ms: u64,
 }
@@ -360,6 +362,7 @@ impl Table {
             key: entry.key_of(words)?,
             used: rules.used(states, now),
             live_holds: rules.live_holds(states, now),
+            is_register: rules.register().is_some(),
             last_use_ms: words[node::LAST_USE],
         })
     }

@@ -140,6 +140,12 @@ impl RegisterLayout {
         kind(words[HEAD]) != 0 && !is_over(words[EXPIRES], now)
     }
 
+    /// The number of a register. 0: it is negative, or the register is a text.
+    pub(crate) fn counted(self, words: &[u64]) -> u64 {
+        let number = if kind(words[HEAD]) == NUMBER { words[VALUE] as i64 } else { 0 };
+        u64::try_from(number).unwrap_or(0)
+    }
+
     /// The meaning of its words.
     pub(crate) fn state_words(self) -> impl Iterator<Item = StateWord> {
         let word = |name, unit| StateWord { limit: 0, name, unit };

@@ -638,9 +638,12 @@ impl Rules {
         worth
     }
 
-    /// The largest `used` of the limits of a key. The words of its node are rolled, as
-    /// [`Rules::worth`] leaves them.
+    /// The largest `used` of the limits of a key, or the number of its register. The words of its
+    /// node are rolled, as [`Rules::worth`] leaves them.
     pub fn used(&self, words: &[u64], now: u64) -> u64 {
+        if let Some(register) = self.register {
+            return register.counted(words);
+        }
         let of_keys = self.rules.iter().filter(|rule| rule.scope == Scope::Key);
         let terms = Terms::LOOKING;
         let used = of_keys.map(|rule| rule.policy.figures(&words[rule.state()], now, &terms).used);

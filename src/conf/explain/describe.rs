@@ -15,9 +15,9 @@ use crate::schema::{
 /// The most weights that are listed. `…` stands for all later ones.
 const MAX_WEIGHTS_LISTED: usize = 8;
 
-/// What a biz allows: its name, each of its limits or its registers, the numbers of its listed keys, how machines
-/// share it, and its mode unless it enforces: `login: 5 in 60 s from the first use, then banned for
-/// 10 m`.
+/// What a biz allows: its name, each of its limits or its registers, the numbers of its listed
+/// keys, how machines share it, and its mode unless it enforces: `login: 5 in 60 s from the first
+/// use, then banned for 10 m`.
 pub fn biz_words(biz: &Biz) -> String {
     let limits: Vec<String> = match biz.limits.as_slice() {
         [limit] => vec![limit_words(limit)],

@@ -221,6 +221,9 @@ fn biz_text(text: &mut String, biz: &Biz, group: &Group) {
         check::needs(biz, g.key_bytes),
         grouped(g.node_bytes.into())
     );
+    if biz.register.is_some() {
+        let _ = writeln!(text, "    {}", registers_line(group));
+    }
     for line in promises::biz_lines(biz).into_iter().chain(warm_costs::biz_lines(biz, group)) {
         let _ = writeln!(text, "    {line}");
     }
@@ -234,6 +237,21 @@ fn parked_line(conf: &Conf, cluster: &Cluster, sizes: &BufferSizes) -> String {
         conf.srv.workers,
         grouped(cluster.max_parked.into()),
         grouped(sizes.parked_bytes(&conf.srv.http, &conf.map)),
+    )
+}
+
+/// How many registers a group holds, and which of them make room: `room for at most 64 registers;
+/// in a full chain expired ones make room, …`.
+fn registers_line(group: &Group) -> String {
+    let next = match group.on_full {
+        OnFull::Evict => {
+            "then those that were not used for the longest time, even if they never expire"
+        }
+        OnFull::Refuse => "no other ones, so those that never expire stay until they are deleted",
+    };
+    format!(
+        "room for at most {} registers; in a full chain expired ones make room, {next}",
+        grouped(group.geometry.nodes())
     )
 }
 

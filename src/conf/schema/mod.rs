@@ -24,7 +24,7 @@
 //! | `cluster` | the cluster that holds the ledgers of shared limits |
 //! | `share` | how several machines share the limits of a business |
 //! | `shared_limits` | the identities of shared limits |
-//! | `tables` | the tables of ids and of holds in a record |
+//! | `tables` | the tables of ids and of holds, and the register, in a record |
 //! | `warm_tier` | which records the cluster keeps |
 
 mod access_token;

@@ -1,9 +1,6 @@
-//! The room of a register in the record of a key.
+//! The room of a register in the record of a key, and the bounds of registers.
 //!
 //! Invariant: a business has limits or registers, not both.
-
-use super::map::Biz;
-use super::scope::Scope;
 
 /// Bytes of a register before its value: its expiry, and its kind with the length of its text.
 pub const REGISTER_HEADER_BYTES: u32 = 16;
@@ -29,12 +26,5 @@ impl RegisterRoom {
     pub const fn words(self) -> usize {
         let text = (self.text_bytes as usize).div_ceil(8);
         REGISTER_HEADER_BYTES as usize / 8 + if text == 0 { 1 } else { text }
-    }
-}
-
-impl Biz {
-    /// 64-bit words of the register in a record of a scope. 0 without registers.
-    pub fn register_words(&self, scope: Scope) -> usize {
-        self.register.filter(|_| scope == Scope::Key).map_or(0, RegisterRoom::words)
     }
 }

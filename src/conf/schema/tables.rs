@@ -1,9 +1,10 @@
-//! The tables of ids and of holds in the records of a business.
+//! The tables of ids and of holds, and the register, in the records of a business.
 //!
 //! Invariant: only the records of keys have them.
 
 use super::calls::{HOLD_BYTES, ONCE_BYTES, TABLE_HEADER_BYTES};
 use super::map::{Biz, Policy};
+use super::register::RegisterRoom;
 use super::scope::Scope;
 
 impl Biz {
@@ -22,6 +23,11 @@ impl Biz {
     /// 64-bit words of the remembered ids and the holds of a record of a scope.
     pub fn table_words(&self, scope: Scope) -> usize {
         self.once_words(scope) + self.hold_words(scope)
+    }
+
+    /// 64-bit words of the register in a record of a scope. 0 without registers.
+    pub fn register_words(&self, scope: Scope) -> usize {
+        self.register.filter(|_| scope == Scope::Key).map_or(0, RegisterRoom::words)
     }
 
     /// Whether one of its limits is `concurrent`.

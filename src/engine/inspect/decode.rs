@@ -3,7 +3,7 @@
 //! Invariant: the words are a copy that was found sound. Nothing here reads the files again.
 
 use frs_conf::key::KeyForm;
-use frs_conf::{Biz, Scope};
+use frs_conf::{Biz, MAX_TEXT_BYTES, Scope};
 use frs_limit::{
     Details, Hold, LimitFigures, Rules, SharedRule, StateField, StateWord, States, Terms,
 };
@@ -11,7 +11,7 @@ use frs_store::layout::node;
 use frs_store::{Judge, Rank};
 
 use super::reader::Reader;
-use super::record::{NodePlace, NodeRecord};
+use super::record::{KeptRegister, NodePlace, NodeRecord};
 use crate::table::with_room;
 
 impl Reader {
@@ -49,6 +49,7 @@ impl Reader {
             windows: Vec::new(),
             shared: Vec::new(),
             holds: None,
+            register: None,
             once_ids: None,
             states_at: words.len(),
             words,
@@ -89,6 +90,12 @@ impl Reader {
                 holds
             });
             record.once_ids = rules.known_ids(&states, now);
+            record.register = rules.register().and_then(|layout| {
+                layout
+                    .read(states.key, &mut [0; MAX_TEXT_BYTES as usize])
+                    .as_ref()
+                    .map(KeptRegister::of)
+            });
         }
         let own = |figures: &LimitFigures| {
             let limit = biz.limits.get(usize::from(figures.index).saturating_sub(1));

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use frs_base::figures::grouped;
 use frs_conf::key::KeyForm;
 use frs_conf::{Biz, Conf, KeyType, Scope, SharedLimits};
-use frs_limit::{Rules, SharedPolicies};
+use frs_limit::{RegisterLayout, Rules, SharedPolicies};
 use frs_store::Rank;
 use frs_store::layout::node;
 
@@ -28,7 +28,9 @@ pub struct FreshBiz {
     pub biz: String,
     /// The change, in words.
     pub why: String,
-    /// The live records that lose their counts and bans. Records that cost nothing are not counted.
+    /// What its records lose, in words.
+    pub lost: &'static str,
+    /// The live records that lose it. Records that cost nothing are not counted.
     pub records: u64,
     /// `records` is computed from some of the key-nodes.
     pub is_about: bool,
@@ -36,12 +38,12 @@ pub struct FreshBiz {
 
 impl fmt::Display for FreshBiz {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let FreshBiz { biz, why, records, is_about } = self;
+        let FreshBiz { biz, why, lost, records, is_about } = self;
         let about = if *is_about { "about " } else { "" };
         let (s, s_verb) = if *records == 1 { ("", "s") } else { ("s", "") };
         write!(
             f,
-            "biz {biz}: {about}{} live record{s} begin{s_verb} anew, without counts and bans: {why}",
+            "biz {biz}: {about}{} live record{s} begin{s_verb} anew, without {lost}: {why}",
             grouped(*records)
         )
     }
@@ -76,6 +78,7 @@ pub fn fresh_records(conf: &Conf, now: u64, plug: Plugged) -> Result<Vec<FreshBi
 struct Change {
     biz: String,
     why: String,
+    lost: &'static str,
     /// Its id, and the index of its group, in the files.
     id: u32,
     group: usize,
@@ -85,6 +88,8 @@ struct Change {
     scopes: [bool; 2],
     /// The types of its keys.
     keys: [KeyType; 2],
+    /// The registers, whose texts may be too long for them now.
+    shorter: Option<RegisterLayout>,
 }
 
 fn change(
@@ -111,22 +116,36 @@ fn change(
         why.push(format!("its group was {from} and is {to}"));
     }
     let is_whole = !why.is_empty();
+    let registers = [old, new].map(|biz| biz.register);
     if scopes.contains(&true) {
-        why.push(
-            "its limits have another policy, scope, interval, unit, share or order".to_owned(),
-        );
+        let other = match registers {
+            [None, Some(_)] => "it had limits and has registers",
+            [Some(_), None] => "it had registers and has limits",
+            _ => "its limits have another policy, scope, interval, unit, share or order",
+        };
+        why.push(other.to_owned());
     }
+    let text_bytes = registers.map(|room| room.map(|room| room.text_bytes));
+    let shorter = match text_bytes {
+        [Some(from), Some(to)] if from > to => {
+            why.push(format!("text-bytes was {from} and is {to}, and their texts are longer"));
+            registers[1].map(RegisterLayout::of)
+        }
+        _ => None,
+    };
     if old.key != new.key {
         why.push("its keys have another type or prefix".to_owned());
     }
     (!why.is_empty()).then(|| Change {
         biz: new.name.clone(),
         why: why.join("; "),
+        lost: if registers[0].is_some() { "their values" } else { "counts and bans" },
         id: old.id,
         group: old.group,
         is_whole,
         scopes,
         keys: [old.key, new.key],
+        shorter,
     })
 }
 
@@ -138,11 +157,16 @@ fn begins_anew(old: &SharedLimits, new: &SharedLimits, scope: Scope) -> bool {
 }
 
 impl Change {
-    /// Whether a node with this key word begins anew.
-    fn begins(&self, key_word: u64) -> bool {
+    /// Whether a node begins anew. Its states begin at this word.
+    fn begins(&self, words: &[u64], states_at: usize) -> bool {
+        let key_word = words[node::KEY];
         let form = node::key_form(key_word);
         let scope = usize::from(form == KeyForm::Biz as u8);
-        key_word as u32 == self.id && (self.is_whole || self.scopes[scope] || !self.keeps_key(form))
+        key_word as u32 == self.id
+            && (self.is_whole
+                || self.scopes[scope]
+                || !self.keeps_key(form)
+                || self.shorter.is_some_and(|layout| !layout.is_laid_out(&words[states_at..])))
     }
 
     /// Whether a key of this form is stored and found as before.
@@ -166,12 +190,13 @@ fn count(reader: &Reader, change: Change, now: u64) -> FreshBiz {
         let Ok(group) = reader.group_at(index) else { continue };
         let key_nodes = group.geometry().all_key_nodes();
         let step = step_of(key_nodes as u64);
+        let states_at = node::FIELD + group.geometry().key_bytes as usize / 8;
         let mut words = vec![0; group.node_words()];
         let mut found = 0;
         for nth in (0..key_nodes).step_by(step as usize) {
             let at = group.geometry().key_node_at(nth);
             let _ = walk_chain(group, &pass, at, &mut words, &mut |_| {}, &mut |_, words| {
-                let is_fresh = change.begins(words[node::KEY])
+                let is_fresh = change.begins(words, states_at)
                     && reader.rank_of(index, words, now) != Rank::Expired;
                 found += u64::from(is_fresh);
                 ControlFlow::Continue(())
@@ -180,8 +205,8 @@ fn count(reader: &Reader, change: Change, now: u64) -> FreshBiz {
         records += found * step;
         is_about |= step > 1;
     }
-    let Change { biz, why, .. } = change;
-    FreshBiz { biz, why, records, is_about }
+    let Change { biz, why, lost, .. } = change;
+    FreshBiz { biz, why, lost, records, is_about }
 }
 
 /// The step between the key-nodes that are read. It is odd, so that keys that are placed by modulo

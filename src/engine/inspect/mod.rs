@@ -25,7 +25,7 @@ pub use fresh::{FreshBiz, fresh_records};
 pub use migrate::{Counts, GroupPlan, Migration, Progress, Step};
 pub use move_plan::{MovePlan, MoveRefusal, plan_moves};
 pub use reader::{Look, Reader};
-pub use record::{NodePlace, NodeRecord};
+pub use record::{KeptRegister, NodePlace, NodeRecord};
 pub use refused::{RefusedNode, RefusedNodes};
 pub use repair::{Obstacle, Repaired, obstacles, repair, restore_overlay};
 pub use stats::{FileStats, GroupStats};

@@ -1,8 +1,8 @@
 //! One decoded node: business, key, last use, and the answer of each limit now.
 
 use frs_conf::Scope;
-use frs_conf::key::KeyForm;
-use frs_limit::{Hold, HoldState, LimitFigures, SharedRecord};
+use frs_conf::key::{KeyForm, is_xml_char};
+use frs_limit::{Hold, HoldState, LimitFigures, Register, RegisterValue, SharedRecord};
 use frs_store::Rank;
 
 /// The place of a node in its group.
@@ -14,6 +14,28 @@ pub struct NodePlace {
     pub key_node: u32,
     /// Place in the chain, from 0.
     pub place: usize,
+}
+
+/// A register, as tools show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptRegister {
+    /// The value as Redis writes it. U+FFFD stands for what no text of XML can hold.
+    pub value: String,
+    /// When it expires, in milliseconds since the epoch. `None`: never.
+    pub expires_ms: Option<u64>,
+}
+
+impl KeptRegister {
+    pub(super) fn of(register: &Register<'_>) -> KeptRegister {
+        let value = match register.value {
+            RegisterValue::Number(number) => number.to_string(),
+            RegisterValue::Text(text) => {
+                let shown = |c| if is_xml_char(c) { c } else { char::REPLACEMENT_CHARACTER };
+                String::from_utf8_lossy(text).chars().map(shown).collect()
+            }
+        };
+        KeptRegister { value, expires_ms: (register.expires_ms > 0).then_some(register.expires_ms) }
+    }
 }
 
 /// A node, decoded.
@@ -54,6 +76,9 @@ pub struct NodeRecord {
     /// Its holds now, if its business has any: live ones first, then lapsed and settled ones. Those
     /// whose life ends first come first.
     pub holds: Option<Vec<Hold>>,
+    /// Its register, if its business has registers. An expired one is here until its record is
+    /// used again.
+    pub register: Option<KeptRegister>,
     /// The number of ids that it remembers, if its business remembers any.
     pub once_ids: Option<usize>,
     /// Its words as stored.
@@ -82,8 +107,11 @@ impl NodeRecord {
         Some(live.map(|hold| u64::from(hold.count)).sum())
     }
 
-    /// The largest `used` of its limits.
+    /// The largest `used` of its limits, or the number of its register.
     pub fn used(&self) -> u64 {
+        if let Some(register) = &self.register {
+            return register.value.parse().unwrap_or(0);
+        }
         self.limits.iter().map(|limit| limit.figures.used).max().unwrap_or(0)
     }
 

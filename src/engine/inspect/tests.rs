@@ -18,6 +18,7 @@ use crate::{Command, Role, Service};
 mod fresh;
 mod holds;
 mod image;
+mod registers;
 
 const MAP: &str = r#"<map>
   <group name="default" files="2" key-nodes="8" chain="8" node-size="128"/>

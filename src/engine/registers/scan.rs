@@ -18,6 +18,17 @@ const SCANNED_MOST: usize = 4096;
 /// The most key-nodes and nodes that a call for the number looks at.
 const COUNTED_MOST: usize = 65_536;
 
+/// A piece of a walk over the registers of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegisterScan {
+    /// The database.
+    pub database: u16,
+    /// Where it goes on. 0: at the beginning.
+    pub cursor: u64,
+    /// It stops behind the chain in which so many keys are reached.
+    pub count: usize,
+}
+
 /// Where a scan goes on.
 ///
 /// ```text
@@ -67,17 +78,15 @@ impl ScannedGroup<'_> {
 }
 
 impl Service {
-    /// Calls `each` with keys of registers of a database that are there, from a cursor on, and
-    /// returns the cursor to go on from. 0 is the beginning, and the end. Stops behind the chain in
-    /// which `count` keys are reached, or after a bounded number of chains, so there may be more
-    /// keys or none. A key whose register is there from the beginning to the end is seen at least
-    /// once. Keys that are longer than the key fields are stored as digests, and are left out.
+    /// Calls `each` with keys of registers that are there, and returns the cursor to go on from; 0
+    /// is the end. Stops after a bounded number of chains at the latest, so there may be more keys
+    /// than asked for, or none. A key whose register is there from the beginning to the end is seen
+    /// at least once. Keys that are longer than the key fields are stored as digests, and are left
+    /// out.
     pub fn scan_registers(
         &self,
         biz: usize,
-        database: u16,
-        cursor: u64,
-        count: usize,
+        RegisterScan { database, cursor, count }: RegisterScan,
         now: Millis,
         mut each: impl FnMut(&[u8]),
     ) -> u64 {

@@ -89,7 +89,7 @@ impl Service {
                 Err(refused) => return Ok(Err(refused)),
             }
         }
-        self.attempt_whole(biz, database, keys, layout, now, work)
+        self.attempt_whole(biz, database, keys, now, work)
     }
 
     /// Runs the work on one register: on its record, or on a new record if it has none. `None`: it
@@ -142,11 +142,11 @@ impl Service {
         biz: usize,
         database: u16,
         keys: &[&[u8]],
-        layout: RegisterLayout,
         now: Millis,
         work: &mut impl FnMut(&mut dyn Registers) -> T,
     ) -> Result<Result<Attempted<T>, Refused>, ItemError> {
         let (entry, buffers) = (self.table.entry(biz), &mut self.registers);
+        let layout = entry.rules.register().ok_or(ItemError::UnknownBiz)?;
         let RegisterBuffers { text, keys: fields, wanted, copies } = buffers;
         let mut formers = vec![KeyField::default(); if entry.is_moving() { keys.len() } else { 0 }];
         let mut formers = formers.iter_mut();

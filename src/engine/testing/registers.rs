@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{ItemError, Register, RegisterError, RegisterValue, Registers, Service};
+use crate::{ItemError, Register, RegisterError, RegisterScan, RegisterValue, Registers, Service};
 
 /// A register that is owned: its value as text, and its expiry.
 pub type Owned = (String, u64);
@@ -94,19 +94,13 @@ impl Service {
         count: usize,
         now: u64,
     ) -> BTreeSet<String> {
-        let (mut cursor, mut all) = (0, BTreeSet::new());
+        let (biz, mut all) = (self.biz_of_registers(biz), BTreeSet::new());
+        let mut scan = RegisterScan { database, cursor: 0, count };
         for _ in 0..1_000_000 {
-            cursor = self.scan_registers(
-                self.biz_of_registers(biz),
-                database,
-                cursor,
-                count,
-                now,
-                |key| {
-                    all.insert(String::from_utf8(key.to_vec()).expect("a text"));
-                },
-            );
-            if cursor == 0 {
+            scan.cursor = self.scan_registers(biz, scan, now, |key| {
+                all.insert(String::from_utf8(key.to_vec()).expect("a text"));
+            });
+            if scan.cursor == 0 {
                 return all;
             }
         }

@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use crate::testing::registers::{Owned, owned};
 use crate::testing::{World, move_all};
 use crate::{
-    Command, ItemError, MAX_REGISTERS, MovePass, RecordName, RegisterError, RegisterValue, Service,
+    Command, ItemError, MAX_REGISTERS, MovePass, RecordName, RegisterError, RegisterScan,
+    RegisterValue, Service,
 };
 
 const NOW: u64 = 1_700_000_000_000;
@@ -113,6 +114,7 @@ fn an_expiry_is_set_where_there_is_a_register() {
     assert_eq!(service.get_register("redis", "k", NOW), Some(("7".to_owned(), 0)));
 }
 
+// Shows: registers.
 #[test]
 fn several_registers_change_together() {
     let world = world();
@@ -239,14 +241,16 @@ fn a_walk_sees_each_register_that_is_there() {
     assert_eq!(service.registers_len(biz, 0, NOW), 200);
     assert_eq!(service.registers_len(biz, 0, NOW + 1), 160);
     // Registers come in pieces, and a cursor from elsewhere begins anew.
+    let first = RegisterScan { database: 0, cursor: 0, count: 10 };
     let mut seen = 0;
-    let next = service.scan_registers(biz, 0, 0, 10, NOW, |_| seen += 1);
+    let next = service.scan_registers(biz, first, NOW, |_| seen += 1);
     assert!((10..38).contains(&seen) && next != 0, "{seen}");
+    let unknown = RegisterScan { cursor: u64::MAX, ..first };
     let mut again = 0;
-    service.scan_registers(biz, 0, u64::MAX, 10, NOW, |_| again += 1);
+    service.scan_registers(biz, unknown, NOW, |_| again += 1);
     assert_eq!(again, seen);
     let login = service.biz_of_registers("login");
-    assert_eq!(service.scan_registers(login, 0, 0, 10, NOW, |_| panic!("no register")), 0);
+    assert_eq!(service.scan_registers(login, first, NOW, |_| panic!("no register")), 0);
 }
 
 #[test]
@@ -318,6 +322,7 @@ fn a_group_that_refuses_has_no_room() {
     world.verify();
 }
 
+// Shows: registers.
 #[test]
 fn another_length_of_texts_keeps_those_that_fit() {
     let world = World::new(&map("files='1' key-nodes='4' chain='8' node-size='192'", 40));
@@ -534,17 +539,17 @@ fn run(steps: &[Step]) {
             assert!(walked.is_subset(&there), "{walked:?} {there:?}");
         }
     }
-    for key in 0..KEYS.len() {
-        let found = services[0].get_register("redis", KEYS[key], now);
-        assert_eq!(found, model.get(key, now), "{}", KEYS[key]);
+    for (nth, key) in KEYS.iter().enumerate() {
+        assert_eq!(services[0].get_register("redis", key, now), model.get(nth, now), "{key}");
     }
     world.verify();
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 200 }, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 200 }))]
 
     /// The group moves now and then, and texts may be longer or shorter.
+    // Shows: registers.
     #[test]
     fn registers_are_those_of_a_plain_map(steps in steps()) {
         run(&steps);

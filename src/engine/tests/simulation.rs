@@ -325,7 +325,7 @@ fn simulate_all(seeds: impl Iterator<Item = u64>) {
     assert!(count < 1000 || all.taken_back > 0, "{all:?}");
 }
 
-// Shows: deaths-lose-nothing, retries, holds.
+// Shows: deaths-lose-nothing, retries, holds, registers.
 #[test]
 fn no_order_of_stores_and_deaths_breaks_a_promise() {
     match std::env::var("FRS_SIMULATE") {

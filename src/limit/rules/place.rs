@@ -17,8 +17,8 @@ use crate::history_ring::{Past, Remembered};
 use crate::ring::{self, Ring};
 use crate::shared_policy::{Log, SharedPolicies};
 
-/// Marks the shape of a node that has parts: histories, ids or holds, or a register. A number of its own, as each
-/// policy has.
+/// Marks the shape of a node that has parts: histories, ids, holds or a register. A number of its
+/// own, as each policy has.
 const WITH_PARTS: [u64; 2] = [9, 0];
 /// Marks the shape of a node that is a register, whatever the length of its text.
 const REGISTER: [u64; 2] = [17, 0];

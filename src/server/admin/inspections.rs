@@ -213,6 +213,8 @@ fn record_element(record: &NodeRecord) -> Element {
         .with_some("outdated", record.outdated.then_some(true))
         .with_some("held", record.held())
         .with_some("once-ids", record.once_ids.map(|ids| ids as u64))
+        .with_some("value", record.register.as_ref().map(|register| register.value.clone()))
+        .with_some("expires", record.register.as_ref().and_then(|register| register.expires_ms))
         .holding(record.limits.iter().map(|limit| limit_element(limit, record)))
         .holding(record.holds.iter().flatten().map(hold_element))
 }

@@ -184,6 +184,17 @@ impl MetricsPage {
         let words = ItemError::ALL.map(ItemError::word);
         self.by_word(ERRORS, "error", words.into_iter().zip(stats.sums.item_errors));
         self.holds(stats);
+        self.registers(stats);
+    }
+
+    fn registers(&mut self, stats: &Stats) {
+        let help = "Registers, by business, as the keeper's last look at all nodes found them.";
+        self.head("frs_registers", "gauge", help);
+        for biz in &stats.bizs {
+            if let Some(registers) = biz.registers {
+                self.sample("frs_registers", &[("biz", &biz.label())], registers);
+            }
+        }
     }
 
     fn holds(&mut self, stats: &Stats) {

@@ -120,6 +120,10 @@ pub struct BizSnapshot {
     /// Live holds, from the last sweep. The owner of the sweep's result fills it in. `None` before
     /// the first sweep, and if the business has no holds.
     pub holds: Option<u64>,
+    /// Whether the business has registers.
+    pub has_registers: bool,
+    /// Its registers, from the last sweep, as `holds`.
+    pub registers: Option<u64>,
     /// The keys with the most use, from the last sweep. The owner of the sweep's result fills them
     /// in.
     pub hottest: Vec<HotKey>,
@@ -325,8 +329,9 @@ fn bizs(sums: &Sums, conf: &Conf) -> Vec<BizSnapshot> {
                 .map(|limit| &limit.policy)
                 .map(|policy| LimitBounds { max: policy.max(), period_us: policy.period_us() });
             let (limits, bounds) = (biz.limits.iter().map(limit_words).collect(), bounds.collect());
-            let has_holds = biz.holds.is_some();
-            BizSnapshot { name, limits, bounds, is_shared, has_holds, ..counted_of(key, sums) }
+            let (has_holds, has_registers) = (biz.holds.is_some(), biz.register.is_some());
+            let counted = counted_of(key, sums);
+            BizSnapshot { name, limits, bounds, is_shared, has_holds, has_registers, ..counted }
         })
         .collect();
     counted.extend(sums.into_iter().map(|(key, sums)| counted_of(key, sums)));
@@ -351,6 +356,8 @@ fn counted_of(key: BizKey, sums: BizSums) -> BizSnapshot {
         rates: Rates::default(),
         has_holds: false,
         holds: None,
+        has_registers: false,
+        registers: None,
         hottest: Vec::new(),
     }
 }

@@ -195,6 +195,7 @@ fn biz(biz: &BizSnapshot) -> Element {
         .with("name", xml::replace_forbidden(&biz.label()))
         .with_some("removed", biz.is_removed().then_some(true))
         .with_some("holds", biz.holds)
+        .with_some("registers", biz.registers)
         .holding_one(with_outcomes(Element::new("queries"), queries.iter().copied()))
         .holding_one(with_outcomes(Element::new("updates"), updates.iter().copied()))
         .holding_one(latency(&biz.times))

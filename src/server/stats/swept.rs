@@ -1,7 +1,8 @@
-//! What a sweep over all nodes finds of each business: its most used keys, and how many holds live.
+//! What a sweep over all nodes finds of each business: its most used keys, how many holds live, and
+//! how many registers there are.
 //!
 //! Invariant: memory is bounded by a number of keys for each of a number of businesses, and by a
-//! number for each business with holds.
+//! number for each business with holds or registers.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -20,6 +21,8 @@ pub struct Swept {
     hottest: BTreeMap<u32, BinaryHeap<Reverse<HotKey>>>,
     /// The numbers of live holds, without zeros.
     holds: BTreeMap<u32, u64>,
+    /// The numbers of registers, without zeros.
+    registers: BTreeMap<u32, u64>,
 }
 
 impl Swept {
@@ -27,6 +30,9 @@ impl Swept {
     pub fn note(&mut self, seen: &Seen<'_>) {
         if seen.live_holds > 0 {
             *self.holds.entry(seen.biz_id).or_default() += seen.live_holds as u64;
+        }
+        if seen.is_register {
+            *self.registers.entry(seen.biz_id).or_default() += 1;
         }
         self.note_if_hot(seen);
     }
@@ -57,6 +63,9 @@ impl Swept {
             if biz.has_holds {
                 biz.holds = Some(self.holds.get(&id).copied().unwrap_or(0));
             }
+            if biz.has_registers {
+                biz.registers = Some(self.registers.get(&id).copied().unwrap_or(0));
+            }
             let Some(keys) = self.hottest.get(&id) else { continue };
             let sorted = keys.clone().into_sorted_vec();
             biz.hottest = sorted.into_iter().map(|Reverse(key)| key).collect();
@@ -74,7 +83,14 @@ mod tests {
     fn note(swept: &mut Swept, biz_id: u32, key: &str, used: u64, last_use_ms: u64) {
         let mut field = KeyField::default();
         field.encode(KeyType::String, key.as_bytes(), 24, Seed([0; 2])).unwrap();
-        swept.note(&Seen { biz_id, key: field.key(), used, live_holds: 2, last_use_ms });
+        swept.note(&Seen {
+            biz_id,
+            key: field.key(),
+            used,
+            live_holds: 2,
+            is_register: biz_id == 4,
+            last_use_ms,
+        });
     }
 
     fn keys(swept: &Swept, id: u32) -> Vec<(String, u64)> {
@@ -121,5 +137,22 @@ mod tests {
         swept.fill(&mut stats);
         let found: Vec<_> = stats.bizs.iter().map(|biz| biz.holds).collect();
         assert_eq!(found, [Some(4), None, Some(0)]);
+    }
+
+    #[test]
+    fn registers_are_counted_where_a_business_has_them() {
+        let mut swept = Swept::default();
+        for (id, key) in [(4, "a"), (4, "b"), (1, "a")] {
+            note(&mut swept, id, key, 0, 1);
+        }
+        let biz = |id, has_registers| BizSnapshot {
+            has_registers,
+            ..crate::stats::snapshot::unnamed(id)
+        };
+        let bizs = vec![biz(4, true), biz(1, false), biz(5, true)];
+        let mut stats = Stats { bizs, ..Stats::default() };
+        swept.fill(&mut stats);
+        let found: Vec<_> = stats.bizs.iter().map(|biz| biz.registers).collect();
+        assert_eq!(found, [Some(2), None, Some(0)]);
     }
 }

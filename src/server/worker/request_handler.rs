@@ -7,7 +7,7 @@ use crate::protocol::resp::{ServerFigures, unknown_index};
 use frs_base::clock::{self, Millis};
 use frs_conf::UnknownBiz;
 use frs_engine::{
-    Answer, Answers, Exchange, ItemError, Quota, Registers, Request, Service, Verdict,
+    Answer, Answers, Exchange, ItemError, Quota, RegisterScan, Registers, Request, Service, Verdict,
 };
 use frs_store::Counter;
 
@@ -43,6 +43,15 @@ pub struct RequestHandler {
     pub figures: Option<(Millis, ServerFigures)>,
     /// Commands that clients have asked for in vain, for the log.
     pub unknown: UnknownCommands,
+    /// The business of registers that was found last.
+    pub found: Option<FoundBiz>,
+}
+
+/// A business that was found by its name.
+pub struct FoundBiz {
+    generation: u64,
+    name: Box<str>,
+    index: usize,
 }
 
 /// The greatest age of the figures of the whole server. Gathering them reads every slot.
@@ -51,8 +60,22 @@ const FIGURES_MS: u64 = 1000;
 impl RequestHandler {
     /// The index of a business in the configuration in force.
     #[inline]
-    fn biz_of(&self, at: RegistersAt<'_>) -> Result<usize, ItemError> {
-        self.service.conf().map.find_biz(at.biz).ok_or(ItemError::UnknownBiz)
+    fn biz_of(&mut self, at: RegistersAt<'_>) -> Result<usize, ItemError> {
+        let generation = self.service.generation();
+        match &self.found {
+            Some(found) if found.generation == generation && *found.name == *at.biz => {
+                Ok(found.index)
+            }
+            _ => self.look_up(at.biz),
+        }
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, name: &str) -> Result<usize, ItemError> {
+        let index = self.service.conf().map.find_biz(name).ok_or(ItemError::UnknownBiz)?;
+        let generation = self.service.generation();
+        self.found = Some(FoundBiz { generation, name: name.into(), index });
+        Ok(index)
     }
 
     #[inline]
@@ -160,7 +183,8 @@ impl Serve for RequestHandler {
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<u64, ItemError> {
         let biz = self.biz_of(at)?;
-        Ok(self.service.scan_registers(biz, at.database, cursor, count, self.now, each))
+        let scan = RegisterScan { database: at.database, cursor, count };
+        Ok(self.service.scan_registers(biz, scan, self.now, each))
     }
 
     fn count_registers(&mut self, at: RegistersAt<'_>) -> Result<u64, ItemError> {

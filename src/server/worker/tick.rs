@@ -154,6 +154,7 @@ impl Worker {
                 replaced: false,
                 figures: None,
                 unknown: UnknownCommands::default(),
+                found: None,
             },
             refusals: RefusalLog::of(&conf.srv),
             conf,

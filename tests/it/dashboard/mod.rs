@@ -12,6 +12,7 @@ mod keyboard;
 mod late;
 mod looks;
 mod picture;
+mod registers;
 mod written;
 
 use nix::sys::signal::{Signal, kill};

@@ -69,8 +69,8 @@ fn every_view_shows_them_and_metrics_count_them() {
     assert!(many.contains("20 live hold 20\n") && many.contains("and 4 others"), "{many}");
     for (format, shown) in [
         ("text", "; 2 live hold 1,300, 1 settled; last used "),
-        ("csv", ",used,limits,held\r\n"),
-        ("csv", "\",1300\r\n"),
+        ("csv", ",used,limits,held,value,expires\r\n"),
+        ("csv", "\",1300,,\r\n"),
         ("xml", " held=\"1300\" once-ids=\"2\"><limit "),
         ("xml", &as_xml),
         ("json", "\"held\":1300"),

@@ -3,5 +3,6 @@
 mod files;
 mod history;
 mod holds;
+mod registers;
 mod safety;
 mod watch;

@@ -102,6 +102,7 @@ fn the_members_of_requests_are_those_of_the_code() {
         ("allow", "ListedKey"),
         ("deny", "ListedKey"),
         ("override", "Override"),
+        ("register", "Register"),
     ] {
         let shape = ALL.iter().find(|shape| shape.element == element).expect("a shape");
         assert_eq!(set(document.members(schema)), set(shape.members()), "{schema}");

@@ -61,6 +61,8 @@ NOT_KNOWN_TO_THE_SCHEMA_OF_ADMIN = {
         " for limit ",
         " of the limit itself ",
         "expected limits of policy=",
+        " beside <register>",
+        " with <register>",
         "with policy=\"concurrent\"",
         " with a concurrent limit",
         " without holds",
@@ -184,6 +186,10 @@ def is_excused(path, response):
 def go_together(biz):
     """Leaves out settings that contradict each other, such as those of one policy with another.
     Otherwise hardly any generated business would be accepted."""
+    if biz.get("registers"):
+        for name in biz.keys() - {"id", "name", "group", "registers"}:
+            del biz[name]
+        biz["key"] = "string"
     if isinstance(biz.get("group"), str):
         biz["group"] = "default"
     for name in ("share", "hosts", "wait", "on-miss", "on-down"):

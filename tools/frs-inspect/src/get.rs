@@ -56,12 +56,15 @@ fn write_record(
             writeln!(out, " until {} ({} left)", show::time(until), show::span(until - now))?
         }
         None if record.outdated => {
-            writeln!(out, ": its limits have changed since it was written: it starts fresh")?;
+            writeln!(out, ": its biz was changed or reset since it was written: it starts fresh")?;
         }
         None => writeln!(out)?,
     }
     write_limits(out, reader, record)?;
     write_tables(out, record, now)?;
+    if let Some(register) = &record.register {
+        writeln!(out, "  value     {}", show::register(register, now))?;
+    }
     write_words(out, reader, record)
 }
 
@@ -107,8 +110,8 @@ fn write_words(out: &mut Output, reader: &Reader, record: &NodeRecord) -> io::Re
     let states = reader.state_words(record);
     let times = reader.ring_times(record);
     let is_shown = |state: &StateWord| {
-        use WordUnit::{Entry, Fingerprint, PastUses, RingUses};
-        ![RingUses, PastUses, Fingerprint, Entry].contains(&state.unit)
+        use WordUnit::{Entry, Fingerprint, PastUses, Register, RingUses};
+        ![RingUses, PastUses, Fingerprint, Entry, Register].contains(&state.unit)
     };
     let shown = states.iter().rposition(is_shown).map_or(0, |last| last + 1);
     let used = record.states_at + shown;
@@ -199,6 +202,9 @@ fn state_meaning(state: &StateWord, word: u64, uses: usize) -> String {
         WordUnit::PastUses => "totals of two windows".to_owned(),
         WordUnit::Entries => format!("of {} entries", word as u32 >> 16),
         WordUnit::Entry => "a part of an entry".to_owned(),
+        WordUnit::Expiry if word == 0 => "never".to_owned(),
+        WordUnit::Expiry => show::time(word),
+        WordUnit::Register => "as it is stored".to_owned(),
     };
     match state.limit {
         0 => format!("{} {value}", state.name),

@@ -2,7 +2,9 @@
 
 use frs_base::figures::{self, grouped};
 use frs_conf::key::KeyForm;
-use frs_engine::inspect::{Hold, HoldState, NodePlace, RefusedNode, SharedRecord, Skipped};
+use frs_engine::inspect::{
+    Hold, HoldState, KeptRegister, NodePlace, RefusedNode, SharedRecord, Skipped,
+};
 use frs_limit::LimitFigures;
 use frs_store::{Fault, Rank};
 
@@ -83,6 +85,16 @@ pub fn refused_key(node: &RefusedNode) -> String {
         Some(begins) => format!("{}… {}", key(begins), node.key),
         None => key(&node.key),
     }
+}
+
+/// A register: `"7", expires in 59.9 s`.
+pub fn register(register: &KeptRegister, now: u64) -> String {
+    let expires = match register.expires_ms {
+        None => "never expires".to_owned(),
+        Some(end) if end <= now => format!("expired {}", ago(end, now)),
+        Some(end) => format!("expires in {}", span(end - now)),
+    };
+    format!("{}, {expires}", key(&register.value))
 }
 
 /// The totals of earlier windows: `before: 1,204, 998, 0`.

@@ -50,6 +50,31 @@ fn displaced_shares_are_those_of_poisson() {
 }
 
 #[test]
+fn text_says_what_a_group_of_registers_holds() {
+    let told = |on_full: &str| {
+        let map = format!(
+            "<map><group name='r' files='1' key-nodes='10' chain='8' on-full='{on_full}'/>
+             <biz id='9000' name='redis' key='string'><register/></biz></map>"
+        );
+        let conf = Conf::parse("srv.xml", "<srv/>", "map.xml", &map).unwrap();
+        let ConfReport { text, .. } =
+            report(&conf, &machine(u64::MAX, Err(io::Error::other(""))), &SIZES);
+        text
+    };
+    let expected = "
+  good for 40 keys at 50 % load (0.84 % of them displaced), 56 at 70 % (4.0 %)
+  biz 9000 redis: registers, each a number or a text of at most 40 bytes
+    a node needs 152 bytes (header 24, key 72, register with a text of 40 bytes 56); it holds 192
+    room for at most 80 registers; in a full chain expired ones make room, ";
+    let evicts = "then those that were not used for the longest time, even if they never expire\n";
+    let refuses = "no other ones, so those that never expire stay until they are deleted\n";
+    for (on_full, next) in [("evict", evicts), ("refuse", refuses)] {
+        let text = told(on_full);
+        assert!(text.contains(&format!("{expected}{next}")), "{text}");
+    }
+}
+
+#[test]
 fn text_shows_geometry_memory_and_nodes() {
     let ConfReport { text, .. } = report(&conf(), &machine(u64::MAX, Ok(Filesystem::Ext4)), &SIZES);
     let expected = "\

@@ -119,7 +119,7 @@ pub(super) const REGISTERS: Cases = Cases {
     ],
 };
 
-// Shows: deaths-lose-nothing, growth.
+// Shows: deaths-lose-nothing, growth, registers.
 #[test]
 fn death_at_every_store_of_registers() {
     kill_at_every_store(&REGISTERS);

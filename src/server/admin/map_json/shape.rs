@@ -87,7 +87,7 @@ pub const BIZ: JsonShape = JsonShape {
         ("hold-ttl", Text),
         ("on-lapse", Text),
     ],
-    children: &[&LIMIT, &LISTED[0], &LISTED[1], &OVERRIDE],
+    children: &[&LIMIT, &LISTED[0], &LISTED[1], &OVERRIDE, &REGISTER],
 };
 /// `<limit>`.
 pub const LIMIT: JsonShape = JsonShape {
@@ -131,7 +131,11 @@ pub const OVERRIDE: JsonShape = JsonShape {
     children: &[],
 };
 
+/// `<register>`.
+pub const REGISTER: JsonShape =
+    JsonShape { element: "register", attributes: &[("text-bytes", Whole)], children: &[] };
+
 /// All shapes.
 #[cfg(any(test, feature = "testing"))]
-pub const ALL: [&JsonShape; 8] =
-    [&MAP, &GROUP, &BIZ, &LIMIT, &WEIGHT, &LISTED[0], &LISTED[1], &OVERRIDE];
+pub const ALL: [&JsonShape; 9] =
+    [&MAP, &GROUP, &BIZ, &LIMIT, &WEIGHT, &LISTED[0], &LISTED[1], &OVERRIDE, &REGISTER];

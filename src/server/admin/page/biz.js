@@ -72,7 +72,7 @@ VIEWS.biz = name => {
     ),
     gone,
     actions,
-    section('Limits', {}, limits.node),
+    section('Limits', { id: 'biz-limits' }, limits.node),
     section(
       'Over time',
       {},
@@ -106,6 +106,10 @@ VIEWS.biz = name => {
 };
 
 const groupOf = known => (known && known.group) || (map && map.groups[0]) || '–';
+/** A business without limits has registers. How many is known after a sweep. */
+const hasRegisters = biz => isNamed(biz) && !!biz.limits && !biz.limits.length;
+const registerWords = biz =>
+  biz.registers === undefined ? 'registers' : plural(biz.registers, 'register', 'registers');
 const bizNamed = name =>
   stats.bizs.find(biz => isNamed(biz) && biz.name === name) ||
   stats.bizs.find(biz => biz.name === name);
@@ -121,10 +125,13 @@ function showBizHead(biz) {
       ? 'not in map.xml: its counters are left'
       : `id ${biz.id} · keys: ${known ? known.key : '–'} · group ${groupOf(known)}` +
           (known && known.share ? ` · share ${known.share}` : '') +
-          (biz.holds === undefined ? '' : ` · ${plural(biz.holds, 'hold', 'holds')}`),
+          (biz.holds === undefined ? '' : ` · ${plural(biz.holds, 'hold', 'holds')}`) +
+          (hasRegisters(biz) ? ' · ' + registerWords(biz) : ''),
   );
   if (!isNamed(biz)) return;
-  $('flip').hidden = !mode;
+  // Nothing is judged where there is no limit.
+  for (const part of ['biz-limits', 'lift-bans', 'key-unban']) $(part).hidden = hasRegisters(biz);
+  $('flip').hidden = !mode || hasRegisters(biz);
   put($('flip'), mode === 'enforce' ? 'To shadow' : 'Enforce');
 }
 
@@ -202,7 +209,9 @@ async function flip(biz, pressed) {
   );
 }
 async function resetBiz(biz, pressed) {
-  const told = 'The counters and bans of all its keys start afresh.';
+  const told = hasRegisters(biz)
+    ? 'All its registers are removed.'
+    : 'The counters and bans of all its keys start afresh.';
   if (!(await confirmed(`Reset ${biz.name}`, told, 'Reset all keys'))) return;
   await act(pressed, `${biz.name}: all counters are fresh.`, () =>
     change('POST', bizPath(biz) + '/reset'),

@@ -27,7 +27,8 @@ const BIZ_COLUMNS = [
   {
     name: 'Limits',
     kind: 'limit',
-    of: biz => biz.limits.map(limit => limit.words).join('; '),
+    of: biz =>
+      hasRegisters(biz) ? registerWords(biz) : biz.limits.map(limit => limit.words).join('; '),
   },
 ];
 const sorting = { column: 1, down: true };

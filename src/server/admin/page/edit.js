@@ -116,6 +116,7 @@ function buildForm() {
     );
   }
   const isNew = !editing.biz;
+  const hasRegister = found.tags.some(tag => tag.name === 'register');
   form.replaceChildren(
     el(
       'div',
@@ -124,11 +125,17 @@ function buildForm() {
       isNew ? field('id', found.biz, -1) : null,
       field('key', found.biz, -1),
       groupField(found.biz),
-      field('mode', found.biz, -1),
+      hasRegister ? null : field('mode', found.biz, -1),
     ),
     ...found.limits.map((tag, nth) => limitFields(tag, nth, found.limits.length)),
-    button('Add a limit', () => addLimit(), { id: 'add-limit' }),
-    el('p', { class: 'soft' }, 'Lists, weights, sharing, holds and retries are in the XML.'),
+    hasRegister ? null : button('Add a limit', () => addLimit(), { id: 'add-limit' }),
+    el(
+      'p',
+      { class: 'soft' },
+      hasRegister
+        ? 'The register is in the XML.'
+        : 'Lists, weights, sharing, holds and retries are in the XML.',
+    ),
   );
 }
 

@@ -4,7 +4,8 @@ const AT_ONCE = 4; // Questions at a time. The server keeps eight waiting, of al
 const TRIES = 5; // Where it is busy.
 const HOLDS_SHOWN = 8;
 
-/** What a record says, in words, a line for each limit and for each of its first holds. */
+/** What a record says, in words: a line for each limit and for each of its first holds, or the
+ * register. */
 function nodeLines(found) {
   const lines = (found.limits || []).map(
     limit =>
@@ -16,7 +17,19 @@ function nodeLines(found) {
   if (isBanned(found)) lines.push('banned until ' + moment(found['banned-until']));
   if (found.held !== undefined) lines.push(...holdLines(found));
   if (found['once-ids']) lines.push(`remembers ${plural(found['once-ids'], 'id', 'ids')}`);
+  if (found.value !== undefined) lines.push(...registerLines(found));
   return lines;
+}
+
+function registerLines({ value, expires }) {
+  const { now } = stats.server;
+  const end =
+    expires === undefined
+      ? 'never expires'
+      : expires > now
+        ? `expires in ${lasting(expires - now)}`
+        : `expired ${lasting(now - expires)} ago`;
+  return [`value ${JSON.stringify(value)}`, end];
 }
 
 /** What is held, and the holds: the server names those that live first. */
@@ -108,7 +121,9 @@ async function showKey(biz, key, into) {
   if (turn === shownLast) put(into, told);
 }
 async function resetKey(biz, key, pressed) {
-  const told = `${biz.name}: the counters of “${key}” start afresh.`;
+  const told = hasRegisters(biz)
+    ? `${biz.name}: the register “${key}” is removed.`
+    : `${biz.name}: the counters of “${key}” start afresh.`;
   if (!(await confirmed('Reset a key', told, 'Reset key'))) return;
   const done = `${biz.name}: “${key}” is fresh.`;
   await act(pressed, done, () => change('DELETE', nodePath(biz, key)));

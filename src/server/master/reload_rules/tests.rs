@@ -157,7 +157,8 @@ fn addresses_of_resp_may_be_added_by_a_new_binary_and_keep_their_numbers() {
     };
     let (a, b) = (resp("a"), resp("b"));
     let token_file = Some("token".into());
-    let other = Resp { token_file, throttle: Some("other".to_owned()), ..a.clone() };
+    let [throttle, registers] = ["other", "redis"].map(|name| Some(name.to_owned()));
+    let other = Resp { token_file, throttle, registers, databases: 16, ..a.clone() };
     assert_eq!(refused(&of(&[&a]), &of(&[&other])), []);
     let expected = [RestartNeed::NeedsRestart { setting: "<resp listen>" }];
     let (both, turned) = (of(&[&a, &b]), of(&[&b, &a]));

@@ -28,10 +28,12 @@ impl CommandSet {
     #[inline]
     pub fn find(self, word: &[u8]) -> Option<&'static Command> {
         let is_it = |command: &&Command| command.word.as_bytes().eq_ignore_ascii_case(word);
-        let found = COMMANDS.iter().find(is_it);
-        match found {
-            None if self.has_registers => REGISTER_COMMANDS.iter().find(is_it),
-            found => found,
-        }
+        let of_registers = if self.has_registers { &REGISTER_COMMANDS[..] } else { &[] };
+        // The frequent commands of the other table have a dot in their names.
+        let (first, second) = match word.contains(&b'.') {
+            true => (&COMMANDS[..], of_registers),
+            false => (of_registers, &COMMANDS[..]),
+        };
+        first.iter().find(is_it).or_else(|| second.iter().find(is_it))
     }
 }

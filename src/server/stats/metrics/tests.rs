@@ -110,6 +110,8 @@ fn stats() -> Stats {
         rates: Default::default(),
         has_holds: name.is_some(),
         holds: name.map(|_| 3),
+        has_registers: name.is_some(),
+        registers: name.map(|_| 4),
         hottest: vec![snapshot::HotKey { key: "alice".into(), used: 5, last_ms: 6 }],
     };
     let process = |role, connections| ProcessSnapshot {
@@ -182,6 +184,7 @@ const TABLE: [(&str, &str, &[&str]); 41] = [
     ("frs_holds_made_total", "counter", &[]),
     ("frs_holds_ended_total", "counter", &[]),
     ("frs_holds_lapsed_total", "counter", &[]),
+    ("frs_registers", "gauge", &["biz"]),
     ("frs_limit_max", "gauge", &["biz", "limit"]),
     ("frs_limit_period_seconds", "gauge", &["biz", "limit"]),
     ("frs_request_seconds", "histogram", &[]),
@@ -267,6 +270,8 @@ fn figures_stand_where_they_belong() {
     assert_eq!(of("frs_item_errors_total", &[("error", "bad-key")]), Some(9.0));
     let holds = ["a\"b\\c\nd", "77"].map(|biz| of("frs_holds", &[("biz", biz)]));
     assert_eq!(holds, [Some(3.0), None]);
+    let registers = ["a\"b\\c\nd", "77"].map(|biz| of("frs_registers", &[("biz", biz)]));
+    assert_eq!(registers, [Some(4.0), None]);
     let limit = |name, number| of(name, &[("biz", "a\"b\\c\nd"), ("limit", number)]);
     let maxima = ["1", "2", "3", "4"].map(|number| limit("frs_limit_max", number));
     assert_eq!(maxima, [Some(5.0), None, Some(7.0), None]);

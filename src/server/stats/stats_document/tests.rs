@@ -40,6 +40,8 @@ fn stats() -> Stats {
         rates: Rates { second: Some([0.5; OUTCOMES]), ..Rates::default() },
         has_holds: true,
         holds: Some(7),
+        has_registers: true,
+        registers: Some(11),
         hottest: vec![HotKey { key: "al\u{1}ice\n".into(), used: 3, last_ms: 4 }],
     });
     stats.bizs.push(BizSnapshot { key: BizKey::Id(10), ..crate::stats::snapshot::unnamed(10) });

@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::show;
 
 const HEADER: &str = "biz,biz-id,key,scope,group,file,key-node,place,last-use,rank,banned-until,\
-                      used,limits,held\r\n";
+                      used,limits,held,value,expires\r\n";
 
 pub const FORMAT: RecordFormat = RecordFormat { begin: HEADER, before: [""; 2], write, end: "" };
 
@@ -25,7 +25,12 @@ fn write(out: &mut Output, record: &NodeRecord) -> io::Result<()> {
     write!(out, "{},{},{},", place.file, place.key_node, place.place)?;
     write!(out, "{},{},{banned},", record.last_use_ms, show::rank(record.rank))?;
     let held = record.held().map_or_else(String::new, |held| held.to_string());
-    write!(out, "{},{},{held}\r\n", record.used(), quoted(&super::limits(record)))
+    write!(out, "{},{},{held},", record.used(), quoted(&super::limits(record)))?;
+    let register = record.register.as_ref();
+    let value = register.map_or_else(String::new, |register| quoted(&register.value));
+    let expires = register.and_then(|register| register.expires_ms);
+    let expires = expires.map_or_else(String::new, |expires| expires.to_string());
+    write!(out, "{value},{expires}\r\n")
 }
 
 fn quoted(text: &str) -> String {

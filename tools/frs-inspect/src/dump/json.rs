@@ -36,6 +36,8 @@ fn object(record: &NodeRecord) -> Value {
         "limits": record.limits.iter().map(|one| limit(one, record)).collect::<Vec<_>>(),
         "held": record.held(),
         "once-ids": record.once_ids,
+        "value": record.register.as_ref().map(|register| &register.value),
+        "expires": record.register.as_ref().map(|register| register.expires_ms),
         "holds": record.holds.as_ref().map(|all| all.iter().map(hold).collect::<Vec<_>>()),
     }))
 }

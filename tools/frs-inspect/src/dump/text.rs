@@ -20,6 +20,9 @@ fn write(out: &mut Output, record: &NodeRecord) -> io::Result<()> {
     if !record.limits.is_empty() {
         write!(out, "; {}", super::limits(record))?;
     }
+    if let Some(register) = &record.register {
+        write!(out, "; {}", show::register(register, frs_base::clock::now()))?;
+    }
     if let Some(holds) = record.holds.as_deref().filter(|holds| !holds.is_empty()) {
         write!(out, "; {}", show::holds(holds))?;
     }

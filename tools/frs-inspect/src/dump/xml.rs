@@ -33,6 +33,13 @@ fn write(out: &mut Output, record: &NodeRecord) -> io::Result<()> {
     write_known(out, "banned-until", record.banned_until_ms)?;
     write_known(out, "held", record.held())?;
     write_known(out, "once-ids", record.once_ids)?;
+    if let Some(register) = &record.register {
+        let mut value = Vec::new();
+        write_escaped(&mut value, &register.value);
+        let value = String::from_utf8_lossy(&value);
+        write!(out, " value=\"{}\"", visible::in_xml(&value))?;
+        write_known(out, "expires", register.expires_ms)?;
+    }
     out.write_all(b">")?;
     for limit in &record.limits {
         let figures = &limit.figures;
