@@ -1,5 +1,5 @@
-//! Random calls to a real redis-server and to frs: equal replies, byte for byte, in both versions of
-//! the protocol, and times within 2 ms.
+//! Random calls to a real redis-server and to frs: equal replies, byte for byte, in both versions
+//! of the protocol, and times within 2 ms.
 //!
 //! `FRS_REGISTER_CALLS` is the number of calls in each version: `just registers 100000`.
 
