@@ -14,7 +14,7 @@ impl Service {
     /// [`EXPECTED_REGISTERS`] of them. So these wait for memory once, together.
     pub fn expect_registers(&mut self, biz: usize, database: u16, keys: &[&[u8]]) {
         let Some(entry) = self.table.get(biz).filter(|entry| entry.is_available()) else { return };
-        let (field, text, wanted) = self.registers.to_expect();
+        let (field, text, wanted) = self.registers.for_expected();
         for key in keys.iter().take(EXPECTED_REGISTERS) {
             let stored = stored_key(database, key, text);
             if entry.encode(stored, field).is_ok() {

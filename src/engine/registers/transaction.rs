@@ -45,7 +45,7 @@ impl RegisterBuffers {
     }
 
     /// For one key after the other: its field, a text, and an empty list of where the keys lead.
-    pub(super) fn to_expect(&mut self) -> (&mut KeyField, &mut Vec<u8>, &mut Vec<Wanted>) {
+    pub(super) fn for_expected(&mut self) -> (&mut KeyField, &mut Vec<u8>, &mut Vec<Wanted>) {
         self.make_room(1);
         self.wanted.clear();
         (&mut self.keys[0], &mut self.text, &mut self.wanted)

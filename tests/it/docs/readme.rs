@@ -26,7 +26,7 @@ const PAGES: [(&str, usize); 8] = [
 ];
 
 /// The languages of blocks. `console` blocks cannot be run here.
-const LANGUAGES: [&str; 14] = [
+const LANGUAGES: [&str; 16] = [
     "sh",
     "console",
     "xml",
@@ -40,6 +40,8 @@ const LANGUAGES: [&str; 14] = [
     "python",
     "js",
     "ruby",
+    "php",
+    "java",
     "go",
 ];
 

@@ -15,7 +15,7 @@ use crate::common::plane::{Plane, TOKEN};
 /// The businesses in the examples of docs/openapi.yaml, and others, so that every member of an
 /// answer occurs.
 pub const MAP: &str = r#"<map>
-  <group name="default" files="1" key-nodes="256" chain="56" node-size="320"/>
+  <group name="default" files="1" key-nodes="256" chain="56" node-size="320" key-bytes="24"/>
   <biz id="1001" name="login" key="string">
     <limit policy="interval" interval="60s" max="5" ban="10m"/>
   </biz>

@@ -1,7 +1,7 @@
 //! Random calls of Redis' commands over registers: right ones, and wrong ones of every kind.
 //!
-//! Invariant: what a call does is the same on every server, whichever millisecond it comes in: times
-//! are far in the future, in the past, or over before the next call.
+//! Invariant: what a call does is the same on every server, whichever millisecond it comes in:
+//! times are far in the future, in the past, or over before the next call.
 
 /// splitmix64 (Steele, Lea, Flood 2014).
 pub struct Chance(pub u64);

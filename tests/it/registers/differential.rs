@@ -1,16 +1,17 @@
-//! Random calls to a real redis-server and to frs: equal replies, byte for byte, in both versions of
-//! the protocol, and times within 2 ms.
+//! Random calls to a real redis-server and to frs: equal replies, byte for byte, in both versions
+//! of the protocol, and times within 2 ms.
 //!
 //! `FRS_REGISTER_CALLS` is the number of calls in each version: `just registers 100000`.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use super::calls::{Call, Calls, Chance, LONG_KEY_BYTES};
 use super::redis::Redis;
 use super::setup;
 use super::wire::{Reply, Wire};
 use crate::common::wait_until;
+use frs_base::clock;
 
 /// The calls in each version without `FRS_REGISTER_CALLS`.
 const CALLS: usize = 20_000;
@@ -218,12 +219,12 @@ fn random_calls_are_answered_as_redis_answers_them() {
     assert!(missing.iter().all(|name| NEWER.contains(&&**name)), "{missing:?}");
     let asked = std::env::var("FRS_REGISTER_CALLS").ok();
     let count = asked.map_or(CALLS, |text| text.parse().expect("FRS_REGISTER_CALLS: a number"));
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let now_ms = clock::now();
     for version in ["2", "3"] {
         let begun = Instant::now();
-        let seed = now.as_nanos() as u64;
+        let seed = now_ms.wrapping_mul(u64::from(std::process::id()));
         println!("seed {seed} in RESP{version}");
-        let mut calls = Calls { chance: Chance(seed), now_s: now.as_secs() };
+        let mut calls = Calls { chance: Chance(seed), now_s: now_ms / 1000 };
         let (redis, frs) = (redis.connect(), connect());
         let mut both = Both { redis, frs, apart: Duration::ZERO, widest: 0, removals: 0 };
         for wire in [&mut both.redis, &mut both.frs] {

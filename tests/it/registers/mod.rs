@@ -6,8 +6,10 @@
 mod calls;
 mod differential;
 mod libraries;
+mod page;
 mod redis;
 mod serving;
+mod snippets;
 pub mod wire;
 
 use crate::common::address::Reserved;

@@ -2,20 +2,18 @@
 
 use std::process::Command;
 
+use super::page::blocks;
 use super::setup;
 use super::wire::{Reply, Wire, words};
 use crate::common::address::Reserved;
 use crate::common::{Settings, Setup, needs, text, wait_until};
 
-const PAGE: &str = include_str!("../../../docs/redis.md");
-/// The port of the page.
+/// The port of docs/redis.md.
 const PORT: &str = "6380";
 
 /// The first block of the page in a language that holds a word.
 fn block(language: &str, word: &str) -> &'static str {
-    let fence = format!("```{language}\n");
-    let blocks = PAGE.split(&fence).skip(1).filter_map(|rest| rest.split("```").next());
-    blocks.into_iter().find(|block| block.contains(word)).expect("a block")
+    blocks(language).into_iter().find(|block| block.contains(word)).expect("a block")
 }
 
 // Shows: documents.

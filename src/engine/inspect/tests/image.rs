@@ -16,7 +16,7 @@ use crate::testing::World;
 const T: u64 = 1_800_000_000_000;
 
 const MAP: &str = r#"<map>
-  <group name="g" files="2" key-nodes="2" chain="4" node-size="192"/>
+  <group name="g" files="2" key-nodes="2" chain="4" node-size="192" key-bytes="24"/>
   <biz id="1" name="login" key="string">
     <limit policy="interval" interval="60s" max="5" debt="3" ban="10m"/>
     <limit policy="sliding" interval="1m" max="6"/>
@@ -28,6 +28,7 @@ const MAP: &str = r#"<map>
     <limit policy="token" rate="10/s" burst="20"/>
     <limit policy="count"/>
   </biz>
+  <biz id="3" name="redis" key="string"><register/></biz>
 </map>"#;
 
 const KEY_NODE: u64 = 64 + 4 * 192;
@@ -40,6 +41,7 @@ fn world() -> World {
     {
         service.one(Command::Update, biz, key, 1, T).unwrap();
     }
+    service.set_register("redis", "text", "of a register", T + 9, T).unwrap();
     world
 }
 
@@ -51,7 +53,7 @@ fn look(world: &World, now: u64) {
         ControlFlow::Continue(())
     });
     let _ = (walked, reader.group_stats(now));
-    for (biz, key) in [("login", "alice"), ("sale", "10.0.0.1")] {
+    for (biz, key) in [("login", "alice"), ("sale", "10.0.0.1"), ("redis", "text")] {
         if let Ok(crate::inspect::Look::At(record)) = reader.node(biz, key, now) {
             let _ = (reader.state_words(&record), reader.ring_times(&record));
         }
@@ -162,13 +164,14 @@ proptest! {
         key_node in 0..2u64,
         words in proptest::collection::vec(any::<u64>(), 24),
         kept_words in 0..12usize,
+        (biz, key) in prop_oneof![Just(("login", "alice")), Just(("redis", "text"))],
         tag in any::<u8>(),
         now in prop_oneof![Just(T), any::<u64>()],
     ) {
         WORLD.with(|world| {
             let kept = Kept::of(world, "g.0.mmap");
             let (head, mut words) = (4096 + key_node * KEY_NODE, words);
-            let sample = Reader::open(&world.dir, None).unwrap().node("login", "alice", T).unwrap();
+            let sample = Reader::open(&world.dir, None).unwrap().node(biz, key, T).unwrap();
             if let crate::inspect::Look::At(record) = sample {
                 words[..kept_words].copy_from_slice(&record.words[..kept_words]);
                 words[node::LAST_USE] = now / 2;

@@ -41,7 +41,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The bytes so far, for [`Writer::truncate`].
-    pub fn len(&self) -> usize {
+    pub fn written(&self) -> usize {
         self.out.len()
     }
 

@@ -272,7 +272,7 @@ const _: () = assert!(UNKNOWN_COMMANDS.len() <= COMMAND_NAMES);
 /// The place of a command in the table.
 pub fn unknown_index(word: &[u8]) -> usize {
     let is_it = |name: &&str| name.as_bytes().eq_ignore_ascii_case(word);
-    let found = UNKNOWN_COMMANDS.iter().skip(1).position(|name| is_it(&name));
+    let found = UNKNOWN_COMMANDS.iter().skip(1).position(is_it);
     found.map_or(OTHER, |at| at + 1)
 }
 

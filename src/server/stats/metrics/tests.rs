@@ -174,7 +174,7 @@ fn geometry() -> Geometry {
 }
 
 /// Each metric, its type and its labels.
-const TABLE: [(&str, &str, &[&str]); 41] = [
+const TABLE: [(&str, &str, &[&str]); 42] = [
     ("frs_requests_total", "counter", &["command", "status"]),
     ("frs_items_total", "counter", &["biz", "command", "verdict"]),
     ("frs_limit_refusals_total", "counter", &["biz", "limit"]),

@@ -101,7 +101,7 @@ impl<'a> Set<'a> {
             Ok(given) => given,
             Err(error) => return writer.error(error),
         };
-        let begin = writer.len();
+        let begin = writer.written();
         let old = within.get(nth);
         if self.shows_old() {
             match old {
@@ -182,7 +182,7 @@ pub(super) fn get_expire(
 }
 
 pub(super) fn get_set(within: &mut Within<'_>, nth: usize, value: &[u8], writer: &mut Writer<'_>) {
-    let begin = writer.len();
+    let begin = writer.written();
     get(within, nth, writer);
     if let Err(error) = within.registers.set(nth, RegisterValue::of(value), 0) {
         writer.truncate(begin);

@@ -16,6 +16,8 @@ struct Held {
     names: Vec<(u16, Vec<u8>)>,
     /// The keys of each transaction.
     transactions: Vec<usize>,
+    /// The keys that were expected together.
+    expected: Vec<Vec<String>>,
     fails: Option<ItemError>,
     unknown: Vec<String>,
     answered: Vec<(Call, u16)>,
@@ -102,6 +104,11 @@ impl Serve for Held {
         Ok(())
     }
 
+    fn expect_registers(&mut self, _: RegistersAt<'_>, keys: &[&[u8]]) {
+        let text = |key: &&[u8]| String::from_utf8_lossy(key).into_owned();
+        self.expected.push(keys.iter().map(text).collect());
+    }
+
     fn scan_registers(
         &mut self,
         at: RegistersAt<'_>,
@@ -175,6 +182,29 @@ fn commands_over_registers_in_both_versions() {
     let of =
         |call, status| line.serve.answered.iter().filter(|one| **one == (call, status)).count();
     assert_eq!((of(Call::Update, 200), of(Call::Query, 200)), (3, 5));
+}
+
+#[test]
+fn commands_that_arrive_together_wait_for_memory_together() {
+    let line = &mut line();
+    let mut ask = |commands: &[&[&str]]| {
+        let from = line.out.len();
+        line.push(commands.iter().map(|words| array(words)).collect::<String>().as_bytes());
+        let said = String::from_utf8_lossy(&line.out[from..]).replace("\r\n", " ");
+        (said, std::mem::take(&mut line.serve.expected))
+    };
+    let (said, expected) = ask(&[&["INCR", "a"], &["MGET", "a", "b"], &["TTL", "c"], &["PING"]]);
+    assert_eq!(said, ":1 *2 $1 1 $-1 :-2 +PONG ");
+    assert_eq!(expected, [["a", "a", "b", "c"]]);
+    // Nothing waits for one command, for the last one before another kind, or for one that is not
+    // whole.
+    let (said, expected) = ask(&[&["INCR", "a"], &["PING"], &["INCR", "a"]]);
+    assert_eq!((&*said, expected.len()), (":2 +PONG :3 ", 0));
+    // Of many keys, the first 16.
+    let many: Vec<&str> = std::iter::once("DEL").chain(std::iter::repeat_n("k", 40)).collect();
+    let (said, expected) = ask(&[&["INCR", "a"], &many, &["INCR", "a"], &["INCR", "a"]]);
+    assert_eq!(said, ":4 :0 :5 :6 ");
+    assert_eq!(expected.iter().map(Vec::len).collect::<Vec<_>>(), [16, 2]);
 }
 
 #[test]
