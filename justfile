@@ -139,7 +139,7 @@ forks count="10000":
     FRS_FORKS={{ count }} cargo test --test library_fork
     FRS_FORKS={{ count }} cargo test --test it forks -- --nocapture
 
-# the Python package, for its tests, and what it costs beside Rust: just python bench; needs python3 with pip
+# the Python packages, for their tests, and what they cost beside Rust: just python bench, and beside Redis: just python bench-limits 9; needs python3 with pip
 python *args:
     .ci/python {{ args }}
 

@@ -191,6 +191,11 @@ pub fn siphash_text(text: &[u8], key: [u64; 2]) -> u64 {
     sip::SipHasher24::new_with_keys(key[0], key[1]).hash(text)
 }
 
+/// SipHash-1-3 of a text: the faster form, for texts of which a record keeps few.
+pub fn siphash_short(text: &[u8], key: [u64; 2]) -> u64 {
+    sip::SipHasher13::new_with_keys(key[0], key[1]).hash(text)
+}
+
 /// SipHash-2-4 with a result of 128 bits, as two little-endian words. It replaces the key itself,
 /// so it must not be possible to make two keys collide on purpose.
 pub fn siphash_digest(bytes: &[u8], key: [u64; 2]) -> [u64; 2] {

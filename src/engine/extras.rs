@@ -6,6 +6,9 @@
 use frs_conf::{CallRate, MAX_PER_CALL};
 use frs_limit::CallNumbers;
 
+#[cfg(any(test, feature = "testing"))]
+use crate::{ItemOptions, Request};
+
 /// The options that few items have. `T` is a text, or where the text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extras<T> {
@@ -59,7 +62,14 @@ impl<T> Extras<T> {
         !(member.is_some() | once.is_some() | hold.is_some() | ttl_ms.is_some() | partial | settle)
     }
 
+    /// The same without numbers for limits.
+    #[inline]
+    pub fn without_numbers(self) -> Extras<T> {
+        Extras { rate: None, burst: None, max: None, ..self }
+    }
+
     /// The same, with each text changed.
+    #[inline]
     pub fn map<U>(self, mut of: impl FnMut(T) -> U) -> Extras<U> {
         let Extras { burst, max, partial, ttl_ms, settle, .. } = self;
         Extras {
@@ -73,6 +83,31 @@ impl<T> Extras<T> {
             ttl_ms,
             settle,
         }
+    }
+}
+
+/// What a request keeps of such options.
+#[cfg(any(test, feature = "testing"))]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Those that are no numbers for limits.
+    pub others: Extras<String>,
+    /// The numbers, as their debug text.
+    pub numbers: String,
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl Extras<String> {
+    /// What a request keeps of them.
+    pub fn kept(&self) -> Kept {
+        let mut request = Request::default();
+        request.push("", "", ItemOptions::ONE);
+        let Extras { rate, member, once, hold, .. } = self;
+        let [rate, member, once, hold] = [rate, member, once, hold].map(Option::as_deref);
+        let texts = Extras { rate, member, once, hold, ..Extras::NONE };
+        let Extras { burst, max, partial, ttl_ms, settle, .. } = *self;
+        request.bring(Extras { burst, max, partial, ttl_ms, settle, ..texts });
+        request.kept(&request.items()[0])
     }
 }
 
@@ -100,6 +135,10 @@ impl KeptNumbers {
             (None, None, Some(Some(max))) => KeptNumbers::Max(max),
             (Some(text), None | Some(Some(_)), None) => {
                 let from = rates.len();
+                if let Some(rate) = CallRate::of_bytes(text.as_bytes()) {
+                    rates.push(rate);
+                    return KeptNumbers::rates(from, rates, burst.flatten());
+                }
                 for word in text.as_bytes().split(|&byte| byte == b' ') {
                     match CallRate::of_bytes(word) {
                         Some(rate) if rates.len() - from < MAX_PER_CALL => rates.push(rate),

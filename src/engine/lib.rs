@@ -53,6 +53,8 @@ pub use edit_record::{Clearing, LimitUse, RecordError, RecordFigures, RecordName
 pub use exchange::{Exchange, Stage};
 pub use execute::{RefusalSample, RefusedItem, Refuser};
 pub use extras::Extras;
+#[cfg(any(test, feature = "testing"))]
+pub use extras::Kept;
 pub use flushing::Flushing;
 pub use former_limits::{note_former_limits, note_limits_in_force};
 pub use item_error::ItemError;

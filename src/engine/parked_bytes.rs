@@ -5,16 +5,19 @@
 
 use std::sync::Arc;
 
+use frs_conf::{CallRate, MAX_PER_CALL};
 use frs_limit::{Details, LimitFigures};
 
 use super::exchange::ItemWait;
-use super::request::Brought;
-use super::{Answer, Answers, Exchange, Item, Request};
+use super::request::{Brought, TextSpan};
+use super::{Answer, Answers, Exchange, Extras, Item, Request};
 
 /// Bytes of an item of a waiting exchange: the item and its parameters, its waits for the records
 /// of its key and of its biz, and its answer.
 pub const WAITING_ITEM_BYTES: usize = size_of::<Item>()
     + size_of::<Brought>()
+    + size_of::<Extras<TextSpan>>()
+    + MAX_PER_CALL * size_of::<CallRate>()
     + 2 * size_of::<ItemWait>()
     + size_of::<Answer>()
     + size_of::<Arc<str>>();
@@ -42,12 +45,13 @@ impl Room {
 
 impl Exchange {
     fn room(&self) -> Room {
-        let Exchange { request: Request { text, items, brought, .. }, answers, waits, .. } = self;
+        let Exchange { request, answers, waits, .. } = self;
+        let Request { text, items, brought, others, rates, .. } = request;
         let Answers { items: answered, details, actions, .. } = answers;
         let room = Room { held: text.capacity(), used: text.len() };
         let Details { limits, windows } = details;
-        let room = room.and(items).and(brought).and(waits).and(answered).and(actions);
-        room.and(limits).and(windows)
+        let room = room.and(items).and(brought).and(others).and(rates);
+        room.and(waits).and(answered).and(actions).and(limits).and(windows)
     }
 
     /// Bytes of its buffers.
@@ -68,6 +72,8 @@ impl Exchange {
         request.text.shrink_to_fit();
         request.items.shrink_to_fit();
         request.brought.shrink_to_fit();
+        request.others.shrink_to_fit();
+        request.rates.shrink_to_fit();
         waits.shrink_to_fit();
         answers.items.shrink_to_fit();
         answers.details.limits.shrink_to_fit();

@@ -9,6 +9,8 @@ use frs_conf::CallRate;
 
 use frs_limit::CallNumbers;
 
+#[cfg(any(test, feature = "testing"))]
+use crate::extras::Kept;
 use crate::extras::{Extras, KeptNumbers};
 
 /// The command that applies to all items of a request.
@@ -93,13 +95,19 @@ pub struct Item {
 /// The options that few items have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Brought {
-    /// The texts and the others, but no numbers of limits.
-    pub extras: Extras<TextSpan>,
     numbers: KeptNumbers,
+    /// The position, from 1, of the other options in the request's `others`. 0: it has none.
+    others_at: u32,
 }
 
 impl Brought {
-    const NONE: Brought = Brought { extras: Extras::NONE, numbers: KeptNumbers::None };
+    const NOTHING: Brought = Brought { numbers: KeptNumbers::None, others_at: 0 };
+
+    /// Whether there are at most numbers.
+    #[inline]
+    pub fn is_only_numbers(self) -> bool {
+        self.others_at == 0
+    }
 }
 
 /// A parsed request of one or more items.
@@ -116,8 +124,10 @@ pub struct Request {
     pub(super) items: Vec<Item>,
     /// The options that few items have.
     pub(super) brought: Vec<Brought>,
+    /// Those of them that are no numbers of limits.
+    pub(super) others: Vec<Extras<TextSpan>>,
     /// The rates that items bring.
-    rates: Vec<CallRate>,
+    pub(super) rates: Vec<CallRate>,
     /// The id under which an atomic request is charged once.
     once: Option<TextSpan>,
     /// An item has options that few items have, or the request has an id.
@@ -133,6 +143,7 @@ impl Default for Request {
             text: String::new(),
             items: Vec::new(),
             brought: Vec::new(),
+            others: Vec::new(),
             rates: Vec::new(),
             once: None,
             brings: false,
@@ -150,6 +161,7 @@ impl Request {
         self.items.clear();
         if self.brings {
             self.brought.clear();
+            self.others.clear();
             self.rates.clear();
             (self.once, self.brings) = (None, false);
         }
@@ -161,6 +173,7 @@ impl Request {
         self.text.clone_from(&other.text);
         self.items.clone_from(&other.items);
         self.brought.clone_from(&other.brought);
+        self.others.clone_from(&other.others);
         self.rates.clone_from(&other.rates);
         (self.once, self.brings) = (other.once, other.brings);
     }
@@ -206,8 +219,13 @@ impl Request {
     #[inline]
     pub fn bring(&mut self, extras: Extras<&str>) {
         let numbers = KeptNumbers::of(&extras, extras.rate, &mut self.rates);
-        let extras = extras.map(|text| TextSpan::of(self.add_text(text)));
-        self.bring_along(Brought { extras, numbers });
+        let others_at = if extras.is_only_numbers() {
+            0
+        } else {
+            let others = extras.without_numbers().map(|text| TextSpan::of(self.add_text(text)));
+            self.add_others(others)
+        };
+        self.bring_along(Brought { numbers, others_at });
     }
 
     /// The same, for options whose texts are parts of the added text.
@@ -215,36 +233,53 @@ impl Request {
     pub fn bring_parts(&mut self, extras: Extras<Range<usize>>) {
         let rate = extras.rate.as_ref().map(|part| &self.text[part.clone()]);
         let numbers = KeptNumbers::of(&extras, rate, &mut self.rates);
-        self.bring_along(Brought { extras: extras.map(TextSpan::of), numbers });
+        let others_at = if extras.is_only_numbers() {
+            0
+        } else {
+            self.add_others(extras.without_numbers().map(TextSpan::of))
+        };
+        self.bring_along(Brought { numbers, others_at });
     }
 
     /// Adds a rate with a burst to the last added item, in numbers. Beside numbers that the item
     /// brings already they are bad.
-    #[inline(never)]
+    #[inline]
     pub fn bring_rate(&mut self, rate: CallRate, burst: u64) {
-        let brought = self.items.last().and_then(|item| self.brought(item)).copied();
-        let Brought { extras, numbers } = brought.unwrap_or(Brought::NONE);
-        let numbers = if numbers == KeptNumbers::None {
+        let brought = self.brought_last();
+        let numbers = if brought.numbers == KeptNumbers::None {
             let from = self.rates.len();
             self.rates.push(rate);
             KeptNumbers::rates(from, &self.rates, Some(burst))
         } else {
             KeptNumbers::Bad
         };
-        self.bring_along(Brought { extras, numbers });
+        self.bring_along(Brought { numbers, ..brought });
     }
 
     /// Adds the id of a retry to the last added item.
     #[inline(never)]
     pub fn bring_once(&mut self, id: &str) {
         let part = self.add_text(id);
-        let brought = self.items.last().and_then(|item| self.brought(item)).copied();
-        let numbers = brought.map_or(KeptNumbers::None, |brought| brought.numbers);
-        let extras = brought.map_or(Extras::NONE, |brought| brought.extras);
-        let extras = Extras { once: Some(TextSpan::of(part)), ..extras };
-        self.bring_along(Brought { extras, numbers });
+        let brought = self.brought_last();
+        let others = self.others_of(brought).copied().unwrap_or(Extras::NONE);
+        let others_at = self.add_others(Extras { once: Some(TextSpan::of(part)), ..others });
+        self.bring_along(Brought { others_at, ..brought });
     }
 
+    #[inline]
+    fn add_others(&mut self, others: Extras<TextSpan>) -> u32 {
+        self.others.push(others);
+        self.others.len() as u32
+    }
+
+    /// The options that the last added item has so far.
+    #[inline]
+    fn brought_last(&self) -> Brought {
+        let last = self.items.last();
+        last.and_then(|item| self.brought(item)).copied().unwrap_or(Brought::NOTHING)
+    }
+
+    #[inline]
     fn bring_along(&mut self, brought: Brought) {
         let Some(item) = self.items.last_mut() else { return };
         self.brings = true;
@@ -285,17 +320,24 @@ impl Request {
     #[cold]
     pub(super) fn push_copy(&mut self, other: &Request, item: &Item) {
         self.push(other.biz(item), other.key(item), other.options(item));
-        let Some(&Brought { extras, numbers }) = other.brought(item) else { return };
-        let extras = extras.map(|text| TextSpan::of(self.add_text(&other.text[text.range()])));
-        let numbers = match numbers.with(&other.rates) {
+        let Some(&brought) = other.brought(item) else { return };
+        let others_at = match other.others_of(brought).copied() {
+            None => 0,
+            Some(others) => {
+                let copied = |text: TextSpan| self.add_text(&other.text[text.range()]);
+                let others = others.map(copied).map(TextSpan::of);
+                self.add_others(others)
+            }
+        };
+        let numbers = match brought.numbers.with(&other.rates) {
             Some(CallNumbers::Rates { rates, burst }) => {
                 let from = self.rates.len();
                 self.rates.extend_from_slice(rates);
                 KeptNumbers::rates(from, &self.rates, burst)
             }
-            _ => numbers,
+            _ => brought.numbers,
         };
-        self.bring_along(Brought { extras, numbers });
+        self.bring_along(Brought { numbers, others_at });
     }
 
     /// Notes which names of the last added item were JSON numbers.
@@ -331,23 +373,41 @@ impl Request {
         self.brought.get(item.brought_at.checked_sub(1)? as usize)
     }
 
-    /// The options of an item that few items have.
+    #[inline]
+    fn others_of(&self, brought: Brought) -> Option<&Extras<TextSpan>> {
+        self.others.get(brought.others_at.checked_sub(1)? as usize)
+    }
+
+    /// The options of an item that few items have, without those that are numbers for its limits.
     #[inline]
     pub fn extras(&self, item: &Item) -> Extras<&str> {
-        self.brought(item)
-            .map_or(Extras::NONE, |brought| brought.extras.map(|text| &self.text[text.range()]))
+        let others = self.brought(item).and_then(|&brought| self.others_of(brought));
+        others.map_or(Extras::NONE, |others| others.map(|text| &self.text[text.range()]))
     }
 
     /// The numbers that an item brings for limits with `per-call`.
     #[inline]
     pub fn numbers(&self, item: &Item) -> Option<CallNumbers<'_>> {
-        self.brought(item)?.numbers.with(&self.rates)
+        self.numbers_of(self.brought(item)?)
+    }
+
+    #[inline]
+    pub(super) fn numbers_of(&self, brought: &Brought) -> Option<CallNumbers<'_>> {
+        brought.numbers.with(&self.rates)
     }
 
     /// The member that an item brings, as sent, for limits that note members.
     #[inline]
     pub fn member(&self, item: &Item) -> Option<&str> {
-        Some(&self.text[self.brought(item)?.extras.member?.range()])
+        let others = self.others_of(*self.brought(item)?)?;
+        Some(&self.text[others.member?.range()])
+    }
+
+    /// Everything that a request keeps of the options of an item that few items have.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn kept(&self, item: &Item) -> Kept {
+        let numbers = format!("{:?}", self.numbers(item));
+        Kept { others: self.extras(item).map(str::to_owned), numbers }
     }
 
     /// The options of an item, besides its names.

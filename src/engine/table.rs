@@ -11,7 +11,7 @@ use frs_conf::{Conf, Geometry, Holds, KeyType, Mode, OnFull, Scope, Share, Shari
 use frs_limit::{BootClock, Id, List, Listing, Lists, Rules, Span, Worth};
 use frs_store::layout::node;
 use frs_store::refused::{KEPT_BYTES, RefusedKey};
-use frs_store::{BizRow, FormerPlace, Handle, Judge, Rank, Sought, Wanted, group};
+use frs_store::{BizRow, FormerPlace, Handle, Judge, Life, Rank, Sought, Wanted, group};
 
 use crate::members::Members;
 use crate::plug::{Cluster, Remote};
@@ -608,13 +608,10 @@ pub fn with_room(words: &[u64], needed: usize) -> Vec<u64> {
 }
 
 impl Judge for Table {
-    fn is_expired(&self, group: usize, key_word: u64, last_use: u64, now: u64) -> bool {
+    fn life(&self, group: usize, key_word: u64) -> Life {
         match self.of_key_word(group, key_word) {
-            None => true,
-            Some((entry, scope)) => {
-                let life_ms = entry.life_ms[scope as usize];
-                life_ms.is_some_and(|life_ms| last_use.saturating_add(life_ms) < now)
-            }
+            None => Life::Over,
+            Some((entry, scope)) => entry.life_ms[scope as usize].map_or(Life::Unbounded, Life::Ms),
         }
     }
 

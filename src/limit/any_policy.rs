@@ -254,36 +254,30 @@ pub(super) struct LimitReport {
 }
 
 impl AnyPolicy {
-    /// The whole path of most items: rolls the limit and, if it admits the demand, charges it (if
-    /// the demand charges) and reports its figures and the length of its window. Returns false if
-    /// the limit does not admit the demand; then it is only rolled. Not for a limit with a ring:
-    /// this function neither rolls nor charges a ring.
+    /// The limit, if it is an `interval` with numbers of its own.
     #[inline(always)]
-    pub fn pass(
-        &self,
-        state: &mut [u64],
-        now: u64,
-        demand: Demand<'_>,
-        tell: impl FnOnce(LimitReport),
-    ) -> bool {
-        debug_assert!(!self.properties().is_logged, "a ring is more than its limit");
-        let AnyPolicy::Interval(limit) = self else {
-            return self.step_by_step(state, now, demand).map(tell).is_some();
-        };
-        // The common case: one dispatch, and the figures are reported as they are computed.
-        pass_window(limit, state, now, demand, tell)
+    pub fn as_interval(&self) -> Option<&Interval> {
+        if let AnyPolicy::Interval(limit) = self { Some(limit) } else { None }
     }
 
-    /// As [`AnyPolicy::pass`], for any policy, with a dispatch at each step.
+    /// The limit of an `interval` for an item.
+    #[inline]
+    fn interval<'l>(&'l self, terms: &'l Terms<'_>) -> Option<&'l Interval> {
+        match self {
+            AnyPolicy::Interval(limit) => Some(limit),
+            AnyPolicy::PerCall(limit) => limit.interval(terms),
+            _ => None,
+        }
+    }
+
+    /// As [`pass_window`], for any policy: `None` if the limit does not admit the demand. Not for a
+    /// limit with a ring: this function neither rolls nor charges a ring.
     #[inline(never)]
-    fn step_by_step(&self, state: &mut [u64], now: u64, demand: Demand<'_>) -> Option<LimitReport> {
+    pub fn pass(&self, state: &mut [u64], now: u64, demand: Demand<'_>) -> Option<LimitReport> {
+        debug_assert!(!self.properties().is_logged, "a ring is more than its limit");
         let Demand { count, charges, terms } = demand;
-        if let AnyPolicy::PerCall(limit) = self
-            && let Some(limit) = limit.interval(terms)
-        {
-            let mut report = None;
-            pass_window(&limit, state, now, demand, |told| report = Some(told));
-            return report;
+        if let Some(limit) = self.interval(terms) {
+            return pass_window(limit, state, now, demand);
         }
         self.roll(state, now, terms);
         if u32::try_from(count).is_ok_and(|count| !self.admits(state, now, count, terms)) {
@@ -295,7 +289,8 @@ impl AnyPolicy {
         Some(self.report(state, now, terms))
     }
 
-    fn report(&self, state: &[u64], now: u64, terms: &Terms) -> LimitReport {
+    /// The figures of a rolled state.
+    pub fn report(&self, state: &[u64], now: u64, terms: &Terms) -> LimitReport {
         LimitReport {
             figures: self.figures(state, now, terms),
             window_ms: self.window_ms(state, terms),
@@ -303,9 +298,8 @@ impl AnyPolicy {
         }
     }
 
-    /// The report on an item that [`AnyPolicy::pass`] does not admit, and the milliseconds until
+    /// The report on a rolled state that does not admit an item, and the milliseconds until
     /// the limit would admit it; `None` if waiting does not help.
-    #[inline]
     pub fn refused(
         &self,
         state: &[u64],
@@ -313,25 +307,34 @@ impl AnyPolicy {
         count: u32,
         terms: &Terms,
     ) -> (LimitReport, Option<u64>) {
-        let AnyPolicy::Interval(limit) = self else {
-            return (self.report(state, now, terms), self.retry_ms(state, now, count, terms));
-        };
-        let window = Window::of(state);
-        let figures = window.figures(limit, now);
-        let report = LimitReport { figures, window_ms: Some(limit.interval_ms), level_ns: 0 };
-        (report, window.retry_ms(limit, now, count))
+        (self.report(state, now, terms), self.retry_ms(state, now, count, terms))
     }
 }
 
-/// [`AnyPolicy::pass`] of an `interval`.
+/// [`AnyPolicy::refused`] of an `interval`.
 #[inline(always)]
-fn pass_window(
+pub(super) fn refused_window(
+    limit: &Interval,
+    state: &[u64],
+    now: u64,
+    count: u32,
+) -> (LimitReport, Option<u64>) {
+    let window = Window::of(state);
+    let figures = window.figures(limit, now);
+    let report = LimitReport { figures, window_ms: Some(limit.interval_ms), level_ns: 0 };
+    (report, window.retry_ms(limit, now, count))
+}
+
+/// The whole path of most items: rolls an `interval` and, if it admits the demand, charges it (if
+/// the demand charges) and returns its figures and the length of its window. `None` if the limit
+/// does not admit the demand; then it is only rolled.
+#[inline(always)]
+pub(super) fn pass_window(
     limit: &Interval,
     state: &mut [u64],
     now: u64,
     demand: Demand<'_>,
-    tell: impl FnOnce(LimitReport),
-) -> bool {
+) -> Option<LimitReport> {
     let Demand { count, charges, .. } = demand;
     let mut window = Window::of(state).rolled(limit, now);
     let admitted = u32::try_from(count).map_or(true, |count| window.admits(limit, count));
@@ -339,9 +342,9 @@ fn pass_window(
         window = window.charged(now, count);
     }
     window.store(state);
-    if admitted {
-        let figures = window.figures(limit, now);
-        tell(LimitReport { figures, window_ms: Some(limit.interval_ms), level_ns: 0 });
-    }
-    admitted
+    admitted.then(|| LimitReport {
+        figures: window.figures(limit, now),
+        window_ms: Some(limit.interval_ms),
+        level_ns: 0,
+    })
 }

@@ -102,7 +102,7 @@ pub struct Id(NonZero<u64>);
 impl Id {
     /// The id of a text.
     pub fn of(text: &[u8], key: [u64; 2]) -> Id {
-        Id(NonZero::new(hash::siphash_text(text, key)).unwrap_or(NonZero::<u64>::MIN))
+        Id(NonZero::new(hash::siphash_short(text, key)).unwrap_or(NonZero::<u64>::MIN))
     }
 
     /// The id with this hash. `None` for 0, which marks a free place.

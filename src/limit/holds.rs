@@ -122,6 +122,15 @@ impl HoldTable {
         }
     }
 
+    /// Whether a life is over, or longer than any life from now on can be.
+    #[inline]
+    pub fn has_to_roll(self, words: &[u64], now: u64) -> bool {
+        let last_ms = now.saturating_add(self.ttl_ms);
+        all(words).any(|hold| {
+            hold.end_ms > last_ms || hold.end_ms <= now && hold.state != HoldState::Lapsed
+        })
+    }
+
     /// Ends the lives that are over, up to the first hold whose uses are to be given back: returns
     /// it. Settled holds whose life is over are forgotten. The order of the holds does not matter,
     /// because nothing is charged between two ends.
@@ -211,8 +220,11 @@ fn head_of(words: &[u64]) -> Option<Head> {
 }
 
 /// All holds.
+#[inline]
 pub(super) fn all(words: &[u64]) -> impl Iterator<Item = Hold> {
-    (0..len(words)).filter_map(|nth| get(words, nth))
+    let base_ms = words.get(1).copied().unwrap_or(0);
+    let (entries, _) = words.get(HEADER..).unwrap_or_default().as_chunks();
+    entries[..len(words).min(entries.len())].iter().filter_map(move |entry| read(base_ms, entry))
 }
 
 /// The hold of an id, and its place.
@@ -262,14 +274,18 @@ fn get(words: &[u64], nth: usize) -> Option<Hold> {
     if nth >= len(words) {
         return None;
     }
-    let &[id, made, end] = words.get(HEADER + WORDS * nth..)?.first_chunk::<WORDS>()?;
+    read(words[1], words.get(HEADER + WORDS * nth..)?.first_chunk()?)
+}
+
+#[inline]
+fn read(base_ms: u64, &[id, made, end]: &[u64; WORDS]) -> Option<Hold> {
     let state = match end >> 32 & 3 {
         1 => HoldState::Live,
         2 => HoldState::Lapsed,
         _ => HoldState::Settled,
     };
     let time = |tenths: u64, rest: u64| {
-        words[1].saturating_add((tenths & 0xffff_ffff) * TENTH_MS + (rest & 0xff))
+        base_ms.saturating_add((tenths & 0xffff_ffff) * TENTH_MS + (rest & 0xff))
     };
     Some(Hold {
         id: Id::of_word(id)?,

@@ -98,6 +98,7 @@ impl Window {
 
     /// Milliseconds until the turn after which `count` fits. Each turn settles `max` uses of a
     /// limit with debt, and all uses of a limit without debt.
+    #[inline(always)]
     pub fn retry_ms(self, limit: &Interval, now: u64, count: u32) -> Option<u64> {
         if u64::from(count) > ceiling(limit) {
             return None;

@@ -1,20 +1,18 @@
 //! Rare parts of an answer, packed into two words because every verdict is moved.
 //!
-//! Invariant: a value that an item does not have reads as `None` or false.
+//! Invariant: a value that an item does not have reads as `None` or false. An item that has none of
+//! them is all zeros.
 
 /// A partial grant, a repeat, what is held, and what became of holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Noted {
-    /// `NO_SUM`: the business has no holds.
+    /// The sum plus 1. 0: the business has no holds.
     held: u64,
-    /// `NO_GRANT`: the item was not partial.
+    /// The uses plus 1. 0: the item was not partial.
     granted: u32,
     marks: u16,
     lapsed: u16,
 }
-
-const NO_SUM: u64 = u64::MAX;
-const NO_GRANT: u32 = u32::MAX;
 
 /// A mark of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +29,7 @@ pub enum Mark {
 
 impl Noted {
     /// Nothing.
-    pub const NOTHING: Noted = Noted { held: NO_SUM, granted: NO_GRANT, marks: 0, lapsed: 0 };
+    pub const NOTHING: Noted = Noted { held: 0, granted: 0, marks: 0, lapsed: 0 };
 
     /// The same with a mark, if it applies.
     #[must_use]
@@ -43,13 +41,13 @@ impl Noted {
     /// The same with the uses of a partial item that were charged, or would be.
     #[must_use]
     pub const fn granting(self, granted: u32) -> Noted {
-        Noted { granted, ..self }
+        Noted { granted: granted.saturating_add(1), ..self }
     }
 
     /// The same with the sum of what is held of the record.
     #[must_use]
     pub fn holding(self, held: Option<u64>) -> Noted {
-        Noted { held: held.unwrap_or(NO_SUM), ..self }
+        Noted { held: held.map_or(0, |held| held.saturating_add(1)), ..self }
     }
 
     /// The same with the number of holds whose life was over.
@@ -65,6 +63,12 @@ impl Noted {
         Noted { marks: self.marks & !changes, lapsed: 0, ..self }
     }
 
+    /// Whether a mark applies, or a life was over.
+    #[inline]
+    pub const fn has_any(&self) -> bool {
+        self.marks != 0 || self.lapsed != 0
+    }
+
     /// Whether a mark applies.
     #[inline]
     pub const fn has(&self, mark: Mark) -> bool {
@@ -74,13 +78,13 @@ impl Noted {
     /// The uses of a partial item that were charged, or would be.
     #[inline]
     pub fn granted(&self) -> Option<u32> {
-        (self.granted != NO_GRANT).then_some(self.granted)
+        self.granted.checked_sub(1)
     }
 
     /// The sum of what is held of the record. `None` if its business has no holds.
     #[inline]
     pub fn held(&self) -> Option<u64> {
-        (self.held != NO_SUM).then_some(self.held)
+        self.held.checked_sub(1)
     }
 
     /// The number of holds whose life was over.

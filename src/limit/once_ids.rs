@@ -49,17 +49,23 @@ impl OnceIds {
     /// Writes the layout into words without it, and forgets all ids if none counts any more.
     #[inline]
     pub fn roll(self, words: &mut [u64], now: u64) {
-        match self.own(words) {
-            Some(head) => {
-                // The newest one counts longest, unless the clock was set back.
-                if head.len > 0
-                    && !(0..head.len).any(|age| self.counts(words, head, slot(head, age), now))
-                {
-                    self.head().lay_out(words);
-                }
-            }
-            None => self.head().lay_out(words),
+        if self.is_rolled(words, now) {
+            return;
         }
+        // The newest one counts longest, unless the clock was set back.
+        let counts =
+            |head: Head| (0..head.len).any(|age| self.counts(words, head, slot(head, age), now));
+        if !self.own(words).is_some_and(counts) {
+            self.head().lay_out(words);
+        }
+    }
+
+    /// Whether words have the layout, and no id, or a newest one that still counts: then
+    /// [`OnceIds::roll`] changes nothing.
+    #[inline]
+    pub fn is_rolled(self, words: &[u64], now: u64) -> bool {
+        self.own(words)
+            .is_some_and(|head| head.len == 0 || self.counts(words, head, head.head, now))
     }
 
     /// Whether no id is known.

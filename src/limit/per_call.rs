@@ -211,9 +211,9 @@ impl PerCall {
             let unit = unit.filter(|unit| unit.longest_ms() <= longest_ms)?;
             return Some(Numbers::Calendar { unit, max: uses });
         }
-        let fits = unit.is_none() && period > 0 && period.div_ceil(MS) <= longest_ms;
         let interval_ms = period / MS;
-        let is_whole = period.is_multiple_of(MS);
+        let is_whole = period == interval_ms * MS;
+        let fits = unit.is_none() && period > 0 && interval_ms + u64::from(!is_whole) <= longest_ms;
         let (max, burst) = (uses, burst.unwrap_or(uses));
         match &self.own {
             _ if !fits => None,
@@ -239,13 +239,16 @@ impl PerCall {
         if self.has_own_max { Some(self.with_own_max(numbers)) } else { Some(numbers) }
     }
 
-    /// The numbers of an interval for an item, if the limit is one.
+    /// The limit for an item, if it is an interval without an override.
     #[inline]
-    pub fn interval(&self, terms: &Terms<'_>) -> Option<Interval> {
+    pub fn interval<'l>(&'l self, terms: &'l Terms<'_>) -> Option<&'l Interval> {
         let Own::Interval(own) = &self.own else { return None };
-        match self.numbers(&[], terms) {
-            Some(Numbers::Interval(of_call)) => Some(of_call),
-            _ => Some(*own),
+        if self.has_own_max | terms.lasts {
+            return None;
+        }
+        match terms.brought.and_then(|brought| brought.limits.get(self.nth)) {
+            Some(CallLimit(Numbers::Interval(of_call))) => Some(of_call),
+            _ => Some(own),
         }
     }
 

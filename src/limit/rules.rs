@@ -25,7 +25,7 @@ mod worth;
 use std::sync::Arc;
 
 use frs_conf::key::DigestKey;
-use frs_conf::{self as conf, Biz, Lifts, Mode, Scope};
+use frs_conf::{self as conf, Biz, Interval, Lifts, Mode, Scope};
 
 use super::any_policy::AnyPolicy;
 use super::ban::Ban;
@@ -213,6 +213,13 @@ pub struct Rules {
     weights: Option<Box<Weights>>,
     /// There is one limit and nothing else: no ban, no ring, no weights, no tables.
     lone: bool,
+    /// The same, but there are tables.
+    lone_with_tables: bool,
+    /// The one limit, if it is an `interval` and there is nothing else. It is copied here because
+    /// most items need nothing besides.
+    lone_interval: Option<Interval>,
+    /// One limit, with tables or without, but not a lone `interval`.
+    passes_apart: bool,
     /// The ids and the holds of a key's node.
     tables: Option<Box<Tables>>,
     /// The register that a key's node is, if there are no limits.
@@ -252,12 +259,17 @@ impl Rules {
         let key = NodeLayout::new(biz, &rules, Scope::Key, OtherRoom { ban_words, life_ms }, alike);
         let biz_node = NodeLayout::new(biz, &rules, Scope::Biz, OtherRoom::NONE, alike);
         let is_lone = |rule: &Rule| rule.scope == Scope::Key && rule.ban_ms == 0;
+        let is_lone =
+            matches!(&*rules, [rule] if is_lone(rule)) && key.ring.is_none() && weights.is_none();
+        let lone_interval =
+            rules.first().filter(|_| is_lone && tables.is_none()).and_then(Rule::interval);
+        let is_concurrent = tables.as_ref().is_some_and(|tables| tables.is_concurrent);
         Rules {
             former: FormerNode::all(biz, &rules, [&key, &biz_node]),
-            lone: matches!(&*rules, [rule] if is_lone(rule))
-                && key.ring.is_none()
-                && weights.is_none()
-                && tables.is_none(),
+            lone: is_lone && tables.is_none(),
+            lone_with_tables: is_lone && shared.is_none() && !is_concurrent,
+            lone_interval,
+            passes_apart: is_lone && lone_interval.is_none(),
             tables,
             register: biz.register.map(RegisterLayout::of),
             key,
@@ -284,8 +296,8 @@ impl Rules {
     }
 
     fn replace(&mut self, position: usize, policy: &conf::Policy) {
-        let rule = &mut self.rules[position];
-        rule.policy.resize(policy);
+        self.rules[position].policy.resize(policy);
+        self.lone_interval = self.lone_interval.and_then(|_| self.rules[position].interval());
         let Rule { scope, .. } = self.rules[position];
         let life_ms = self.rules[position].policy.life_ms();
         let node = match scope {

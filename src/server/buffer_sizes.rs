@@ -66,7 +66,7 @@ mod tests {
             window_bytes: 13,
             echo_factor: 6,
             item_bytes: 18,
-            waiting_item_bytes: 440,
+            waiting_item_bytes: 640,
             waiting_limit_bytes: 88,
             waiting_window_bytes: 4,
             spare_bytes: 2 << 10,

@@ -52,7 +52,7 @@ pub use watch::slot;
 
 #[cfg(not(loom))]
 pub use {
-    chain::{Judge, Rank},
+    chain::{Judge, Life, Rank},
     checkpoint::{
         CheckpointFacts, Checkpointer, GroupPass, Pace, Pacer, PassRate, Progress,
         checkpoint_facts, is_checkpoint_of_move, restorable,

@@ -13,6 +13,8 @@ use crate::schema::{
 };
 
 const NS_PER_MS: u64 = 1_000_000;
+/// Any number of so many digits fits into 64 bits.
+const SAFE_DIGITS: usize = 19;
 
 /// The result of a reader: the value, or words for what was expected.
 pub(crate) type Parsed<T> = Result<T, String>;
@@ -51,12 +53,18 @@ impl CallRate {
 /// The number that leads a text, 0 if there is none, and the rest. `None`: the number does not fit
 /// into 64 bits.
 fn leading_digits(text: &[u8]) -> Option<(u64, &[u8])> {
-    let (mut number, mut rest) = (0_u64, text);
-    while let [digit @ b'0'..=b'9', after @ ..] = rest {
-        number = number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
-        rest = after;
+    let value = |at: usize| text.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|&d| d < 10);
+    let (mut number, mut len) = (0_u64, 0);
+    while let Some(digit) = value(len) {
+        // Any number of so few digits fits.
+        number = if len < SAFE_DIGITS {
+            number * 10 + u64::from(digit)
+        } else {
+            number.checked_mul(10)?.checked_add(digit.into())?
+        };
+        len += 1;
     }
-    Some((number, rest))
+    Some((number, &text[len..]))
 }
 
 /// The number of a rate as text, and its unit.

@@ -158,6 +158,11 @@ impl<'a> ItemTransaction<'a> {
         self.item.count.unwrap_or(0)
     }
 
+    #[inline(always)]
+    fn demand(&self, charges: bool) -> Demand<'_> {
+        Demand { count: self.count(), charges, terms: &self.terms }
+    }
+
     /// The item's nodes, as this configuration sees them.
     #[inline]
     pub fn nodes(&self, transaction: &mut Transaction<'_>) -> Nodes {
@@ -355,52 +360,68 @@ impl<'a> ItemTransaction<'a> {
         self.entry.adopt(words, Scope::Key);
         let words = &mut words[self.entry.states_at()..];
         let charges = command == Command::Update;
-        let demand = Demand { count: self.count(), charges, terms: &self.terms };
-        let is_judged = self.item.detail | self.resolved.is_partial;
-        let is_passed = if is_judged {
-            false
-        } else if self.entry.sharing.is_some() {
-            self.pass_shared(words, demand, answers)
-        } else {
-            let tell = |verdict| self.answer(verdict, answers.details.len(), answers);
-            self.rules.pass(words, self.now, demand, tell)
-        };
-        if is_passed {
-            return Worked { result: true, keep: if charges { Keep::Node } else { Keep::Nothing } };
+        if self.item.detail | self.resolved.is_partial | self.entry.sharing.is_some() {
+            return self.run_apart(command, words, answers);
         }
-        if !is_judged
-            && !self.item.force
-            && self.entry.sharing.is_none()
-            && let Some(verdict) = self.rules.refuse(words, self.now, demand)
+        let Some(verdict) = self.rules.pass(words, self.now, self.demand(charges)) else {
+            return self.run_rare(command, words, answers);
+        };
+        self.answer(verdict, answers.details.len(), answers);
+        Worked { result: true, keep: if charges { Keep::Node } else { Keep::Nothing } }
+    }
+
+    /// As [`ItemTransaction::run_found`], for limits that machines share, and for details and
+    /// partial items.
+    #[inline(never)]
+    fn run_apart(
+        &self,
+        command: Command,
+        words: &mut [u64],
+        answers: &mut Answers,
+    ) -> Worked<bool> {
+        let demand = self.demand(command == Command::Update);
+        if !(self.item.detail | self.resolved.is_partial)
+            && let Some(verdict) = self.rules.pass_shared(words, self.now, demand)
         {
             self.answer(verdict, answers.details.len(), answers);
-            return Worked {
-                result: true,
-                keep: if charges { Keep::Stamp } else { Keep::Nothing },
-            };
+            let keep = if demand.charges { Keep::Node } else { Keep::Nothing };
+            return Worked { result: true, keep };
         }
         self.run_judged(command, words, answers)
+    }
+
+    /// As [`ItemTransaction::run_found`], for an item that [`Rules::pass`] has only rolled.
+    #[inline(never)]
+    fn run_rare(&self, command: Command, words: &mut [u64], answers: &mut Answers) -> Worked<bool> {
+        let demand = self.demand(command == Command::Update);
+        let (verdict, keep) = if self.rules.are_apart()
+            && let Some(verdict) = self.rules.pass_apart(words, self.now, demand)
+        {
+            (verdict, Keep::Node)
+        } else if !self.item.force
+            && let Some(verdict) = self.rules.refuse(words, self.now, demand)
+        {
+            (verdict, Keep::Stamp)
+        } else {
+            return self.run_judged(command, words, answers);
+        };
+        self.answer(verdict, answers.details.len(), answers);
+        Worked { result: true, keep: if demand.charges { keep } else { Keep::Nothing } }
     }
 
     /// Charges the item to a node of its own, if it passes and the node has one limit and nothing
     /// else. `None` if the node has only been rolled, or if nothing was done.
     #[inline(always)]
     pub fn pass(&self, words: &mut [u64]) -> Option<Verdict> {
-        if self.item.detail || self.entry.sharing.is_some() {
+        if self.item.detail || self.entry.sharing.is_some() || self.rules.has_tables() {
             return None;
         }
         let words = &mut words[self.entry.states_at()..];
-        let demand = Demand { count: self.count(), charges: true, terms: &self.terms };
-        let mut passed = None;
-        self.rules.pass(words, self.now, demand, |verdict| passed = Some(verdict)).then_some(())?;
-        passed
-    }
-
-    /// As [`Rules::pass`], with the answer, for a limit that machines share.
-    #[inline(never)]
-    fn pass_shared(&self, words: &mut [u64], demand: Demand<'_>, answers: &mut Answers) -> bool {
-        let tell = |verdict| self.answer(verdict, answers.details.len(), answers);
-        self.rules.pass_shared(words, self.now, demand, tell)
+        let demand = self.demand(true);
+        if self.rules.are_apart() {
+            return self.rules.pass_apart(words, self.now, demand);
+        }
+        self.rules.pass(words, self.now, demand)
     }
 
     /// As [`ItemTransaction::run_found`], step by step, on the states in the copy.

@@ -6,6 +6,7 @@ use frs_conf::{Conf, Mode};
 use frs_limit::{Brought, HoldTerms, Id, List, Terms, Verdict, Waited};
 use frs_store::{FormerPlace, Sought, Wanted};
 
+use crate::request::Brought as BroughtOptions;
 use crate::table::{Entry, Table};
 use crate::{Command, Extras, Item, ItemError, Request};
 
@@ -169,11 +170,13 @@ impl Resolved {
         request: &Request,
         item: &Item,
     ) -> Result<(), ItemError> {
-        let is_only_numbers =
-            request.brought(item).is_none_or(|brought| brought.extras.is_only_numbers());
+        let brought = request.brought(item);
         self.brought.forget();
-        if is_only_numbers && !entry.needs_extras && !request.has_once() {
-            return self.take_numbers(entry, request, item);
+        if !entry.needs_extras
+            && !request.has_once()
+            && brought.is_none_or(|brought| brought.is_only_numbers())
+        {
+            return self.take_numbers(entry, brought, request);
         }
         let extras = request.extras(item);
         let count = item.count.unwrap_or(0);
@@ -198,7 +201,7 @@ impl Resolved {
                 None => return Err(ItemError::BadMember),
             };
         }
-        self.take_numbers(entry, request, item)?;
+        self.take_numbers(entry, brought, request)?;
         self.is_partial = extras.partial;
         self.brought.once = once(entry, request, &extras)?;
         self.brought.hold = hold(entry, &extras, self.is_query)?;
@@ -210,10 +213,10 @@ impl Resolved {
     fn take_numbers(
         &mut self,
         entry: &Entry,
+        brought: Option<&BroughtOptions>,
         request: &Request,
-        item: &Item,
     ) -> Result<(), ItemError> {
-        match request.numbers(item) {
+        match brought.and_then(|brought| request.numbers_of(brought)) {
             Some(numbers) if !entry.rules.take_numbers(numbers, &mut self.brought.limits) => {
                 Err(ItemError::BadRate)
             }

@@ -1,8 +1,8 @@
 //! Counts the outcomes of items, in the slot's own lines.
 
 use frs_base::clock::Millis;
-use frs_limit::{Mark, Noted, Waited};
-use frs_store::counter::{Counters, Timed};
+use frs_limit::{Mark, Verdict, Waited};
+use frs_store::counter::Timed;
 use frs_store::{BizRow, Counter};
 
 use crate::{Answer, Answers, Command, Outcome, Request, Service};
@@ -13,24 +13,6 @@ pub(super) fn wait_counter(waited: Waited) -> Counter {
         Waited::NotYet | Waited::Answered | Waited::Unanswered => Counter::WaitsAnswered,
         Waited::TooLong => Counter::WaitsMissed,
         Waited::CutOff => Counter::WaitsUnreachable,
-    }
-}
-
-/// Counts what Updates have changed of holds.
-#[cold]
-#[inline(never)]
-fn count_holds(counters: Counters<'_>, answers: &Answers) {
-    let of_each = |count: fn(&Noted) -> u64| -> u64 {
-        let verdicts = answers.items.iter().filter_map(|answer| answer.result.as_ref().ok());
-        verdicts.map(|verdict| count(&verdict.noted)).sum()
-    };
-    let counted = [
-        (Counter::HoldsMade, of_each(|noted| noted.has(Mark::Made).into())),
-        (Counter::HoldsEnded, of_each(|noted| noted.has(Mark::Ended).into())),
-        (Counter::HoldsLapsed, of_each(|noted| noted.lapsed().into())),
-    ];
-    for (counter, count) in counted.into_iter().filter(|&(_, count)| count > 0) {
-        counters.add(counter, count);
     }
 }
 
@@ -70,10 +52,32 @@ impl Service {
         }
         self.last_row = row;
         if is_update && self.table.has_holds() {
-            count_holds(counters, answers);
+            self.count_holds(answers);
         }
         if is_update && is_refused {
             self.count_refusals(request, answers, now, lane);
+        }
+    }
+
+    /// Counts what Updates have changed of holds.
+    #[cold]
+    #[inline(never)]
+    fn count_holds(&self, answers: &Answers) {
+        let Some(counters) = self.handle.counters() else { return };
+        for Answer { result, .. } in &answers.items {
+            let Ok(Verdict { noted, .. }) = result else { continue };
+            if !noted.has_any() {
+                continue;
+            }
+            for (counter, count) in [
+                (Counter::HoldsMade, noted.has(Mark::Made).into()),
+                (Counter::HoldsEnded, noted.has(Mark::Ended).into()),
+                (Counter::HoldsLapsed, noted.lapsed().into()),
+            ] {
+                if count > 0 {
+                    counters.add(counter, count);
+                }
+            }
         }
     }
 

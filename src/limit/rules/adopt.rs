@@ -9,7 +9,7 @@ use frs_conf::Scope;
 use super::place::NodeLayout;
 use super::{Rule, Rules};
 use crate::history_ring;
-use crate::part::{self, Part};
+use crate::part::{self, Head, Part};
 use crate::{distinct, ring};
 
 /// Words of the largest node.
@@ -111,7 +111,7 @@ impl Rules {
     pub fn is_adopted(&self, scope: Scope, had_ban: bool, words: &[u64]) -> bool {
         let node = self.node(scope);
         let has_ban = scope == Scope::Key && self.has_ban();
-        had_ban == has_ban && (!node.is_sized() || self.is_fitted(scope, node, words))
+        had_ban == has_ban && (!node.is_sized || self.is_fitted(scope, node, words))
     }
 
     #[inline]
@@ -127,24 +127,14 @@ impl Rules {
         if node.is_register {
             return self.is_register_laid_out(words);
         }
-        // A scope has a ring or a set, never both.
-        let behind = node.ring_at().min(node.set_at());
-        let first = behind - self.part_words(scope);
-        if words[first] == 0 {
+        if words[node.parts_at] == 0 {
             return true;
         }
         let is_laid_out = |placed: PlacedPast| placed.past.is_laid_out(&words[placed.at]);
         let tables = self.tables.as_ref().filter(|_| scope == Scope::Key);
         self.with_past(scope).all(is_laid_out)
             && tables.is_none_or(|tables| tables.are_laid_out(words))
-            && part::parts(&words[behind..]).next().is_none()
-    }
-
-    /// Words of all parts of a scope.
-    fn part_words(&self, scope: Scope) -> usize {
-        let pasts: usize = self.with_past(scope).map(|placed| placed.past.words()).sum();
-        let tables = self.tables.as_ref().filter(|_| scope == Scope::Key);
-        pasts + tables.map_or(0, |tables| tables.words())
+            && Head::of(&words[node.parts_to..]).is_none()
     }
 
     /// The histories of a scope, in the order of their words.

@@ -1,48 +1,110 @@
-//! The common case: the key has one limit and nothing else.
+//! The common cases: the key has one limit and nothing else, or one limit and tables.
 //!
 //! Invariant: the results equal those of judging, charging and answering step by step.
 
-use frs_conf::{Mode, Scope};
+use frs_conf::{Interval, Mode, Scope};
 
+use super::tables::HoldChange;
 use super::{Rule, Rules, States};
-use crate::any_policy::LimitReport;
-use crate::{Demand, Verdict};
+use crate::any_policy::{LimitReport, pass_window, refused_window};
+use crate::{Brought, Demand, Mark, Noted, Verdict};
+
+/// The verdict of a lone limit on an item that passes.
+#[inline(always)]
+fn verdict_of(LimitReport { figures, window_ms, level_ns }: LimitReport) -> Verdict {
+    Verdict { limit: 1, figures, window_ms, level_ns, ..Verdict::UNJUDGED }
+}
+
+impl Rule {
+    /// The limit of a lone `interval`: it has the first words of its node.
+    pub(super) fn interval(&self) -> Option<Interval> {
+        debug_assert!(self.policy.as_interval().is_none() || self.state() == (0..2));
+        self.policy.as_interval().copied()
+    }
+}
 
 impl Rules {
     /// The only limit, if there is nothing else: no ban, no ring, no weights.
     #[inline(always)]
     pub(super) fn lone_rule(&self) -> Option<&Rule> {
-        self.rules.first().filter(|_| self.lone)
+        if self.lone { self.rules.first() } else { None }
     }
 
-    /// Handles the most common item: it passes, and the key has one limit and nothing else. Does
-    /// the same as [`Rules::roll`], [`Rules::judge`], [`Rules::charge`] if the demand charges, and
-    /// [`Rules::verdict`], and reports the verdict. Returns false if there is more to do; then it
-    /// has only rolled. Limits that machines share use [`Rules::pass_shared`].
+    /// Handles the most common item: it passes, and the key has one `interval` and nothing else.
+    /// Does the same as [`Rules::roll`], [`Rules::judge`], [`Rules::charge`] if the demand charges,
+    /// and [`Rules::verdict`]. `None` if there is more to do; then it has only rolled.
     #[inline(always)]
-    pub fn pass(
-        &self,
-        words: &mut [u64],
-        now: u64,
-        demand: Demand<'_>,
-        tell: impl FnOnce(Verdict),
-    ) -> bool {
-        let Some(rule) = self.lone_rule() else { return false };
+    pub fn pass(&self, words: &mut [u64], now: u64, demand: Demand<'_>) -> Option<Verdict> {
+        let limit = self.lone_interval.as_ref()?;
+        let state: &mut [u64; 2] = words.first_chunk_mut()?;
+        pass_window(limit, state, now, demand).map(verdict_of)
+    }
+
+    /// The same for a key with one limit of another policy, or with tables. Limits that machines
+    /// share use [`Rules::pass_shared`].
+    #[inline(never)]
+    pub fn pass_apart(&self, words: &mut [u64], now: u64, demand: Demand<'_>) -> Option<Verdict> {
+        let Some(rule) = self.lone_rule() else {
+            return self.pass_with_tables(words, now, demand);
+        };
+        rule.policy.pass(&mut words[rule.state()], now, demand).map(verdict_of)
+    }
+
+    /// Whether [`Rules::pass_apart`] is for these limits.
+    #[inline]
+    pub fn are_apart(&self) -> bool {
+        self.passes_apart
+    }
+
+    /// The same for a key with one limit and tables: the item passes or settles its hold, and its
+    /// id is new.
+    fn pass_with_tables(&self, words: &mut [u64], now: u64, demand: Demand<'_>) -> Option<Verdict> {
+        let (rule, tables) = self.rules.first().zip(self.tables.as_deref())?;
+        let Demand { count, charges, terms } = demand;
+        let Brought { once, hold, .. } = *terms.brought.unwrap_or(&Brought::NOTHING);
+        let id = once.filter(|_| charges);
+        if !self.lone_with_tables
+            || !tables.are_rolled(words, now)
+            || id.is_some_and(|id| tables.knows(words, id, now))
+        {
+            return None;
+        }
+        let change = match hold {
+            Some(hold) if charges => tables.change_of(words, hold, count, now)?,
+            Some(_) => return None,
+            None => HoldChange::Nothing,
+        };
         let state = &mut words[rule.state()];
-        rule.policy.pass(state, now, demand, |LimitReport { figures, window_ms, level_ns }| {
-            tell(Verdict { limit: 1, figures, window_ms, level_ns, ..Verdict::UNJUDGED });
-        })
+        let report = if let HoldChange::Settle { was, .. } = change {
+            rule.policy.roll(state, now, terms);
+            rule.settle(state, now, (was, count), terms);
+            rule.policy.report(state, now, terms)
+        } else {
+            rule.policy.pass(state, now, demand)?
+        };
+        if let Some(id) = id {
+            tables.note(words, id, now);
+        }
+        let noted = match change {
+            HoldChange::Nothing => Noted::NOTHING,
+            HoldChange::Make { .. } => Noted::NOTHING.with(Mark::Made, true),
+            HoldChange::Settle { .. } => Noted::NOTHING.with(Mark::Ended, true),
+        };
+        let noted = noted.holding(tables.apply(words, change));
+        Some(Verdict { noted, ..verdict_of(report) })
     }
 
     /// The verdict on an item that [`Rules::pass`] has only rolled, if the one limit refuses it and
     /// nothing else applies. It equals that of [`Rules::judge`] and [`Rules::verdict`]. `None` if
     /// there is more to do. Not for limits that machines share, whose uses may still come.
-    #[inline]
+    #[inline(always)]
     pub fn refuse(&self, words: &[u64], now: u64, demand: Demand<'_>) -> Option<Verdict> {
         let rule = self.lone_rule().filter(|rule| !rule.advises)?;
         let count = u32::try_from(demand.count).ok().filter(|_| self.mode == Mode::Enforce)?;
-        let state = &words[rule.state()];
-        let (report, retry_ms) = rule.policy.refused(state, now, count, demand.terms);
+        let (report, retry_ms) = match &self.lone_interval {
+            Some(limit) => refused_window(limit, words.first_chunk::<2>()?, now, count),
+            None => rule.policy.refused(&words[rule.state()], now, count, demand.terms),
+        };
         let LimitReport { figures, window_ms, level_ns } = report;
         let limited = Verdict { limited: true, limit: 1, ..Verdict::UNJUDGED };
         let verdict = Verdict { figures, retry_ms, window_ms, level_ns, ..limited };

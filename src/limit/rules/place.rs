@@ -39,10 +39,15 @@ pub(super) struct NodeLayout {
     /// The shape of the same limits without parts if they have any, and with parts if they have
     /// none. Equal to `shape` if they cannot have any.
     pub sibling: u16,
+    /// Something of configurable length follows: a part, a ring or a set.
+    pub is_sized: bool,
     /// It has histories, ids or holds, or is a register.
     pub has_parts: bool,
     /// It is a register.
     pub is_register: bool,
+    /// First word of these parts, and the word after the last one.
+    pub parts_at: usize,
+    pub parts_to: usize,
     pub life_ms: Option<u64>,
     /// Its ring. `None` if no limit needs a ring.
     pub ring: Option<Ring>,
@@ -76,6 +81,11 @@ impl NodeLayout {
         let has_past = own().any(|rule| rule.policy.remembered().is_some());
         let is_register = biz.register_words(scope) > 0;
         let has_parts = has_past || biz.table_words(scope) > 0 || is_register;
+        let parts_at = fixed + other.ban_words;
+        let parts_to = parts_at
+            + biz.history_words(scope)
+            + biz.table_words(scope)
+            + biz.register_words(scope);
         let notes_members = own().any(Rule::notes_members);
         let register = is_register.then_some(REGISTER);
         let hashed = alike.filter(|_| notes_members).map(|key| [HASHED_ALIKE, key.mark()]);
@@ -93,33 +103,26 @@ impl NodeLayout {
             true => (with_parts, plain),
             false => (plain, with_parts),
         };
+        let ring = ring_of(biz, scope);
+        let set_room = biz.set_room(scope).map(|room| room as usize);
         NodeLayout {
-            words: fixed
-                + other.ban_words
-                + biz.history_words(scope)
-                + biz.table_words(scope)
-                + biz.register_words(scope)
-                + biz.ring_words(scope)
-                + biz.set_words(scope),
+            words: parts_to + biz.ring_words(scope) + biz.set_words(scope),
             fixed,
             shape,
             sibling,
+            is_sized: has_parts || ring.is_some() || set_room.is_some(),
             has_parts,
+            parts_at,
+            parts_to,
             is_register,
             // The words of a register alone tell when it expires.
             life_ms: own()
                 .map(|rule| rule.policy.life_ms())
                 .chain(is_register.then_some(None))
                 .try_fold(other.life_ms, |longest_ms, life_ms| Some(longest_ms.max(life_ms?))),
-            ring: ring_of(biz, scope),
-            set_room: biz.set_room(scope).map(|room| room as usize),
+            ring,
+            set_room,
         }
-    }
-
-    /// Whether something of configurable length follows: a part, a ring or a set.
-    #[inline]
-    pub fn is_sized(&self) -> bool {
-        self.has_parts | self.ring.is_some() | self.set_room.is_some()
     }
 
     /// First word of the set; without a set, the end of the words.

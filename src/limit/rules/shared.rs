@@ -84,25 +84,18 @@ impl Rules {
 
     /// As [`Rules::pass`], for limits that machines share. It stands apart, so that local limits do
     /// not carry its code.
-    #[inline(always)]
-    pub fn pass_shared(
-        &self,
-        words: &mut [u64],
-        now: u64,
-        demand: Demand<'_>,
-        tell: impl FnOnce(Verdict),
-    ) -> bool {
-        let Some(rule) = self.lone_rule() else { return false };
-        let Some(limit) = rule.policy.shared() else { return false };
-        let Some(passed) = limit.pass(&mut words[rule.state()], now, demand) else { return false };
-        let Passed { figures, window_ms, answer_age } = passed;
-        tell(Verdict {
+    #[inline]
+    pub fn pass_shared(&self, words: &mut [u64], now: u64, demand: Demand<'_>) -> Option<Verdict> {
+        let rule = self.lone_rule()?;
+        let limit = rule.policy.shared()?;
+        let Passed { figures, window_ms, answer_age } =
+            limit.pass(&mut words[rule.state()], now, demand)?;
+        Some(Verdict {
             limit: 1,
             figures,
             window_ms,
             shared: Some(answer_age),
             ..Verdict::UNJUDGED
-        });
-        true
+        })
     }
 }

@@ -193,8 +193,7 @@ mod tests {
         let numbers = format!("{:?}", asked.numbers(&asked.items()[0]));
         apply("a", &mut asked).unwrap();
         let extras = asked.extras(&asked.items()[0]);
-        let expected =
-            Extras { rate: Some("5/s 6/m"), hold: Some("h"), once: Some("a"), ..Extras::NONE };
+        let expected = Extras { hold: Some("h"), once: Some("a"), ..Extras::NONE };
         assert_eq!(extras, expected);
         assert_eq!(format!("{:?}", asked.numbers(&asked.items()[0])), numbers);
     }

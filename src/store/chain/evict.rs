@@ -25,11 +25,34 @@ pub enum Rank {
     Kept,
 }
 
+/// How long nodes count after their last use, whatever their states are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// Not at all: their business is not configured.
+    Over,
+    /// Milliseconds, at most.
+    Ms(u64),
+    /// There is no bound.
+    Unbounded,
+}
+
+impl Life {
+    /// Whether a node with this last use is certainly expired.
+    #[inline]
+    pub fn is_over(self, last_use: u64, now: u64) -> bool {
+        match self {
+            Life::Over => true,
+            Life::Ms(life_ms) => last_use.saturating_add(life_ms) < now,
+            Life::Unbounded => false,
+        }
+    }
+}
+
 /// The knowledge of the layer above about nodes.
 pub trait Judge {
-    /// Whether a node of group `group` with this key word and this last use is certainly expired.
-    /// Decides without the node's states.
-    fn is_expired(&self, group: usize, key_word: u64, last_use: u64, now: u64) -> bool;
+    /// The life of a node of group `group` with this key word. The length of the key does not
+    /// matter.
+    fn life(&self, group: usize, key_word: u64) -> Life;
     /// The rank of a whole node. `words` is a copy and may be changed.
     fn rank(&self, group: usize, words: &mut [u64], now: u64) -> Rank;
     /// Converts a whole node of group `group` for the new group that grows out of it. `words` has
@@ -83,12 +106,20 @@ impl FullChain<'_> {
         let FullChain { group_index: index, group, file, key_node } = self;
         let region = group.file(file);
         order.clear();
+        // Most nodes of a chain have the same business.
+        let mut last: Option<(u64, Life)> = None;
         for place in candidates {
             let at = group.node(key_node, place);
             let key_word = region.load(at + node::KEY);
             // A last use in the future counts as now.
             let last_use = region.load(at + node::LAST_USE).min(now);
-            if judge.is_expired(index, key_word, last_use, now) {
+            let kind = node::without_length(key_word);
+            let life = match last {
+                Some((known, life)) if known == kind => life,
+                _ => judge.life(index, key_word),
+            };
+            last = Some((kind, life));
+            if life.is_over(last_use, now) {
                 return Some(Victim { place, rank: Some(Rank::Expired) });
             }
             order.push(UsedPlace { last_use_ms: last_use, place });

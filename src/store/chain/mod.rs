@@ -15,4 +15,4 @@ pub(crate) mod kept_filter;
 pub(crate) mod node_check;
 pub(crate) mod tags;
 
-pub use evict::{Judge, Rank};
+pub use evict::{Judge, Life, Rank};

@@ -189,6 +189,11 @@ pub mod node {
         biz_id as u64 | (length as u64) << 32 | (form as u64) << 48
     }
 
+    /// Word 1 without the length of the key.
+    pub const fn without_length(key_word: u64) -> u64 {
+        key_word & !(0xffff << 32)
+    }
+
     /// Bytes of the key, by word 1.
     pub const fn key_bytes(key_word: u64) -> u16 {
         (key_word >> 32) as u16

@@ -1,7 +1,7 @@
-//! The Python package, and an interpreter that imports it.
+//! The Python packages, and an interpreter that imports them.
 //!
-//! Needs python3 and the package that `.ci/python` builds. FRS_PYTHON names another folder with the
-//! package.
+//! Needs python3 and the packages that `.ci/python` builds. FRS_PYTHON names another folder with
+//! the package frs-limiter, beside which the folder `limits` holds frs-limits.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,7 +31,9 @@ fn site() -> Option<PathBuf> {
         "src/cluster",
         "src/client",
     ];
-    let sources = floors.iter().chain(&["bindings/python/src", "bindings/python/python/frs"]);
+    let packages =
+        ["bindings/python/src", "bindings/python/python/frs", "bindings/frs-limits/frs_limits"];
+    let sources = floors.iter().chain(&packages);
     let newer = sources.into_iter().find_map(|source| newer(&Path::new(ROOT).join(source), built));
     if let Some(newer) = newer {
         let newer = newer.display();
@@ -74,5 +76,16 @@ pub fn python(folder: &str) -> Option<Command> {
         .env("PYTHONPATH", site)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("FRS", env!("CARGO_BIN_EXE_frs"));
+    Some(command)
+}
+
+/// A Python that also imports frs-limits and what its tests need, in the folder of these tests.
+#[track_caller]
+pub fn limits() -> Option<Command> {
+    let mut command = python("bindings/frs-limits/tests")?;
+    let site = site()?;
+    let limits = site.with_file_name("limits");
+    let path = std::env::join_paths([&limits, &site]).expect("folders without a colon");
+    command.env("PYTHONPATH", path).env("FRS_LIMITS_SOURCE", limits.join("limits-source"));
     Some(command)
 }

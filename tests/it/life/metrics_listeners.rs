@@ -52,7 +52,8 @@ fn metrics_are_read_by_the_hosts_that_http_names() {
     let more = format!("<metrics listen=\"{address}\"/>");
     let http = "hosts=\"frs.example test\"".to_owned();
     let setup = Setup::new(&Settings { http, ..settings(&more) });
-    let _server = setup.start();
+    let server = setup.start();
+    server.wait_for_workers(2);
     for path in ["/metrics", "/health"] {
         assert_eq!(ask(address, &format!("GET {path}"), "").status, 200);
         let mut client = Client::connect(address);

@@ -1,6 +1,10 @@
 //! The Python package beside real servers: the tests of `bindings/python/tests`, each module in its
 //! own interpreter, and the first use as docs/python.md shows it.
 
+mod limits;
+
+use std::process::Command;
+
 use crate::common::python::python;
 use crate::common::text;
 use frs_engine::answer::{Field, LimitField};
@@ -8,7 +12,12 @@ use frs_engine::answer::{Field, LimitField};
 /// Runs a module of tests. All of them must pass, and none may be left out.
 #[track_caller]
 fn run(module: &str) {
-    let Some(mut python) = python("bindings/python/tests") else { return };
+    let Some(python) = python("bindings/python/tests") else { return };
+    run_with(python, module);
+}
+
+#[track_caller]
+fn run_with(mut python: Command, module: &str) {
     let output = python.args(["-m", "unittest", module]).output().expect("python3 starts");
     let said = text(&output.stderr);
     assert!(output.status.success() && said.contains("\nRan "), "{said}{}", text(&output.stdout));
@@ -74,4 +83,9 @@ fn the_types_have_each_field_of_an_answer() {
 #[test]
 fn the_types_are_those_of_the_module() {
     run("test_types");
+}
+
+#[test]
+fn the_wheel_serves_every_distribution_with_glibc_2_28() {
+    run("test_wheel");
 }

@@ -64,9 +64,11 @@ fn shipped_files_are_checked_and_warned_of_nothing() {
         report(&conf, &machine, &frs_server::buffer_sizes::BUFFER_SIZES);
     println!("{text}");
     assert_eq!((warnings, faults), (vec![], vec![]));
-    assert!(groups_bytes(&conf.map) < 100 << 20);
+    assert!(groups_bytes(&conf.map) < 128 << 20);
     assert_eq!(conf.map.find_biz("1001"), conf.map.find_biz("login"));
-    for biz in ["login", "sms", "seckill", "app-user-api", "api", "adhoc"] {
+    for biz in
+        ["login", "sms", "seckill", "app-user-api", "api", "adhoc", "adhoc-fixed", "adhoc-counter"]
+    {
         assert!(conf.map.find_biz(biz).is_some(), "{biz}");
     }
 }

@@ -1,14 +1,14 @@
 //! The parameters of a GET.
 
 use super::*;
-use frs_engine::Command;
+use frs_engine::{Command, Kept};
 
 #[derive(Debug, PartialEq)]
 struct Row {
     biz: String,
     key: String,
     options: ItemOptions,
-    extras: Extras<String>,
+    extras: Kept,
     deny: Option<u16>,
 }
 
@@ -18,13 +18,13 @@ fn read(query: &str) -> Result<Row, Error> {
     let deny = parse(query, &mut Decoded::default(), &mut request)?;
     let item = request.items()[0];
     let (biz, key) = (request.biz(&item).to_owned(), request.key(&item).to_owned());
-    let extras = request.extras(&item).map(str::to_owned);
+    let extras = request.kept(&item);
     Ok(Row { biz, key, options: request.options(&item), extras, deny })
 }
 
 fn row(biz: &str, key: &str) -> Row {
     let (biz, key) = (biz.into(), key.into());
-    Row { biz, key, options: ItemOptions::ONE, extras: Extras::NONE, deny: None }
+    Row { biz, key, options: ItemOptions::ONE, extras: Extras::NONE.kept(), deny: None }
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn what_few_items_bring() {
     let extras = |query: &str| read(&format!("biz=b&key=k{query}")).unwrap().extras;
     let text = |text: &str| Some(text.to_owned());
     let none = Extras::NONE;
-    assert_eq!(extras(""), none);
+    assert_eq!(extras(""), none.kept());
     for (query, expected) in [
         (
             "&rate=30%2Fm&burst=16",
@@ -83,7 +83,7 @@ fn what_few_items_bring() {
         ),
         ("&ttl=1s", Extras { ttl_ms: Some(None), ..none.clone() }),
     ] {
-        assert_eq!(extras(query), expected, "{query}");
+        assert_eq!(extras(query), expected.kept(), "{query}");
     }
 }
 

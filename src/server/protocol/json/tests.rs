@@ -3,7 +3,9 @@
 use super::*;
 use crate::protocol::document_format::{write, write_error};
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
-use frs_engine::{Answer, Answers, Command, Extras, ItemError, ItemNames, ItemOptions, Request};
+use frs_engine::{
+    Answer, Answers, Command, Extras, ItemError, ItemNames, ItemOptions, Kept, Request,
+};
 
 mod agreement;
 mod properties;
@@ -17,14 +19,14 @@ struct Row {
     count: Option<i32>,
     force: bool,
     detail: bool,
-    extras: Extras<String>,
+    extras: Kept,
     are_numbers: ItemNames<bool>,
 }
 
 fn row(biz: &str, key: &str) -> Row {
     let (biz, key) = (biz.into(), key.into());
     let are_numbers = ItemNames::default();
-    let extras = Extras::NONE;
+    let extras = Extras::NONE.kept();
     Row { biz, key, count: Some(1), force: false, detail: false, extras, are_numbers }
 }
 
@@ -41,7 +43,7 @@ fn parse(body: impl AsRef<[u8]>) -> Result<(bool, Vec<Row>), Error> {
         count: item.count,
         force: item.force,
         detail: item.detail,
-        extras: request.extras(item).map(str::to_owned),
+        extras: request.kept(item),
         are_numbers: ItemNames { biz: item.biz_is_number, key: item.key_is_number },
     });
     Ok((request.atomic, rows.collect()))
@@ -57,7 +59,7 @@ fn what_few_items_bring() {
     let extras = |members: &str| one(&format!(r#""biz":"b","key":"k"{members}"#)).unwrap().extras;
     let text = |text: &str| Some(text.to_owned());
     let none = Extras::NONE;
-    assert_eq!(extras(""), none);
+    assert_eq!(extras(""), none.kept());
     for (members, expected) in [
         (
             r#","rate":"30/m","burst":16"#,
@@ -89,7 +91,7 @@ fn what_few_items_bring() {
             Extras { hold: text("h"), ttl_ms: Some(None), ..none.clone() },
         ),
     ] {
-        assert_eq!(extras(members), expected, "{members}");
+        assert_eq!(extras(members), expected.kept(), "{members}");
     }
     for bad in [
         r#","max":"100""#,

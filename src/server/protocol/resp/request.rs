@@ -126,6 +126,7 @@ pub fn read_many<'a>(
 mod tests {
     use super::*;
     use crate::protocol::resp::{CommandBounds, read_line};
+    use frs_engine::Kept;
 
     /// Reads a command without its name.
     fn read(
@@ -138,11 +139,11 @@ mod tests {
         read(args, &mut request).map(|()| request)
     }
 
-    fn one(command: Command, options: &str) -> Result<Extras<String>, String> {
+    fn one(command: Command, options: &str) -> Result<Kept, String> {
         let request = read(&format!("b k {options}"), |args, request| {
             read_one(command, args, request).map_err(|error| error.to_string())
         })?;
-        Ok(request.extras(&request.items()[0]).map(str::to_owned))
+        Ok(request.kept(&request.items()[0]))
     }
 
     #[test]
@@ -174,7 +175,7 @@ mod tests {
             ("HOLD h TTL 1s", Extras { hold: text("h"), ttl_ms: Some(None), ..none.clone() }),
         ] {
             for command in [Command::Update, Command::Query] {
-                assert_eq!(one(command, options), Ok(expected.clone()), "{options}");
+                assert_eq!(one(command, options), Ok(expected.kept()), "{options}");
             }
         }
         for (options, word) in [

@@ -4,8 +4,8 @@ use super::*;
 use crate::protocol::document_format::{write, write_error};
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
 use frs_engine::{
-    Answer, Answers, Command, Extras, Figures, HistorySpan, ItemError, ItemOptions, LimitFigures,
-    List, Request, Verdict,
+    Answer, Answers, Command, Extras, Figures, HistorySpan, ItemError, ItemOptions, Kept,
+    LimitFigures, List, Request, Verdict,
 };
 
 mod properties;
@@ -19,7 +19,7 @@ struct Row {
     count: Option<i32>,
     force: bool,
     detail: bool,
-    extras: Extras<String>,
+    extras: Kept,
 }
 
 fn row(biz: &str, key: &str) -> Row {
@@ -29,7 +29,7 @@ fn row(biz: &str, key: &str) -> Row {
         count: Some(1),
         force: false,
         detail: false,
-        extras: Extras::NONE,
+        extras: Extras::NONE.kept(),
     }
 }
 
@@ -62,7 +62,7 @@ fn parse_once(body: &[u8]) -> Result<(bool, Vec<Row>), Error> {
         count: item.count,
         force: item.force,
         detail: item.detail,
-        extras: request.extras(item).map(str::to_owned),
+        extras: request.kept(item),
     });
     Ok((request.atomic, rows.collect()))
 }
@@ -111,7 +111,7 @@ fn what_few_items_bring() {
         |attributes: &str| one(&format!("<request><item biz='b' key='k' {attributes}/></request>"));
     let text = |text: &str| Some(text.to_owned());
     let none = Extras::NONE;
-    assert_eq!(read("").unwrap().extras, none);
+    assert_eq!(read("").unwrap().extras, none.kept());
     for (attributes, expected) in [
         (
             "rate='30/m' burst='16'",
@@ -141,7 +141,7 @@ fn what_few_items_bring() {
         ),
         ("hold='h' ttl='1s'", Extras { hold: text("h"), ttl_ms: Some(None), ..none.clone() }),
     ] {
-        assert_eq!(read(attributes).unwrap().extras, expected, "{attributes}");
+        assert_eq!(read(attributes).unwrap().extras, expected.kept(), "{attributes}");
     }
     for bad in [
         "partial='1'",

@@ -53,7 +53,8 @@ fn oracle(text: &str) -> Option<(bool, Vec<Row>)> {
                 hold: id("hold")?,
                 ttl_ms: number("ttl")?,
                 settle: flag(item, "settle")?,
-            },
+            }
+            .kept(),
             biz,
             key,
             count,
@@ -162,7 +163,7 @@ fn item() -> impl Strategy<Value = (Row, String)> {
                     count: Some(count.unwrap_or(1)),
                     force: force.unwrap_or(false),
                     detail: detail.unwrap_or(false),
-                    extras,
+                    extras: extras.kept(),
                     are_numbers: ItemNames { biz: biz.1, key: key.1 },
                     ..row(&biz.0, &key.0)
                 };

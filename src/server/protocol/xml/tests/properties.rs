@@ -53,7 +53,7 @@ fn oracle(text: &str) -> Option<(bool, Vec<Row>)> {
                         count: crate::protocol::form::count(get("count").unwrap_or("1")),
                         force: get("force") == Some("true"),
                         detail: get("detail") == Some("true"),
-                        extras: extras(get),
+                        extras: extras(get).kept(),
                         ..row(get("biz")?, get("key")?)
                     }),
                     _ => return None,
@@ -167,7 +167,7 @@ fn item() -> impl Strategy<Value = (Row, String)> {
                 count: Some(count.unwrap_or(1)),
                 force: force.unwrap_or(false),
                 detail: detail.unwrap_or(false),
-                extras,
+                extras: extras.kept(),
                 ..row(&biz, &key)
             };
             (row, text)
