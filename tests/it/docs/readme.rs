@@ -26,7 +26,7 @@ const PAGES: [(&str, usize); 8] = [
 ];
 
 /// The languages of blocks. `console` blocks cannot be run here.
-const LANGUAGES: [&str; 13] = [
+const LANGUAGES: [&str; 16] = [
     "sh",
     "console",
     "xml",
@@ -39,7 +39,10 @@ const LANGUAGES: [&str; 13] = [
     "c",
     "python",
     "js",
+    "ruby",
     "go",
+    "php",
+    "java",
 ];
 
 fn root() -> &'static Path {
