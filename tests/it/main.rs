@@ -33,6 +33,7 @@ mod resp;
 mod rls;
 mod ruby;
 mod shipped;
+mod snippets;
 mod storm;
 mod tidy;
 
