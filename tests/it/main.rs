@@ -24,6 +24,7 @@ mod library;
 mod life;
 mod limits;
 mod load;
+mod node;
 mod openapi;
 mod power_cut;
 mod process;
@@ -31,7 +32,9 @@ mod python;
 mod registers;
 mod resp;
 mod rls;
+mod ruby;
 mod shipped;
+mod snippets;
 mod storm;
 mod tidy;
 

@@ -40,9 +40,9 @@ const LANGUAGES: [&str; 16] = [
     "python",
     "js",
     "ruby",
+    "go",
     "php",
     "java",
-    "go",
 ];
 
 fn root() -> &'static Path {

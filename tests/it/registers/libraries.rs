@@ -123,14 +123,14 @@ fn throttled_py_decides_as_over_redis() {
 
 // Shows: redis-by-port.
 #[test]
-fn rack_attack_decides_as_over_redis() {
+fn rack_attack_counts_as_over_redis() {
     let kind = Kind { program: "ruby", script: "rack_shop.rb", argument: "plain" };
     decides_as_over_redis(&kind);
 }
 
 // Shows: redis-by-port.
 #[test]
-fn rack_attack_of_rails_decides_as_over_redis() {
+fn rack_attack_of_rails_counts_as_over_redis() {
     let kind = Kind { program: "ruby", script: "rack_shop.rb", argument: "rails" };
     decides_as_over_redis(&kind);
 }

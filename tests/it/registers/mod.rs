@@ -9,7 +9,6 @@ mod libraries;
 mod page;
 mod redis;
 mod serving;
-mod snippets;
 pub mod wire;
 
 use crate::common::address::Reserved;

@@ -1,0 +1,136 @@
+# frozen_string_literal: true
+
+# A cache store of rack-attack. A count is judged by the server, exactly.
+#
+# Invariant: a count is above its limit if and only if the server refused the use.
+
+require "securerandom"
+
+module Frs
+  module Rack
+    class Store
+      # What the server says of a use.
+      Verdict = Struct.new(:count, :retry_after)
+
+      # The largest number that rack-attack compares with.
+      OVER = (2**62) - 1
+      # Gives back all that a key has used. A count has 32 bits.
+      ALL = -(2**31) + 1
+      ON_ERROR = %i[admit refuse raise].freeze
+      # At most one warning in so many seconds.
+      QUIET = 60
+
+      # url:: frs://[:token@]HOST:PORT[?biz=NAME] or frs+unix:///PATH[?biz=NAME]
+      # biz:: a business whose only limit has per-call="true"
+      # on_error:: what happens while the server is away: :admit, :refuse or :raise
+      # timeout:: how many seconds a command waits for its answer
+      # most:: how many uses are counted for which rack-attack names no limit (Fail2Ban, Allow2Ban)
+      def initialize(url:, biz: nil, token: nil, on_error: :admit, timeout: 0.5, most: 200)
+        unless ON_ERROR.include?(on_error)
+          raise ArgumentError, "on_error: found #{on_error.inspect}, expected one of #{ON_ERROR}"
+        end
+
+        address = Connection.parse(url)
+        @biz = biz || address[:biz] || "adhoc"
+        address[:password] = token if token
+        @connection = Connection.new(address.except(:biz), timeout)
+        @on_error = on_error
+        @most = most
+        @without_ids = false
+      end
+
+      # Charges uses of a key. `limit` nil counts up to `most`.
+      def judge(key, limit, period, amount = 1)
+        max = limit ? [limit.floor, 0].max : @most
+        verdict = update(key, "#{max}/#{milliseconds(period)}ms", amount)
+        used, reset, wait = verdict.values_at("used", "reset", "retry")
+        return Verdict.new(used, seconds(reset)) if verdict["limited"].zero?
+
+        Verdict.new(limit ? max + 1 : OVER, seconds(wait || reset))
+      rescue Away => error
+        away(error, Verdict.new(0, 0), Verdict.new(OVER, 1))
+      end
+
+      # Forgets the uses of a key.
+      def clear(key, period)
+        update(key, "1/#{milliseconds(period)}ms", ALL)
+        nil
+      rescue Away => error
+        away(error, nil, nil)
+      end
+
+      # Charges uses within any `expires_in` seconds, and returns how many there are.
+      def increment(key, amount = 1, options = {})
+        judge(key, nil, options[:expires_in] || 60, amount).count
+      end
+
+      # The flags of Fail2Ban and Allow2Ban are registers of the server.
+      def read(key)
+        register(["GET", key])
+      rescue Away => error
+        away(error, nil, "1")
+      end
+
+      def write(key, value, options = {})
+        life = options[:expires_in] ? ["PX", milliseconds(options[:expires_in])] : []
+        register(["SET", key, value.to_s, *life])
+      rescue Away => error
+        away(error, nil, nil)
+      end
+
+      def delete(key, _options = {})
+        register(["DEL", key])
+      rescue Away => error
+        away(error, nil, nil)
+      end
+
+      def close
+        @connection.close
+      end
+
+      private
+
+      def update(key, rate, amount)
+        words = ["FRS.UPDATE", @biz, key, "RATE", rate, "COUNT", amount]
+        return Frs::Rack.fields(@connection.call(words)) if @without_ids
+
+        id = SecureRandom.uuid
+        Frs::Rack.fields(@connection.call([*words, "ONCE", id], again: true))
+      rescue Error => error
+        raise unless error.code == "bad-once" && !@without_ids
+
+        # The business remembers no ids, so nothing is sent twice.
+        @without_ids = true
+        retry
+      end
+
+      def register(words)
+        @connection.call(words, again: true)
+      rescue Error => error
+        raise unless error.code == "no-frs"
+
+        hint = 'Fail2Ban and Allow2Ban need <resp registers="…"> in srv.xml, see docs/redis.md'
+        raise Error.new("refused", "#{error.message}. #{hint}")
+      end
+
+      def away(error, admitted, refused)
+        raise error if @on_error == :raise
+
+        now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        if @warned.nil? || now - @warned >= QUIET
+          @warned = now
+          warn "frs-rack: #{error.message}; on_error: #{@on_error}"
+        end
+        @on_error == :admit ? admitted : refused
+      end
+
+      def milliseconds(seconds)
+        (seconds * 1000).ceil
+      end
+
+      def seconds(milliseconds)
+        ((milliseconds || 0) / 1000.0).ceil
+      end
+    end
+  end
+end
