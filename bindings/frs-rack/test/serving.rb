@@ -45,7 +45,8 @@ class Serving
       <biz id="2" name="adhoc-fixed" key="string" once="64">
         <limit policy="interval" most="100000" #{PER_CALL}/></biz>
       <biz id="3" name="without-ids" key="string">
-        <limit policy="interval" most="100000" #{PER_CALL}/></biz></map>
+        <limit policy="interval" most="100000" #{PER_CALL}/></biz>
+      <biz id="4" name="flags" key="string"><register/></biz></map>
   XML
 
   attr_reader :port, :folder
@@ -60,7 +61,7 @@ class Serving
     File.write(File.join(conf, "resp.token"), TOKEN, perm: 0o600)
     File.write(File.join(conf, "srv.xml"), <<~XML)
       <srv><workers>2</workers><listen>127.0.0.1:#{@http}</listen>
-        <resp listen="127.0.0.1:#{@port}"/>
+        <resp listen="127.0.0.1:#{@port}" registers="flags"/>
         <resp listen="unix:guarded.sock" token-file="conf/resp.token"/>
         <data dir="data"/></srv>
     XML

@@ -92,14 +92,13 @@ class ThrottleTest < ServingTest
     assert_equal [200, 429], Array.new(2) { app.call("10.0.0.1") }
   end
 
-  def test_fail2ban_and_allow2ban_count_here_and_keep_flags_in_registers
-    flags = redis
-    counts = store(serving)
-    Rack::Attack.cache.store = counts
-    error = assert_raises(Frs::Rack::Error) { counts.read("a") }
+  def test_fail2ban_and_allow2ban_count_exactly_and_keep_flags_in_registers
+    frs = serving
+    without = Frs::Rack::Store.new(url: frs.guarded, token: TOKEN, timeout: PATIENT)
+    error = assert_raises(Frs::Rack::Error) { without.read("a") }
     assert_match(/Fail2Ban and Allow2Ban need <resp registers=/, error.message)
-    # Registers are commands of Redis, so a Redis serves them here.
-    counts.define_singleton_method(:register) { |words| flags.call(*words) }
+    without.close
+    Rack::Attack.cache.store = store(frs)
     Rack::Attack.blocklist("fail") do |request|
       options = { maxretry: 2, findtime: 30, bantime: 2 }
       Rack::Attack::Fail2Ban.filter(request.ip, options) { request.path == "/private" }
