@@ -112,9 +112,9 @@ impl NodeLayout {
             sibling,
             is_sized: has_parts || ring.is_some() || set_room.is_some(),
             has_parts,
+            is_register,
             parts_at,
             parts_to,
-            is_register,
             // The words of a register alone tell when it expires.
             life_ms: own()
                 .map(|rule| rule.policy.life_ms())
