@@ -322,6 +322,26 @@ fn a_group_that_refuses_has_no_room() {
     world.verify();
 }
 
+#[test]
+fn an_expired_register_makes_room_wherever_it_stands() {
+    for on_full in ["evict", "refuse"] {
+        let geometry = "files='1' key-nodes='1' chain='28' node-size='192'";
+        let world = World::new(&map(&format!("{geometry} on-full='{on_full}'"), 40));
+        let mut service = world.attach();
+        let mut set = |key: &str, expires_ms: u64, now: u64| {
+            service.set_register("redis", key, "1", expires_ms, now).unwrap();
+        };
+        // More of them than are judged, and all of them older.
+        (0..20).for_each(|key| set(&format!("live{key}"), 0, NOW + key));
+        (0..8).for_each(|key| set(&format!("over{key}"), NOW + 200, NOW + 100 + key));
+        (0..8).for_each(|key| set(&format!("new{key}"), 0, NOW + 200));
+        let all = service.all_registers("redis", 0, 100, NOW + 200);
+        assert_eq!(all.len(), 28, "{on_full}: {all:?}");
+        assert!(!all.iter().any(|key| key.starts_with("over")), "{on_full}: {all:?}");
+        world.verify();
+    }
+}
+
 // Shows: registers.
 #[test]
 fn another_length_of_texts_keeps_those_that_fit() {
