@@ -3,14 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use frs_store::counter::BizKey;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::testing::registers::{Owned, owned};
 use crate::testing::{World, move_all};
 use crate::{
-    Command, ItemError, MAX_REGISTERS, MovePass, RecordName, RegisterError, RegisterScan,
-    RegisterValue, Service,
+    Command, ItemError, MAX_REGISTERS, MovePass, Outcome, RecordName, RegisterError, RegisterScan,
+    RegisterValue, Registers, Service,
 };
 
 const NOW: u64 = 1_700_000_000_000;
@@ -97,6 +98,25 @@ fn a_register_is_gone_at_the_millisecond_of_its_expiry() {
 }
 
 #[test]
+fn what_is_removed_after_its_expiry_stays_away_if_the_clock_steps_back() {
+    let world = world();
+    let mut service = world.attach();
+    let biz = service.biz_of_registers("redis");
+    for keys in [&[&b"k"[..]][..], &[b"k", b"l"]] {
+        for is_set in [false, true] {
+            service.set_register("redis", "k", "7", NOW + 10, NOW).unwrap();
+            let work = |it: &mut dyn Registers| match is_set {
+                true => it.set(0, RegisterValue::Number(1), NOW).unwrap(),
+                false => it.remove(0),
+            };
+            service.on_registers(biz, 0, keys, NOW + 10, work).unwrap();
+            assert_eq!(service.get_register("redis", "k", NOW), None);
+            assert_eq!(nodes(&world), 0);
+        }
+    }
+}
+
+#[test]
 fn an_expiry_is_set_where_there_is_a_register() {
     let world = world();
     let mut service = world.attach();
@@ -173,6 +193,52 @@ fn what_is_made_and_removed_in_one_transaction_was_never_there() {
         assert_eq!(nodes(&world), 0);
     }
     world.verify();
+}
+
+#[test]
+fn what_is_removed_makes_room_for_what_is_set_after_it() {
+    for on_full in ["evict", "refuse"] {
+        let geometry = "files='1' key-nodes='1' chain='3' node-size='192'";
+        let world = World::new(&map(&format!("{geometry} on-full='{on_full}'"), 40));
+        let mut service = world.attach();
+        for (key, later) in [("a", 0), ("b", 1), ("c", 2)] {
+            service.set_register("redis", key, "1", 0, NOW + later).unwrap();
+        }
+        let biz = service.biz_of_registers("redis");
+        let done = service.on_registers(biz, 0, &[b"b", b"d"], NOW + 3, |it| {
+            it.remove(0);
+            it.set(1, RegisterValue::Number(4), 0)
+        });
+        assert_eq!(done, Ok(Ok(())), "{on_full}");
+        let all = service.all_registers("redis", 0, 10, NOW + 3);
+        assert_eq!(all, ["a", "c", "d"].map(String::from).into(), "{on_full}");
+        // What takes the place and is removed, too, leaves it to the first one.
+        let done = service.on_registers(biz, 0, &[b"a", b"e"], NOW + 4, |it| {
+            it.remove(0);
+            it.set(1, RegisterValue::Number(5), 0)?;
+            it.remove(1);
+            it.set(0, RegisterValue::Number(6), 0)
+        });
+        assert_eq!(done, Ok(Ok(())), "{on_full}");
+        assert_eq!(service.get_register("redis", "a", NOW + 4), Some(("6".to_owned(), 0)));
+        assert_eq!(nodes(&world), 3);
+        world.verify();
+    }
+}
+
+#[test]
+fn a_transaction_that_changes_nothing_counts_as_a_query() {
+    let world = world();
+    let mut service = world.attach();
+    service.add_to_registers("redis", &["a", "b"], 1, NOW).unwrap();
+    let biz = service.biz_of_registers("redis");
+    let counted = || {
+        let sums = world.runtime().sums();
+        sums.bizs[&BizKey::Id(1)].items.map(|outcomes| outcomes[Outcome::Allowed as usize])
+    };
+    let before = counted();
+    service.on_registers(biz, 0, &[b"a", b"a"], NOW, |it| it.touch(0)).unwrap();
+    assert_eq!(counted(), [before[0] + 1, before[1]]);
 }
 
 #[test]
