@@ -12,6 +12,7 @@ use frs_store::{
     Keep, Lead, Moment, NodeIndex, NodeOwner, Refused, Sought, Transaction, Wanted, Worked,
 };
 
+use super::scan::Walks;
 use super::working::{Records, Use, WorkingRegister, WorkingRegisters};
 use super::{MAX_REGISTERS, Registers, stored_key};
 use crate::table::{Entry, Table};
@@ -25,6 +26,7 @@ pub(crate) struct RegisterBuffers {
     keys: Vec<KeyField>,
     wanted: Vec<Wanted>,
     copies: Vec<WorkingRegister>,
+    pub(super) walks: Walks,
 }
 
 /// A transaction that is over.
@@ -143,7 +145,7 @@ impl Service {
     ) -> Result<Result<Attempted<T>, Refused>, ItemError> {
         let (entry, buffers) = (self.table.entry(biz), &mut self.registers);
         let layout = entry.rules.register().ok_or(ItemError::UnknownBiz)?;
-        let RegisterBuffers { text, keys: fields, wanted, copies } = buffers;
+        let RegisterBuffers { text, keys: fields, wanted, copies, .. } = buffers;
         let mut formers = vec![KeyField::default(); if entry.is_moving() { keys.len() } else { 0 }];
         let mut formers = formers.iter_mut();
         let mut sought: [Option<Sought<'_>>; MAX_REGISTERS] = [None; MAX_REGISTERS];

@@ -58,7 +58,7 @@ impl RespConnection {
         serving.context.scratch.resp.reply = reply;
     }
 
-    /// Answers TIME, SCAN or DBSIZE.
+    /// Answers TIME, SCAN or DBSIZE. After a walk other clients are served.
     pub(super) fn look<'i, S: Serve>(
         &mut self,
         name: Name,
@@ -69,6 +69,7 @@ impl RespConnection {
         let at = serving.own.registers_at(self.session.database);
         match name {
             Name::DbSize => {
+                serving.is_over = true;
                 let count = serving.context.serve.count_registers(at);
                 let count = count.map_err(CommandError::Item)?;
                 let count = i64::try_from(count).unwrap_or(i64::MAX);
@@ -76,8 +77,11 @@ impl RespConnection {
             }
             Name::Scan => {
                 let scanning = read_scan(args).map_err(CommandError::Register)?;
+                serving.is_over = true;
                 serving.context.flush();
-                let (mut found, mut keys) = (0, Vec::new());
+                let mut keys = std::mem::take(&mut serving.context.scratch.resp.reply);
+                keys.clear();
+                let mut found = 0;
                 let mut each = |key: &[u8]| {
                     if scanning.wants(key) {
                         found += 1;
@@ -87,14 +91,17 @@ impl RespConnection {
                 let count = scanning.count.min(MAX_SCANNED);
                 let serve = &mut *serving.context.serve;
                 let next = serve.scan_registers(at, scanning.cursor, count, &mut each);
-                let next = next.map_err(CommandError::Item)?;
-                serving.reply(|out| {
-                    let mut writer = Writer::new(out, version);
-                    writer.array(2);
-                    writer.bulk(itoa::Buffer::new().format(next).as_bytes());
-                    writer.array(found);
-                    out.extend_from_slice(&keys);
-                });
+                if let Ok(next) = next {
+                    serving.reply(|out| {
+                        let mut writer = Writer::new(out, version);
+                        writer.array(2);
+                        writer.bulk(itoa::Buffer::new().format(next).as_bytes());
+                        writer.array(found);
+                        out.extend_from_slice(&keys);
+                    });
+                }
+                serving.context.scratch.resp.reply = keys;
+                next.map_err(CommandError::Item)?;
             }
             _ => {
                 let now_ms = serving.context.serve.now();
