@@ -42,9 +42,6 @@ pub use keyspace::read_scan;
 pub use table::REGISTER_COMMANDS;
 pub use verb::Verb;
 
-/// The longest reply for a key, besides the text of its value.
-const MAX_REPLY_BYTES: usize = 128;
-
 /// A command over registers, whose arguments are read.
 #[derive(Debug, Clone, Copy)]
 pub struct RegisterCommand<'a> {
@@ -130,17 +127,6 @@ impl<'a> RegisterCommand<'a> {
                 | Action::Touch
                 | Action::Type
         )
-    }
-
-    /// The most bytes of its reply, if a text has at most `text_bytes`.
-    pub fn reply_bytes(&self, text_bytes: usize) -> usize {
-        let shows_text = match self.action {
-            Action::Get | Action::GetDelete | Action::GetExpire(_) | Action::GetMany => true,
-            Action::GetSet(_) => true,
-            Action::Set(set) => set.shows_old(),
-            _ => false,
-        };
-        self.keys.len() * (MAX_REPLY_BYTES + if shows_text { text_bytes } else { 0 })
     }
 
     /// Appends the beginning of a reply whose parts follow.
