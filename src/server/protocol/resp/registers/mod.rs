@@ -42,6 +42,14 @@ pub use keyspace::read_scan;
 pub use table::REGISTER_COMMANDS;
 pub use verb::Verb;
 
+/// Bytes of the shortest key of a command: of an empty bulk.
+pub const KEY_BYTES: usize = "$0\r\n\r\n".len();
+/// Bytes of a value in a reply, besides its text, at most. Other replies have fewer bytes than
+/// values, for the bytes of their commands.
+pub const VALUE_BYTES: usize = "$512\r\n\r\n".len();
+/// Bytes of the longest number.
+pub const NUMBER_BYTES: usize = "-9223372036854775808".len();
+
 /// A command over registers, whose arguments are read.
 #[derive(Debug, Clone, Copy)]
 pub struct RegisterCommand<'a> {
