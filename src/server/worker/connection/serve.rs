@@ -75,6 +75,11 @@ pub trait Serve {
         Err(ItemError::UnknownBiz)
     }
 
+    /// Whether [`Serve::on_registers`] takes this key.
+    fn is_register_key(&mut self, _at: RegistersAt<'_>, _key: &[u8]) -> bool {
+        true
+    }
+
     /// Fetches the memory of registers that the next calls are about.
     fn expect_registers(&mut self, _at: RegistersAt<'_>, _keys: &[&[u8]]) {}
 

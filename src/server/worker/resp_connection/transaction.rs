@@ -12,8 +12,7 @@ use crate::protocol::resp::{
     push_command,
 };
 use crate::worker::buffer_pool::{BufferPool, make_room};
-use crate::worker::connection::{InputStep, Serve, TICK_ANSWER_BYTES};
-use frs_conf::MAX_TEXT_BYTES;
+use crate::worker::connection::{InputStep, Serve};
 
 /// Bounds for commands that were within the bounds when they were queued.
 const ANY: CommandBounds = CommandBounds { arguments: u32::MAX, bytes: usize::MAX / 2 };
@@ -117,14 +116,12 @@ impl RespConnection {
         let Some(transaction) = &self.transaction else { return false };
         let (version, database) = (self.session.version, self.session.database);
         let commands = queued(&transaction.text, serving.own.commands());
-        let most = MAX_TEXT_BYTES.into();
-        let Some(together) = Together::of(commands.clone(), most, TICK_ANSWER_BYTES) else {
-            return false;
-        };
+        let at = serving.own.registers_at(database);
+        let together = Together::of(serving.context.serve, at, commands.clone());
+        let Some(together) = together else { return false };
         // What came before it runs before it.
         serving.context.flush();
         let mut reply = std::mem::take(&mut serving.context.scratch.resp.reply);
-        let at = serving.own.registers_at(database);
         match together.run(serving.context.serve, at, commands, version, &mut reply) {
             Ok(()) => {
                 serving.context.write_with(Call::Update, 200, |out| out.extend_from_slice(&reply));

@@ -4,6 +4,7 @@ use super::*;
 use crate::protocol::resp::Memory;
 use crate::worker::connection::{Databases, RegistersAt};
 use frs_base::clock::Millis;
+use frs_conf::Http;
 use frs_engine::{Answers, ItemError, Register, RegisterError, RegisterValue, Registers, Request};
 
 const NOW_MS: u64 = 1_700_000_000_123;
@@ -87,6 +88,9 @@ impl Serve for Held {
         if let Some(error) = self.fails {
             return Err(error);
         }
+        if !keys.iter().all(|key| self.is_register_key(at, key)) {
+            return Err(ItemError::BadKey);
+        }
         self.transactions.push(keys.len());
         self.memory.now_ms = NOW_MS;
         let mut place = |key: &[u8]| {
@@ -102,6 +106,10 @@ impl Serve for Held {
         work(first, NOW_MS);
         work(&mut Some16 { memory: &mut self.memory, places }, NOW_MS);
         Ok(())
+    }
+
+    fn is_register_key(&mut self, _: RegistersAt<'_>, key: &[u8]) -> bool {
+        key.len() <= 20 && !key.contains(&b'~')
     }
 
     fn expect_registers(&mut self, _: RegistersAt<'_>, keys: &[&[u8]]) {
@@ -278,6 +286,33 @@ fn a_multi_over_registers_is_one_transaction() {
     assert!(
         found.ends_with("+QUEUED -EXECABORT Transaction discarded because of previous errors. ")
     );
+}
+
+#[test]
+fn a_multi_of_few_keys_is_one_transaction_whatever_it_answers() {
+    let http = Http { max_body_bytes: 64 << 10, ..HTTP };
+    let mut line = line();
+    line.own.rules.http = &http;
+    let (many, texts) = ("INCR a|".repeat(1000), "GET a|".repeat(1000));
+    let found = line.ask(&format!("MULTI|{many}{texts}EXEC|"));
+    assert!(found.contains(" *2000 :1 :2 "));
+    assert_eq!(found.matches("$4 1000 ").count(), 1000);
+    assert_eq!(line.serve.transactions, [1]);
+}
+
+#[test]
+fn a_key_that_is_none_fails_its_command_alone() {
+    let line = &mut line();
+    let bad = "-ERR bad-key (the key is empty, too long, not UTF-8, or not of the type of the biz)";
+    let long = "k".repeat(21);
+    let found = line.ask(&format!("MULTI|INCR a|MGET b ~|GET {long}|INCR a|EXISTS b a|EXEC|"));
+    assert!(found.ends_with(&format!(" *5 :1 {bad} {bad} :2 :1 ")), "{found}");
+    assert_eq!(line.serve.transactions, [2], "of a and of b");
+    // Of a command over many keys nothing is done.
+    line.serve.transactions.clear();
+    let keys: Vec<String> = (0..16).map(|nth| format!("k{nth}")).collect();
+    all(line, &[(&format!("DEL a {} ~", keys.join(" ")), bad), ("GET a", "$1 2")]);
+    assert_eq!(line.serve.transactions, [1]);
 }
 
 #[test]
