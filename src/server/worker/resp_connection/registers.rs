@@ -157,7 +157,9 @@ fn run<S: Serve>(
 
 /// Commands that run in one transaction.
 pub(super) struct Together<'t> {
-    keys: Vec<&'t [u8]>,
+    /// The first `count` are its keys, each once.
+    keys: [&'t [u8]; MAX_REGISTERS],
+    count: usize,
 }
 
 impl<'t> Together<'t> {
@@ -168,25 +170,27 @@ impl<'t> Together<'t> {
         at: RegistersAt<'_>,
         commands: impl Iterator<Item = (Name, Args<'t>)>,
     ) -> Option<Together<'t>> {
-        let mut keys = Vec::with_capacity(MAX_REGISTERS);
+        let mut together = Together { keys: [&[]; MAX_REGISTERS], count: 0 };
         for (name, args) in commands {
             let Name::Register(verb) = name else { return None };
             let Ok(command) = RegisterCommand::read(verb, args) else { continue };
             let mut all = command.keys;
             // The keys of a command that fails are left out, unless others name them.
-            if !all.all(|key| keys.contains(&key) || serve.is_register_key(at, key)) {
+            if !all.all(|key| together.place(key).is_some() || serve.is_register_key(at, key)) {
                 continue;
             }
             for key in command.keys {
-                if !keys.contains(&key) {
-                    if keys.len() == MAX_REGISTERS {
-                        return None;
-                    }
-                    keys.push(key);
+                if together.place(key).is_none() {
+                    *together.keys.get_mut(together.count)? = key;
+                    together.count += 1;
                 }
             }
         }
-        (!keys.is_empty()).then_some(Together { keys })
+        (together.count > 0).then_some(together)
+    }
+
+    fn keys(&self) -> &[&'t [u8]] {
+        &self.keys[..self.count]
     }
 
     /// Runs them, and writes all replies. `reply` is emptied first.
@@ -198,7 +202,7 @@ impl<'t> Together<'t> {
         version: Version,
         reply: &mut Vec<u8>,
     ) -> Result<(), ItemError> {
-        serve.on_registers(at, &self.keys, &mut |registers, now_ms| {
+        serve.on_registers(at, self.keys(), &mut |registers, now_ms| {
             reply.clear();
             let mut writer = Writer::new(reply, version);
             writer.array(commands.clone().count());
@@ -217,7 +221,7 @@ impl<'t> Together<'t> {
     }
 
     fn place(&self, key: &[u8]) -> Option<usize> {
-        self.keys.iter().position(|known| *known == key)
+        self.keys().iter().position(|known| *known == key)
     }
 
     fn has_all(&self, mut keys: Args<'_>) -> bool {
