@@ -269,7 +269,11 @@ impl RespConnection {
 
     /// Answers the error of a command that is not run. The error spoils an open transaction.
     #[cold]
-    fn refuse<S: Serve>(&mut self, error: CommandError<'_>, serving: &mut Serving<'_, S>) {
+    fn refuse<S: Serve>(&mut self, mut error: CommandError<'_>, serving: &mut Serving<'_, S>) {
+        if error == CommandError::Arguments("EXEC") {
+            serving.drop_transaction(&mut self.transaction);
+            error = CommandError::ExecArguments;
+        }
         if let Some(transaction) = &mut self.transaction {
             transaction.spoil();
         }

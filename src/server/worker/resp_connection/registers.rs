@@ -40,7 +40,9 @@ impl RespConnection {
             Ok(command) => command,
             Err(error) => return serving.error(version, CommandError::Register(error)),
         };
-        let at = serving.own.registers_at(self.session.database);
+        let Some(at) = serving.own.registers_at(self.session.database) else {
+            return serving.error(version, CommandError::DbIndex);
+        };
         // What came before it runs before it.
         serving.context.flush();
         match serving.expected.checked_sub(1) {
@@ -66,10 +68,10 @@ impl RespConnection {
         serving: &mut Serving<'_, S>,
     ) -> Result<(), CommandError<'i>> {
         let version = self.session.version;
-        let at = serving.own.registers_at(self.session.database);
+        let at = serving.own.registers_at(self.session.database).ok_or(CommandError::DbIndex);
         match name {
             Name::DbSize => {
-                let count = serving.context.serve.count_registers(at);
+                let count = serving.context.serve.count_registers(at?);
                 let count = count.map_err(CommandError::Item)?;
                 let count = i64::try_from(count).unwrap_or(i64::MAX);
                 serving.short(version, |writer| writer.integer(count));
@@ -86,7 +88,7 @@ impl RespConnection {
                 };
                 let count = scanning.count.min(MAX_SCANNED);
                 let serve = &mut *serving.context.serve;
-                let next = serve.scan_registers(at, scanning.cursor, count, &mut each);
+                let next = serve.scan_registers(at?, scanning.cursor, count, &mut each);
                 let next = next.map_err(CommandError::Item)?;
                 serving.reply(|out| {
                     let mut writer = Writer::new(out, version);

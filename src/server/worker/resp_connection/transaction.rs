@@ -116,7 +116,7 @@ impl RespConnection {
         let Some(transaction) = &self.transaction else { return false };
         let (version, database) = (self.session.version, self.session.database);
         let commands = queued(&transaction.text, serving.own.commands());
-        let at = serving.own.registers_at(database);
+        let Some(at) = serving.own.registers_at(database) else { return false };
         let together = Together::of(serving.context.serve, at, commands.clone());
         let Some(together) = together else { return false };
         // What came before it runs before it.

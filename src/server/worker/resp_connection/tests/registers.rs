@@ -7,6 +7,7 @@ use frs_base::clock::Millis;
 use frs_conf::Http;
 use frs_engine::{Answers, ItemError, Register, RegisterError, RegisterValue, Registers, Request};
 
+const NO_INTEGER: &str = "-ERR value is not an integer or out of range";
 const NOW_MS: u64 = 1_700_000_000_123;
 
 /// Registers of databases, in memory.
@@ -227,13 +228,60 @@ fn a_database_has_keys_of_its_own() {
             ("SET a 3", "+OK"),
             ("DBSIZE", ":1"),
             ("SELECT 4", "-ERR DB index is out of range"),
-            ("SELECT x", "-ERR value is not an integer or out of range"),
+            ("SELECT x", NO_INTEGER),
+            ("SELECT +1", NO_INTEGER),
+            ("SELECT 01", NO_INTEGER),
+            ("SELECT 99999999999999999999", NO_INTEGER),
+            (
+                "SELECT 99999999999",
+                "-ERR value is out of range, value must between -2147483648 and 2147483647",
+            ),
+            ("SELECT 2147483647", "-ERR DB index is out of range"),
             ("GET a", "$1 3"),
             ("SELECT 0", "+OK"),
             ("GET a", "$1 0"),
             ("SELECT 3", "+OK"),
             ("RESET", "+RESET"),
             ("GET a", "$1 0"),
+            ("SELECT 3", "+OK"),
+        ],
+    );
+    // A reload leaves fewer databases.
+    line.own.registers = Some(Databases { biz: "redis", count: 3 });
+    let none = "-ERR DB index is out of range";
+    all(
+        line,
+        &[
+            ("GET a", none),
+            ("DBSIZE", none),
+            ("SCAN 0", none),
+            ("SELECT 2", "+OK"),
+            ("GET a", "$-1"),
+        ],
+    );
+}
+
+#[test]
+fn a_list_of_clients_is_of_this_one() {
+    let line = &mut line();
+    let whole = line.ask("CLIENT LIST|");
+    let (_, id) = whole.split_once("id=").expect("an id");
+    let id = id.split(' ').next().expect("an id");
+    for words in ["TYPE normal".to_owned(), format!("ID 1 {id}")] {
+        assert_eq!(line.ask(&format!("CLIENT LIST {words}|")), whole);
+    }
+    all(
+        line,
+        &[
+            ("CLIENT LIST TYPE pubsub", "$0"),
+            ("CLIENT LIST ID 1", "$0"),
+            ("CLIENT LIST TYPE foo", "-ERR Unknown client type 'foo'"),
+            ("CLIENT LIST ID foo", "-ERR Invalid client ID"),
+            ("CLIENT LIST foo", "-ERR syntax error"),
+            ("CLIENT LIST foo bar", "-ERR syntax error"),
+            ("CLIENT LIST ID", "-ERR syntax error"),
+            ("CLIENT LIST TYPE normal x", "-ERR syntax error"),
+            ("CLIENT FOO", "-ERR unknown subcommand 'FOO'. Try CLIENT HELP."),
         ],
     );
 }
