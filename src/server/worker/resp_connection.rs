@@ -258,7 +258,7 @@ impl RespConnection {
                     .map(|()| form(Command::Update, Shape::Many)),
                 Name::ManyQuery => read_many(Command::Query, args, Bounds::from(http), request)
                     .map(|()| form(Command::Query, Shape::Many)),
-                Name::Register(verb) => return self.run_verb(verb, args, serving),
+                Name::Register(verb) => return self.run_verb(verb, whole, serving),
                 name => return self.answer(name, args, serving),
             };
         match read {

@@ -28,14 +28,16 @@ const PLACES: [usize; MAX_REGISTERS] = {
 };
 
 impl RespConnection {
-    /// Answers a command over registers.
+    /// Answers a command over registers. `whole` begins with its name.
     pub(super) fn run_verb<S: Serve>(
         &mut self,
         verb: Verb,
-        args: Args<'_>,
+        whole: Args<'_>,
         serving: &mut Serving<'_, S>,
     ) {
         let version = self.session.version;
+        let mut args = whole;
+        args.next();
         let command = match RegisterCommand::read(verb, args) {
             Ok(command) => command,
             Err(error) => return serving.error(version, CommandError::Register(error)),
@@ -45,6 +47,9 @@ impl RespConnection {
         };
         // What came before it runs before it.
         serving.context.flush();
+        if serving.context.is_parked() {
+            return self.hold(whole, serving);
+        }
         match serving.expected.checked_sub(1) {
             Some(expected) => serving.expected = expected,
             None => serving.expect(at, command.keys),

@@ -5,7 +5,10 @@ use crate::protocol::resp::Memory;
 use crate::worker::connection::{Databases, RegistersAt};
 use frs_base::clock::Millis;
 use frs_conf::Http;
-use frs_engine::{Answers, ItemError, Register, RegisterError, RegisterValue, Registers, Request};
+use frs_engine::{
+    Answer, Answers, Exchange, ItemError, Register, RegisterError, RegisterValue, Registers,
+    Request, Stage,
+};
 
 const NO_INTEGER: &str = "-ERR value is not an integer or out of range";
 const NOW_MS: u64 = 1_700_000_000_123;
@@ -21,6 +24,8 @@ struct Held {
     /// The keys that were expected together.
     expected: Vec<Vec<String>>,
     fails: Option<ItemError>,
+    /// Items wait. One that does not is a transaction of no key.
+    items_wait: bool,
     unknown: Vec<String>,
     answered: Vec<(Call, u16)>,
 }
@@ -59,8 +64,20 @@ impl Registers for Some16<'_> {
 }
 
 impl Serve for Held {
-    fn run(&mut self, _: &Request, _: &mut Answers) {
-        unreachable!("no item is asked for");
+    fn run(&mut self, request: &Request, answers: &mut Answers) {
+        self.transactions.push(0);
+        let unknown = Err(ItemError::UnknownBiz);
+        let answer = Answer { biz: None, result: unknown, details: 0..0, action: 0 };
+        answers.items.extend(request.items().iter().map(|_| answer.clone()));
+    }
+
+    fn run_all(&mut self, exchanges: &mut [Exchange]) {
+        for exchange in exchanges {
+            exchange.stage = if self.items_wait { Stage::Waiting } else { Stage::Answered };
+            if !self.items_wait {
+                self.run(&exchange.request, &mut exchange.answers);
+            }
+        }
     }
 
     fn biz_name(&self, _: usize) -> Option<&str> {
@@ -330,6 +347,35 @@ fn a_multi_of_few_keys_is_one_transaction_whatever_it_answers() {
     assert!(found.contains(" *2000 :1 :2 "));
     assert_eq!(found.matches("$4 1000 ").count(), 1000);
     assert_eq!(line.serve.transactions, [1]);
+}
+
+#[test]
+fn a_command_does_not_overtake_an_item_that_waits() {
+    let unknown = "-ERR unknown-biz (map.xml names no such business)";
+    for (commands, replies, transactions) in [
+        ("FRS.UPDATE login a|INCR a|GET a|", format!("{unknown} :1 $1 1 "), &[0, 1, 1][..]),
+        (
+            "FRS.UPDATE login a|MULTI|INCR a|GET b|EXEC|PING|",
+            format!("{unknown} +OK +QUEUED +QUEUED *2 :1 $-1 +PONG "),
+            &[0, 2],
+        ),
+        (
+            "MULTI|FRS.UPDATE login a|INCR a|EXEC|PING|",
+            format!("+OK +QUEUED +QUEUED *2 {unknown} :1 +PONG "),
+            &[0, 1],
+        ),
+    ] {
+        let mut line = line();
+        line.serve.items_wait = true;
+        let before = line.ask(commands);
+        assert!(line.serve.transactions.is_empty(), "{commands}");
+        assert_eq!(line.ask(""), "", "{commands}");
+        line.serve.items_wait = false;
+        let found = before + &line.ask("");
+        assert_eq!(found, replies, "{commands}");
+        assert_eq!(line.serve.transactions, transactions, "{commands}");
+        assert!(line.connection.transaction.is_none(), "{commands}");
+    }
 }
 
 #[test]
