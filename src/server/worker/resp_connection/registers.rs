@@ -28,21 +28,28 @@ const PLACES: [usize; MAX_REGISTERS] = {
 };
 
 impl RespConnection {
-    /// Answers a command over registers.
+    /// Answers a command over registers. `whole` begins with its name.
     pub(super) fn run_verb<S: Serve>(
         &mut self,
         verb: Verb,
-        args: Args<'_>,
+        whole: Args<'_>,
         serving: &mut Serving<'_, S>,
     ) {
         let version = self.session.version;
+        let mut args = whole;
+        args.next();
         let command = match RegisterCommand::read(verb, args) {
             Ok(command) => command,
             Err(error) => return serving.error(version, CommandError::Register(error)),
         };
-        let at = serving.own.registers_at(self.session.database);
+        let Some(at) = serving.own.registers_at(self.session.database) else {
+            return serving.error(version, CommandError::DbIndex);
+        };
         // What came before it runs before it.
         serving.context.flush();
+        if serving.context.is_parked() {
+            return self.hold(whole, serving);
+        }
         match serving.expected.checked_sub(1) {
             Some(expected) => serving.expected = expected,
             None => serving.expect(at, command.keys),
@@ -66,16 +73,17 @@ impl RespConnection {
         serving: &mut Serving<'_, S>,
     ) -> Result<(), CommandError<'i>> {
         let version = self.session.version;
-        let at = serving.own.registers_at(self.session.database);
+        let at = serving.own.registers_at(self.session.database).ok_or(CommandError::DbIndex);
         match name {
             Name::DbSize => {
                 serving.is_over = true;
-                let count = serving.context.serve.count_registers(at);
+                let count = serving.context.serve.count_registers(at?);
                 let count = count.map_err(CommandError::Item)?;
                 let count = i64::try_from(count).unwrap_or(i64::MAX);
                 serving.short(version, |writer| writer.integer(count));
             }
             Name::Scan => {
+                let at = at?;
                 let scanning = read_scan(args).map_err(CommandError::Register)?;
                 serving.is_over = true;
                 serving.context.flush();
