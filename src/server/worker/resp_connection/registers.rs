@@ -28,21 +28,28 @@ const PLACES: [usize; MAX_REGISTERS] = {
 };
 
 impl RespConnection {
-    /// Answers a command over registers.
+    /// Answers a command over registers. `whole` begins with its name.
     pub(super) fn run_verb<S: Serve>(
         &mut self,
         verb: Verb,
-        args: Args<'_>,
+        whole: Args<'_>,
         serving: &mut Serving<'_, S>,
     ) {
         let version = self.session.version;
+        let mut args = whole;
+        args.next();
         let command = match RegisterCommand::read(verb, args) {
             Ok(command) => command,
             Err(error) => return serving.error(version, CommandError::Register(error)),
         };
-        let at = serving.own.registers_at(self.session.database);
+        let Some(at) = serving.own.registers_at(self.session.database) else {
+            return serving.error(version, CommandError::DbIndex);
+        };
         // What came before it runs before it.
         serving.context.flush();
+        if serving.context.is_parked() {
+            return self.hold(whole, serving);
+        }
         match serving.expected.checked_sub(1) {
             Some(expected) => serving.expected = expected,
             None => serving.expect(at, command.keys),
@@ -58,7 +65,7 @@ impl RespConnection {
         serving.context.scratch.resp.reply = reply;
     }
 
-    /// Answers TIME, SCAN or DBSIZE.
+    /// Answers TIME, SCAN or DBSIZE. After a walk other clients are served.
     pub(super) fn look<'i, S: Serve>(
         &mut self,
         name: Name,
@@ -66,18 +73,23 @@ impl RespConnection {
         serving: &mut Serving<'_, S>,
     ) -> Result<(), CommandError<'i>> {
         let version = self.session.version;
-        let at = serving.own.registers_at(self.session.database);
+        let at = serving.own.registers_at(self.session.database).ok_or(CommandError::DbIndex);
         match name {
             Name::DbSize => {
-                let count = serving.context.serve.count_registers(at);
+                serving.is_over = true;
+                let count = serving.context.serve.count_registers(at?);
                 let count = count.map_err(CommandError::Item)?;
                 let count = i64::try_from(count).unwrap_or(i64::MAX);
                 serving.short(version, |writer| writer.integer(count));
             }
             Name::Scan => {
+                let at = at?;
                 let scanning = read_scan(args).map_err(CommandError::Register)?;
+                serving.is_over = true;
                 serving.context.flush();
-                let (mut found, mut keys) = (0, Vec::new());
+                let mut keys = std::mem::take(&mut serving.context.scratch.resp.reply);
+                keys.clear();
+                let mut found = 0;
                 let mut each = |key: &[u8]| {
                     if scanning.wants(key) {
                         found += 1;
@@ -87,14 +99,17 @@ impl RespConnection {
                 let count = scanning.count.min(MAX_SCANNED);
                 let serve = &mut *serving.context.serve;
                 let next = serve.scan_registers(at, scanning.cursor, count, &mut each);
-                let next = next.map_err(CommandError::Item)?;
-                serving.reply(|out| {
-                    let mut writer = Writer::new(out, version);
-                    writer.array(2);
-                    writer.bulk(itoa::Buffer::new().format(next).as_bytes());
-                    writer.array(found);
-                    out.extend_from_slice(&keys);
-                });
+                if let Ok(next) = next {
+                    serving.reply(|out| {
+                        let mut writer = Writer::new(out, version);
+                        writer.array(2);
+                        writer.bulk(itoa::Buffer::new().format(next).as_bytes());
+                        writer.array(found);
+                        out.extend_from_slice(&keys);
+                    });
+                }
+                serving.context.scratch.resp.reply = keys;
+                next.map_err(CommandError::Item)?;
             }
             _ => {
                 let now_ms = serving.context.serve.now();
@@ -121,6 +136,11 @@ fn run<S: Serve>(
     reply.clear();
     command.begin(&mut Writer::new(reply, version));
     let (mut rest, mut sum) = (command.keys, 0);
+    let mut all = command.keys;
+    // No part of a command is done if another part must fail.
+    if rest.len() > MAX_REGISTERS && !all.all(|key| serve.is_register_key(at, key)) {
+        return Err(ItemError::BadKey);
+    }
     loop {
         let (mut keys, mut count) = ([&[][..]; MAX_REGISTERS], 0);
         for (place, key) in keys.iter_mut().zip(&mut rest) {
@@ -145,38 +165,40 @@ fn run<S: Serve>(
 
 /// Commands that run in one transaction.
 pub(super) struct Together<'t> {
-    keys: Vec<&'t [u8]>,
+    /// The first `count` are its keys, each once.
+    keys: [&'t [u8]; MAX_REGISTERS],
+    count: usize,
 }
 
 impl<'t> Together<'t> {
-    /// The commands of a MULTI, if all of them are over registers, of at most so many keys, and
-    /// their replies are known to have at most `most_bytes`.
-    pub fn of(
+    /// The commands of a MULTI, if all of them are over registers, of at most so many keys as a
+    /// transaction has room for. max-body bounds their replies.
+    pub fn of<S: Serve>(
+        serve: &mut S,
+        at: RegistersAt<'_>,
         commands: impl Iterator<Item = (Name, Args<'t>)>,
-        text_bytes: usize,
-        most_bytes: usize,
     ) -> Option<Together<'t>> {
-        let (mut keys, mut bytes) = (Vec::with_capacity(MAX_REGISTERS), 0);
+        let mut together = Together { keys: [&[]; MAX_REGISTERS], count: 0 };
         for (name, args) in commands {
             let Name::Register(verb) = name else { return None };
             let Ok(command) = RegisterCommand::read(verb, args) else { continue };
-            if !are_keys(command.keys) {
+            let mut all = command.keys;
+            // The keys of a command that fails are left out, unless others name them.
+            if !all.all(|key| together.place(key).is_some() || serve.is_register_key(at, key)) {
                 continue;
             }
-            bytes += command.reply_bytes(text_bytes);
-            if bytes > most_bytes {
-                return None;
-            }
             for key in command.keys {
-                if !keys.contains(&key) {
-                    if keys.len() == MAX_REGISTERS {
-                        return None;
-                    }
-                    keys.push(key);
+                if together.place(key).is_none() {
+                    *together.keys.get_mut(together.count)? = key;
+                    together.count += 1;
                 }
             }
         }
-        (!keys.is_empty()).then_some(Together { keys })
+        (together.count > 0).then_some(together)
+    }
+
+    fn keys(&self) -> &[&'t [u8]] {
+        &self.keys[..self.count]
     }
 
     /// Runs them, and writes all replies. `reply` is emptied first.
@@ -188,7 +210,7 @@ impl<'t> Together<'t> {
         version: Version,
         reply: &mut Vec<u8>,
     ) -> Result<(), ItemError> {
-        serve.on_registers(at, &self.keys, &mut |registers, now_ms| {
+        serve.on_registers(at, self.keys(), &mut |registers, now_ms| {
             reply.clear();
             let mut writer = Writer::new(reply, version);
             writer.array(commands.clone().count());
@@ -196,7 +218,7 @@ impl<'t> Together<'t> {
                 let Name::Register(verb) = name else { continue };
                 match RegisterCommand::read(verb, args) {
                     // Its error is its own, as every error of a command.
-                    Ok(command) if !are_keys(command.keys) => {
+                    Ok(command) if !self.has_all(command.keys) => {
                         writer.error(CommandError::Item(ItemError::BadKey));
                     }
                     Ok(command) => self.run_one(&command, registers, now_ms, &mut writer),
@@ -204,6 +226,14 @@ impl<'t> Together<'t> {
                 }
             }
         })
+    }
+
+    fn place(&self, key: &[u8]) -> Option<usize> {
+        self.keys().iter().position(|known| *known == key)
+    }
+
+    fn has_all(&self, mut keys: Args<'_>) -> bool {
+        keys.all(|key| self.place(key).is_some())
     }
 
     fn run_one(
@@ -216,16 +246,10 @@ impl<'t> Together<'t> {
         let mut sum = 0;
         command.begin(writer);
         for key in command.keys {
-            let place = self.keys.iter().position(|known| *known == key);
-            command.run(place.as_slice(), registers, now_ms, &mut sum, writer);
+            command.run(self.place(key).as_slice(), registers, now_ms, &mut sum, writer);
         }
         command.end(sum, writer);
     }
-}
-
-/// Whether all keys can be those of registers.
-fn are_keys(mut keys: Args<'_>) -> bool {
-    keys.all(|key| std::str::from_utf8(key).is_ok())
 }
 
 impl<S: Serve> Serving<'_, S> {
