@@ -12,7 +12,7 @@ const DEFAULT_PORT = 6380;
 const OLDEST = [0, 1];
 /** Gives back all that a key has used. A count has 32 bits. */
 const ALL = -2147483647;
-/** The errors of a server that cannot answer just now. With any other one a setting is wrong. */
+/** The errors of a server that cannot answer just now. Any other one lasts, as a wrong setting. */
 const AWAY = new Set(['away', 'timeout', 'busy', 'store']);
 const REMEDY = '. For more uses take a business such as adhoc-fixed, or raise its most in map.xml';
 /** At most one warning in so many milliseconds. */
@@ -154,15 +154,15 @@ function isAway({ code }) {
 let warned = -Infinity;
 
 /**
- * What a library that admits uses while the server is away gets for an error: `refused`, if a
- * setting is wrong. Otherwise nobody would miss the limit.
+ * What a library that admits uses while the server is away gets for an error that lasts: `refused`.
+ * Otherwise nobody would miss the limit.
  */
 function unlessAway(error, refused) {
   if (isAway(error)) throw error;
   const now = performance.now();
   if (now - warned >= QUIET) {
     warned = now;
-    process.emitWarning(`a setting is wrong, so requests are refused: ${error.message}`, 'frs');
+    process.emitWarning(`requests are refused, because ${error.message}`, 'frs');
   }
   return refused;
 }

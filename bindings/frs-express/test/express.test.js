@@ -228,7 +228,7 @@ test('a wrong setting admits nothing, even with passOnStoreError', async (t) => 
     const served = await app(t, { ...options, ...more, store: new FrsStore(at) });
     assert.strictEqual((await served.ask('a')).status, 429);
   }
-  assert.match((await warned).message, /a setting is wrong, so .*201\/60000ms/);
+  assert.match((await warned).message, /requests are refused, because frs answers .*201\/60000ms/);
 });
 
 test('a lost answer is asked for again, and charged once', async (t) => {
