@@ -6,12 +6,15 @@ use crate::admin::server::{
     HELD_BYTES, HISTORY_BIZ_BYTES, MAPS, METRICS_BIZ_HELD_BYTES, METRICS_HELD_BYTES,
 };
 use crate::protocol::format::{ANSWER_BYTES, ECHO_FACTOR, ITEM_BYTES, WINDOW_BYTES};
+use crate::protocol::resp::{KEY_BYTES, NUMBER_BYTES, VALUE_BYTES};
 use crate::protocol::response_head::HEAD_BYTES;
 use crate::stats::history_file::ROW_BIZS;
 use crate::worker::buffer_pool::{POOL_BUFFERS, POOLED_BYTES};
 use crate::worker::buffers::ARENA_BYTES;
 use crate::worker::client::CLIENT_BYTES;
-use crate::worker::connection::{BUFFERS_IN_HAND, QUEUE, QUEUE_BYTES, TICK_ANSWER_BYTES};
+use crate::worker::connection::{
+    BUFFERS_IN_HAND, QUEUE, QUEUE_BYTES, REGISTER_BUFFERS, TICK_ANSWER_BYTES,
+};
 use crate::worker::tick::REFUSED_CLIENTS;
 use frs_conf::memory_bound::BufferSizes;
 use frs_engine::{SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES, WAITING_WINDOW_BYTES};
@@ -32,6 +35,10 @@ pub const BUFFER_SIZES: BufferSizes = BufferSizes {
     window_bytes: WINDOW_BYTES as u64,
     echo_factor: ECHO_FACTOR as u64,
     item_bytes: ITEM_BYTES as u64,
+    register_key_bytes: KEY_BYTES as u64,
+    register_value_bytes: VALUE_BYTES as u64,
+    number_bytes: NUMBER_BYTES as u64,
+    register_buffers: REGISTER_BUFFERS as u64,
     waiting_item_bytes: WAITING_ITEM_BYTES as u64,
     waiting_limit_bytes: WAITING_LIMIT_BYTES as u64,
     waiting_window_bytes: WAITING_WINDOW_BYTES as u64,
@@ -66,6 +73,10 @@ mod tests {
             window_bytes: 13,
             echo_factor: 6,
             item_bytes: 18,
+            register_key_bytes: 6,
+            register_value_bytes: 8,
+            number_bytes: 20,
+            register_buffers: 4,
             waiting_item_bytes: 640,
             waiting_limit_bytes: 88,
             waiting_window_bytes: 4,

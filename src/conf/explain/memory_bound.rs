@@ -40,6 +40,14 @@ pub struct BufferSizes {
     pub echo_factor: u64,
     /// Bytes of the shortest item of a request, without its echoed parts.
     pub item_bytes: u64,
+    /// Bytes of the shortest key of a command over registers.
+    pub register_key_bytes: u64,
+    /// The most bytes around a value in a reply.
+    pub register_value_bytes: u64,
+    /// The most bytes of a number as a value.
+    pub number_bytes: u64,
+    /// Number of buffers of a worker that grow with the longest reply of registers, by doubling.
+    pub register_buffers: u64,
     /// The most bytes of an item that waits for the cluster, without its text.
     pub waiting_item_bytes: u64,
     /// The most bytes of each limit in the answer of such an item.
@@ -219,6 +227,22 @@ impl BufferSizes {
 
     /// Bytes of the longest reply to one request.
     pub fn reply_bytes(&self, http: &Http, map: &Map) -> u64 {
+        self.items_reply_bytes(http, map).max(self.registers_reply_bytes(http, map))
+    }
+
+    /// Bytes of the longest reply to commands over registers that run together: each value is named
+    /// by the shortest key.
+    fn registers_reply_bytes(&self, http: &Http, map: &Map) -> u64 {
+        let texts = map.bizs.iter().filter_map(|biz| biz.register);
+        let value = texts.map(|register| u64::from(register.text_bytes)).max();
+        let values = u64::from(http.max_body_bytes) / self.register_key_bytes;
+        value.map_or(0, |text| {
+            self.head_bytes + values * (self.register_value_bytes + text.max(self.number_bytes))
+        })
+    }
+
+    /// Bytes of the longest reply to items.
+    fn items_reply_bytes(&self, http: &Http, map: &Map) -> u64 {
         let many = self.document_bytes(map, self.items(http), http.max_body_bytes.into());
         let single = self.document_bytes(map, 1, http.max_head_bytes.into());
         self.head_bytes + many.max(single)
@@ -231,10 +255,10 @@ impl BufferSizes {
             + self.document_bytes(map, input / self.item_bytes, input)
     }
 
-    /// Bytes of the answers to one connection in a tick. The last answer, or the answers that wait
-    /// with it, may exceed the bound.
-    fn answers_bytes(&self, http: &Http, map: &Map) -> u64 {
-        self.tick_answer_bytes + self.waiting_bytes(map) + self.reply_bytes(http, map)
+    /// Bytes of the answers to one connection in a tick, without the last one. The last answer, or
+    /// the answers that wait with it, may exceed the bound.
+    fn answers_bytes(&self, map: &Map) -> u64 {
+        self.tick_answer_bytes + self.waiting_bytes(map)
     }
 
     /// The most bytes that a parked request holds, including the requests of its connection that
@@ -263,7 +287,8 @@ impl BufferSizes {
 
     /// The most bytes that a worker holds for one connection: its input, and the answers of a tick.
     pub fn connection_bytes(&self, srv: &Srv, map: &Map) -> u64 {
-        self.kept_bytes(srv) + self.answers_bytes(&srv.http, map) + self.client_bytes
+        let answers = self.answers_bytes(map) + self.reply_bytes(&srv.http, map);
+        self.kept_bytes(srv) + answers + self.client_bytes
     }
 
     /// Bytes that a worker holds once for all its clients.
@@ -272,10 +297,12 @@ impl BufferSizes {
         let nodes = conf.map.groups.iter().map(|group| node_bytes(&group.geometry)).max();
         let spare = self.pool_buffers * self.pooled_bytes + self.arena_bytes;
         let refused = self.refused_clients * self.client_bytes;
-        let in_hand = self.answers_bytes(http, &conf.map) + self.input_bytes(http);
+        let answers = self.answers_bytes(&conf.map) + self.items_reply_bytes(http, &conf.map);
+        let in_hand = answers + self.input_bytes(http);
+        let registers = self.register_buffers * self.registers_reply_bytes(http, &conf.map);
         // An item works on the nodes of its key and of its biz. Copies grow by doubling.
         let copies = 4 * u64::from(http.max_atomic_items) * nodes.unwrap_or(0);
-        spare + refused + self.in_hand_buffers * in_hand + copies
+        spare + refused + self.in_hand_buffers * in_hand + registers + copies
     }
 }
 

@@ -297,6 +297,13 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
     let BufferSizes { client_bytes, answer_bytes, echo_factor, .. } = *sizes;
     let kept = bytes(sizes.kept_bytes(&conf.srv));
     let resp = if conf.srv.resps.is_empty() { "" } else { ", and as much in an open MULTI" };
+    let registers = match map.bizs.iter().any(|biz| biz.register.is_some()) {
+        true => format!(
+            ", or of registers: max-body / {} × ({} + text-bytes, at least {})",
+            sizes.register_key_bytes, sizes.register_value_bytes, sizes.number_bytes
+        ),
+        false => String::new(),
+    };
     let tick = bytes(sizes.tick_answer_bytes);
     let words = grouped(u64::from(http.max_atomic_items) * map.item_undo_words());
     let client = grouped(client_bytes);
@@ -336,7 +343,7 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
          {tick} + queue {} + reply {} + {client})\n    \
          input: the largest of max-head, max-body and {}{resp}\n    \
          reply, the longest to one request: {} items × {answer_bytes} × (1 + limits of a biz) + \
-         {echo_factor} × the rest of max-body (echoed, escaped)\n  \
+         {echo_factor} × the rest of max-body (echoed, escaped){registers}\n  \
          {parked}{admin}all at worst: {}, and the kernel's socket buffers\n    \
          worst: each of the connections sends the longest request, and nobody reads the answers; \
          max-connections, max-body and max-items of <http> bound it\n    \

@@ -57,6 +57,14 @@ impl RegisterBuffers {
 }
 
 impl Service {
+    /// Whether a key can be that of a register of a business, so that [`Service::on_registers`]
+    /// takes it.
+    pub fn is_register_key(&mut self, biz: usize, database: u16, key: &[u8]) -> bool {
+        let Some(entry) = self.table.get(biz) else { return false };
+        let (field, text, _) = self.registers.for_expected();
+        encode(entry, database, key, text, field).is_ok()
+    }
+
     /// Runs the work once, if the records can be held.
     ///
     /// # Errors
@@ -78,9 +86,7 @@ impl Service {
         let buffers = &mut self.registers;
         buffers.make_room(keys.len());
         for (key, field) in keys.iter().zip(&mut buffers.keys) {
-            std::str::from_utf8(key).map_err(|_| ItemError::BadKey)?;
-            let stored = stored_key(database, key, &mut buffers.text);
-            entry.encode(stored, field).map_err(|_| ItemError::BadKey)?;
+            encode(entry, database, key, &mut buffers.text, field)?;
         }
         if keys.len() == 1 {
             match self.attempt_one(biz, layout, now, work) {
@@ -199,6 +205,18 @@ impl Service {
         let is_changed = self.registers.is_changed(keys.len());
         Ok(Ok(Attempted { result, is_changed, was_full }))
     }
+}
+
+/// Encodes the key of a database as its register stores it.
+fn encode(
+    entry: &Entry,
+    database: u16,
+    key: &[u8],
+    text: &mut Vec<u8>,
+    field: &mut KeyField,
+) -> Result<(), ItemError> {
+    std::str::from_utf8(key).map_err(|_| ItemError::BadKey)?;
+    entry.encode(stored_key(database, key, text), field).map_err(|_| ItemError::BadKey)
 }
 
 /// Records that always have room.

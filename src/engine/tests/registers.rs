@@ -185,6 +185,24 @@ fn bad_keys_and_other_businesses_are_errors() {
     assert_eq!(run(9, &[b"a"]), Err(ItemError::UnknownBiz));
     assert_eq!(run(biz, &[b"a", b"\xff"]), Err(ItemError::BadKey));
     assert_eq!(run(biz, &[&[b'a'; 1025]]), Err(ItemError::BadKey));
+    // What is asked before a transaction is what the transaction says.
+    for (database, key) in [
+        (0, &b"a"[..]),
+        (0, b""),
+        (0, b"a\xff"),
+        (0, b"a\0"),
+        (0, b"\x01"),
+        (0, "\u{ffff}".as_bytes()),
+        (0, &[b'a'; 1024]),
+        (0, &[b'a'; 1025]),
+        (3, &[b'a'; 1020]),
+        (3, &[b'a'; 1021]),
+    ] {
+        let is_key = service.is_register_key(biz, database, key);
+        let found = service.on_registers(biz, database, &[key], NOW, |_| ());
+        assert_eq!(found.is_ok(), is_key, "{database} {key:?}");
+    }
+    let mut run = |biz, keys: &[&[u8]]| service.on_registers(biz, 0, keys, NOW, |_| ());
     assert_eq!(run(biz, &[&b"a"[..]; MAX_REGISTERS + 1]), Err(ItemError::BadKey));
     assert_eq!(run(biz, &[b""]), Ok(()), "an empty key is a key in Redis");
     assert_eq!(run(biz, &[]), Ok(()));

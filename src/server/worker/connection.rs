@@ -33,7 +33,7 @@ use frs_engine::{Command, ItemOptions};
 
 pub use context::ConnectionBuffers;
 pub(super) use context::RequestContext;
-pub(crate) use context::{BUFFERS_IN_HAND, QUEUE_BYTES};
+pub(crate) use context::{BUFFERS_IN_HAND, QUEUE_BYTES, REGISTER_BUFFERS};
 use head_cache::ConnectionSlot;
 pub use parked_items::ParkedItem;
 use pending_request::{ClientPreferences, PendingRequest};

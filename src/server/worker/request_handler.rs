@@ -169,6 +169,11 @@ impl Serve for RequestHandler {
         self.service.on_registers(biz, at.database, keys, now, |registers| work(registers, now))
     }
 
+    fn is_register_key(&mut self, at: RegistersAt<'_>, key: &[u8]) -> bool {
+        // Without the business, its transaction fails by itself.
+        self.biz_of(at).map_or(true, |biz| self.service.is_register_key(biz, at.database, key))
+    }
+
     fn expect_registers(&mut self, at: RegistersAt<'_>, keys: &[&[u8]]) {
         if let Ok(biz) = self.biz_of(at) {
             self.service.expect_registers(biz, at.database, keys);

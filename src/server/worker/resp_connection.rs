@@ -258,7 +258,7 @@ impl RespConnection {
                     .map(|()| form(Command::Update, Shape::Many)),
                 Name::ManyQuery => read_many(Command::Query, args, Bounds::from(http), request)
                     .map(|()| form(Command::Query, Shape::Many)),
-                Name::Register(verb) => return self.run_verb(verb, args, serving),
+                Name::Register(verb) => return self.run_verb(verb, whole, serving),
                 name => return self.answer(name, args, serving),
             };
         match read {
@@ -269,7 +269,11 @@ impl RespConnection {
 
     /// Answers the error of a command that is not run. The error spoils an open transaction.
     #[cold]
-    fn refuse<S: Serve>(&mut self, error: CommandError<'_>, serving: &mut Serving<'_, S>) {
+    fn refuse<S: Serve>(&mut self, mut error: CommandError<'_>, serving: &mut Serving<'_, S>) {
+        if error == CommandError::Arguments("EXEC") {
+            serving.drop_transaction(&mut self.transaction);
+            error = CommandError::ExecArguments;
+        }
         if let Some(transaction) = &mut self.transaction {
             transaction.spoil();
         }

@@ -105,8 +105,13 @@ pub enum CommandError<'a> {
     #[error("ERR unknown command '{}' ({})", Shown(.0), instead_of(.0))]
     Unknown(&'a [u8]),
     /// There is no such subcommand.
-    #[error("ERR unknown subcommand '{}'", Shown(.0))]
-    UnknownSubcommand(&'a [u8]),
+    #[error("ERR unknown subcommand '{}'. Try {of} HELP.", Shown(.word))]
+    UnknownSubcommand {
+        /// The command.
+        of: &'static str,
+        /// What it does not know.
+        word: &'a [u8],
+    },
     /// Too many or too few arguments.
     #[error("ERR wrong number of arguments for '{}' command", Lower(.0))]
     Arguments(&'static str),
@@ -129,12 +134,21 @@ pub enum CommandError<'a> {
     /// Neither RESP2 nor RESP3.
     #[error("NOPROTO unsupported protocol version")]
     NoProto,
-    /// A database other than the only one.
+    /// A database that is not there.
     #[error("ERR DB index is out of range")]
     DbIndex,
     /// Text that is no number.
     #[error("ERR value is not an integer or out of range")]
     NoInteger,
+    /// A number that is no database anywhere.
+    #[error("ERR value is out of range, value must between {} and {}", i32::MIN, i32::MAX)]
+    OutOfRange,
+    /// A kind of clients that Redis does not have.
+    #[error("ERR Unknown client type '{}'", Shown(.0))]
+    ClientType(&'a [u8]),
+    /// The id of a client that is no id.
+    #[error("ERR Invalid client ID")]
+    ClientId,
     /// An option that the command does not know, or has already, or without its value.
     #[error("ERR syntax error at '{}'", Shown(.0))]
     Syntax(&'a [u8]),
@@ -156,6 +170,11 @@ pub enum CommandError<'a> {
     /// EXEC after a command that could not be queued.
     #[error("EXECABORT Transaction discarded because of previous errors.")]
     ExecAbort,
+    /// EXEC with arguments.
+    #[error(
+        "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command"
+    )]
+    ExecArguments,
     /// The items are not as many as is said.
     #[error("ERR ITEMS n must be followed by n times biz, key and count")]
     Items,

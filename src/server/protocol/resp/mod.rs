@@ -48,7 +48,10 @@ pub use fault::{CommandError, Fault, looks_like_resp};
 pub use inline::read_line;
 #[cfg(test)]
 pub use registers::mock::Memory;
-pub use registers::{REGISTER_COMMANDS, RegisterCommand, RegisterFault, Verb, read_scan};
+pub use registers::{
+    KEY_BYTES, NUMBER_BYTES, REGISTER_COMMANDS, RegisterCommand, RegisterFault, VALUE_BYTES, Verb,
+    read_scan,
+};
 pub use reply::{Version, Writer, write_fault};
 pub use request::{read_many, read_one};
 pub use scan::{CommandBounds, Scan, Scanned};

@@ -4,8 +4,13 @@ use std::io::{ErrorKind, Read, Write};
 
 use super::*;
 use crate::buffer_sizes::BUFFER_SIZES;
+use crate::worker::connection::{ConnectionBuffers, RegistersAt};
+use frs_base::clock::Millis;
 use frs_conf::{Conf, Http};
-use frs_engine::{Answer, Answers, Figures, HistorySpan, LimitFigures, Request, Stage, Verdict};
+use frs_engine::{
+    Answer, Answers, Figures, HistorySpan, ItemError, LimitFigures, Register, RegisterError,
+    RegisterValue, Registers, Request, Stage, Verdict,
+};
 
 const LIMITS: u32 = 3;
 
@@ -62,6 +67,16 @@ impl Serve for Longest {
 
     fn draining(&self) -> bool {
         false
+    }
+
+    fn on_registers(
+        &mut self,
+        _: RegistersAt<'_>,
+        _: &[&[u8]],
+        work: &mut dyn FnMut(&mut dyn Registers, Millis),
+    ) -> Result<(), ItemError> {
+        work(&mut LongTexts, 0);
+        Ok(())
     }
 }
 
@@ -277,6 +292,76 @@ fn the_longest_reply_is_no_longer_than_was_counted() {
         }
         assert!(longest <= bound, "{http}: {longest} of {bound}");
         assert!(longest > bound / 4, "it is not far from it: {longest} of {bound}");
+    }
+}
+
+/// Each register has the longest text.
+struct LongTexts;
+
+const TEXT: [u8; 512] = [b'x'; 512];
+
+impl Registers for LongTexts {
+    fn get(&self, _: usize) -> Option<Register<'_>> {
+        Some(Register { value: RegisterValue::Text(&TEXT), expires_ms: 0 })
+    }
+
+    fn set(&mut self, _: usize, _: RegisterValue<'_>, _: u64) -> Result<(), RegisterError> {
+        Ok(())
+    }
+
+    fn set_expiry(&mut self, _: usize, _: u64) {}
+
+    fn remove(&mut self, _: usize) {}
+
+    fn touch(&mut self, _: usize) {}
+}
+
+/// Commands over registers, which fill max-body or have as many keys as one may have.
+fn register_commands(http: &Http) -> [Vec<u8>; 2] {
+    let most = 3 * http.max_items as usize;
+    let keys = |bytes: usize| (bytes.saturating_sub(24) / 6).min(most);
+    let mget =
+        |keys: usize| format!("*{}\r\n$4\r\nMGET\r\n{}", keys + 1, "$0\r\n\r\n".repeat(keys));
+    let (mut queued, mut left) = (String::new(), http.max_body_bytes as usize);
+    while keys(left) > 0 {
+        let next = mget(keys(left));
+        left -= next.len();
+        queued += &next;
+    }
+    let multi = format!("*1\r\n$5\r\nMULTI\r\n{queued}*1\r\n$4\r\nEXEC\r\n");
+    [mget(keys(http.max_body_bytes as usize)), multi].map(String::into_bytes)
+}
+
+// Shows: memory-bound.
+#[test]
+fn the_longest_reply_of_registers_is_no_longer_than_was_counted() {
+    for (http, text_bytes) in [("max-body='64KiB'", 512), ("max-items='3' max-body='256KiB'", 512)]
+    {
+        let srv = format!(
+            "<srv><workers>1</workers><http {http}/><resp listen='127.0.0.1:1' registers='r'/></srv>"
+        );
+        let map = format!(
+            "<map><group name='g' files='1' key-nodes='8'/><biz id='1' name='r' key='string'>\
+             <register text-bytes='{text_bytes}'/></biz></map>"
+        );
+        let conf = Conf::parse("s", &srv, "m", &map).unwrap_or_else(|faults| panic!("{faults}"));
+        let bound = BUFFER_SIZES.reply_bytes(&conf.srv.http, &conf.map) as usize;
+        let mut longest = 0;
+        for commands in register_commands(&conf.srv.http) {
+            let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
+            let mut connection = RespConnection::default();
+            let mut unread = &commands[..];
+            while !unread.is_empty() {
+                out.clear();
+                let own = RespRules::of(&conf.srv, 0);
+                let read = connection.advance(unread, own, &mut Longest, &mut scratch, &mut out);
+                unread = &unread[read.consumed..];
+                longest = longest.max(out.len());
+            }
+            let held = scratch.resp.reply.len();
+            assert!(held <= bound && longest <= bound, "{http}: {held} and {longest} of {bound}");
+        }
+        assert!(longest > bound / 2, "it is not far from it: {longest} of {bound}");
     }
 }
 

@@ -105,6 +105,9 @@ pub const QUEUE_BYTES: usize = 2 << 10;
 /// that is being decoded, the current document, and the output of a batch. A buffer doubles as it
 /// grows, so each counts twice.
 pub const BUFFERS_IN_HAND: usize = 2 * (QUEUE + 3);
+/// Buffers that grow with the longest reply of registers: the reply until its transaction is
+/// committed, and the output of a batch. Each counts twice, as above.
+pub const REGISTER_BUFFERS: usize = 2 * 2;
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The worker's context of a connection.

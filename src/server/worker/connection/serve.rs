@@ -75,6 +75,11 @@ pub trait Serve {
         Err(ItemError::UnknownBiz)
     }
 
+    /// Whether [`Serve::on_registers`] takes this key.
+    fn is_register_key(&mut self, _at: RegistersAt<'_>, _key: &[u8]) -> bool {
+        true
+    }
+
     /// Fetches the memory of registers that the next calls are about.
     fn expect_registers(&mut self, _at: RegistersAt<'_>, _keys: &[&[u8]]) {}
 
@@ -205,8 +210,9 @@ impl<'a> RespRules<'a> {
         self.registers.map_or(1, |databases| databases.count)
     }
 
-    /// A database. Without `registers` no command asks for one.
-    pub fn registers_at(&self, database: u16) -> RegistersAt<'a> {
-        RegistersAt { biz: self.registers.map_or("", |databases| databases.biz), database }
+    /// A database. `None`: there is no such one, for example because a reload took it away.
+    pub fn registers_at(&self, database: u16) -> Option<RegistersAt<'a>> {
+        let Databases { biz, count } = self.registers?;
+        (database < count).then_some(RegistersAt { biz, database })
     }
 }

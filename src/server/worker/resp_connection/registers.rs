@@ -28,21 +28,28 @@ const PLACES: [usize; MAX_REGISTERS] = {
 };
 
 impl RespConnection {
-    /// Answers a command over registers.
+    /// Answers a command over registers. `whole` begins with its name.
     pub(super) fn run_verb<S: Serve>(
         &mut self,
         verb: Verb,
-        args: Args<'_>,
+        whole: Args<'_>,
         serving: &mut Serving<'_, S>,
     ) {
         let version = self.session.version;
+        let mut args = whole;
+        args.next();
         let command = match RegisterCommand::read(verb, args) {
             Ok(command) => command,
             Err(error) => return serving.error(version, CommandError::Register(error)),
         };
-        let at = serving.own.registers_at(self.session.database);
+        let Some(at) = serving.own.registers_at(self.session.database) else {
+            return serving.error(version, CommandError::DbIndex);
+        };
         // What came before it runs before it.
         serving.context.flush();
+        if serving.context.is_parked() {
+            return self.hold(whole, serving);
+        }
         match serving.expected.checked_sub(1) {
             Some(expected) => serving.expected = expected,
             None => serving.expect(at, command.keys),
@@ -66,10 +73,10 @@ impl RespConnection {
         serving: &mut Serving<'_, S>,
     ) -> Result<(), CommandError<'i>> {
         let version = self.session.version;
-        let at = serving.own.registers_at(self.session.database);
+        let at = serving.own.registers_at(self.session.database).ok_or(CommandError::DbIndex);
         match name {
             Name::DbSize => {
-                let count = serving.context.serve.count_registers(at);
+                let count = serving.context.serve.count_registers(at?);
                 let count = count.map_err(CommandError::Item)?;
                 let count = i64::try_from(count).unwrap_or(i64::MAX);
                 serving.short(version, |writer| writer.integer(count));
@@ -86,7 +93,7 @@ impl RespConnection {
                 };
                 let count = scanning.count.min(MAX_SCANNED);
                 let serve = &mut *serving.context.serve;
-                let next = serve.scan_registers(at, scanning.cursor, count, &mut each);
+                let next = serve.scan_registers(at?, scanning.cursor, count, &mut each);
                 let next = next.map_err(CommandError::Item)?;
                 serving.reply(|out| {
                     let mut writer = Writer::new(out, version);
@@ -121,6 +128,11 @@ fn run<S: Serve>(
     reply.clear();
     command.begin(&mut Writer::new(reply, version));
     let (mut rest, mut sum) = (command.keys, 0);
+    let mut all = command.keys;
+    // No part of a command is done if another part must fail.
+    if rest.len() > MAX_REGISTERS && !all.all(|key| serve.is_register_key(at, key)) {
+        return Err(ItemError::BadKey);
+    }
     loop {
         let (mut keys, mut count) = ([&[][..]; MAX_REGISTERS], 0);
         for (place, key) in keys.iter_mut().zip(&mut rest) {
@@ -149,23 +161,21 @@ pub(super) struct Together<'t> {
 }
 
 impl<'t> Together<'t> {
-    /// The commands of a MULTI, if all of them are over registers, of at most so many keys, and
-    /// their replies are known to have at most `most_bytes`.
-    pub fn of(
+    /// The commands of a MULTI, if all of them are over registers, of at most so many keys as a
+    /// transaction has room for. max-body bounds their replies.
+    pub fn of<S: Serve>(
+        serve: &mut S,
+        at: RegistersAt<'_>,
         commands: impl Iterator<Item = (Name, Args<'t>)>,
-        text_bytes: usize,
-        most_bytes: usize,
     ) -> Option<Together<'t>> {
-        let (mut keys, mut bytes) = (Vec::with_capacity(MAX_REGISTERS), 0);
+        let mut keys = Vec::with_capacity(MAX_REGISTERS);
         for (name, args) in commands {
             let Name::Register(verb) = name else { return None };
             let Ok(command) = RegisterCommand::read(verb, args) else { continue };
-            if !are_keys(command.keys) {
+            let mut all = command.keys;
+            // The keys of a command that fails are left out, unless others name them.
+            if !all.all(|key| keys.contains(&key) || serve.is_register_key(at, key)) {
                 continue;
-            }
-            bytes += command.reply_bytes(text_bytes);
-            if bytes > most_bytes {
-                return None;
             }
             for key in command.keys {
                 if !keys.contains(&key) {
@@ -196,7 +206,7 @@ impl<'t> Together<'t> {
                 let Name::Register(verb) = name else { continue };
                 match RegisterCommand::read(verb, args) {
                     // Its error is its own, as every error of a command.
-                    Ok(command) if !are_keys(command.keys) => {
+                    Ok(command) if !self.has_all(command.keys) => {
                         writer.error(CommandError::Item(ItemError::BadKey));
                     }
                     Ok(command) => self.run_one(&command, registers, now_ms, &mut writer),
@@ -204,6 +214,14 @@ impl<'t> Together<'t> {
                 }
             }
         })
+    }
+
+    fn place(&self, key: &[u8]) -> Option<usize> {
+        self.keys.iter().position(|known| *known == key)
+    }
+
+    fn has_all(&self, mut keys: Args<'_>) -> bool {
+        keys.all(|key| self.place(key).is_some())
     }
 
     fn run_one(
@@ -216,16 +234,10 @@ impl<'t> Together<'t> {
         let mut sum = 0;
         command.begin(writer);
         for key in command.keys {
-            let place = self.keys.iter().position(|known| *known == key);
-            command.run(place.as_slice(), registers, now_ms, &mut sum, writer);
+            command.run(self.place(key).as_slice(), registers, now_ms, &mut sum, writer);
         }
         command.end(sum, writer);
     }
-}
-
-/// Whether all keys can be those of registers.
-fn are_keys(mut keys: Args<'_>) -> bool {
-    keys.all(|key| std::str::from_utf8(key).is_ok())
 }
 
 impl<S: Serve> Serving<'_, S> {

@@ -5,10 +5,11 @@
 use super::{RespConnection, Serving};
 use crate::protocol::call::Call;
 use crate::protocol::resp::{
-    Args, CommandError, Hello, Name, Version, Writer, command_count, command_docs, command_info,
-    command_keys, command_list, command_table, hello, info,
+    Args, CommandError, Hello, Name, RegisterFault, Version, Writer, command_count, command_docs,
+    command_info, command_keys, command_list, command_table, hello, info,
 };
 use crate::worker::connection::{RespRules, Serve};
+use frs_engine::RegisterValue;
 
 /// The only user name, as in Redis without ACLs.
 const USER: &[u8] = b"default";
@@ -116,9 +117,8 @@ impl RespConnection {
             Name::Echo => serving.bulk(version, args.next().unwrap_or_default()),
             Name::Client => return self.client(args, serving),
             Name::Select => {
-                let text = std::str::from_utf8(args.next().unwrap_or_default());
-                let index = text.ok().and_then(|text| text.parse::<i64>().ok());
-                let index = index.ok_or(CommandError::NoInteger)?;
+                let index = number(args.next().unwrap_or_default())?;
+                let index = i32::try_from(index).map_err(|_| CommandError::OutOfRange)?;
                 let database = u16::try_from(index).ok();
                 let database = database.filter(|&index| index < serving.own.databases());
                 self.session.database = database.ok_or(CommandError::DbIndex)?;
@@ -144,7 +144,8 @@ impl RespConnection {
             Name::Config => {
                 let subcommand = args.next().unwrap_or_default();
                 if !subcommand.eq_ignore_ascii_case(b"GET") {
-                    return Err(CommandError::UnknownSubcommand(subcommand));
+                    let of = "CONFIG";
+                    return Err(CommandError::UnknownSubcommand { of, word: subcommand });
                 }
                 // frs has no parameter of Redis.
                 serving.short(version, |writer| writer.map(0));
@@ -212,8 +213,8 @@ impl RespConnection {
         let &(whole, arguments) = CLIENT[..served]
             .iter()
             .find(is_it)
-            .ok_or(CommandError::UnknownSubcommand(subcommand))?;
-        if args.len() != arguments {
+            .ok_or(CommandError::UnknownSubcommand { of: "CLIENT", word: subcommand })?;
+        if args.len() != arguments && whole != "CLIENT|LIST" {
             return Err(CommandError::Arguments(whole));
         }
         match whole {
@@ -235,10 +236,13 @@ impl RespConnection {
                 let name = String::from_utf8_lossy(name);
                 let (command, resp) = (whole.to_ascii_lowercase(), version.number());
                 // Of the connection itself: frs keeps no list of all clients.
-                let line = format!(
-                    "id={id} name={name} flags=N db={database} cmd={command} user=default \
-                     resp={resp}\n"
-                );
+                let line = match is_listed(args, id)? {
+                    true => format!(
+                        "id={id} name={name} flags=N db={database} cmd={command} user=default \
+                         resp={resp}\n"
+                    ),
+                    false => String::new(),
+                };
                 serving.reply(|out| Writer::new(out, version).verbatim(&line));
             }
             // frs stores nothing else about a client.
@@ -286,9 +290,40 @@ fn describe_commands<'i, S: Serve>(
         command_keys(&mut keys, version, set, args)?;
         serving.reply(|out| out.extend_from_slice(&keys));
     } else {
-        return Err(CommandError::UnknownSubcommand(subcommand));
+        return Err(CommandError::UnknownSubcommand { of: "COMMAND", word: subcommand });
     }
     Ok(())
+}
+
+/// The number whose one decimal form these bytes are, as Redis reads it.
+fn number(bytes: &[u8]) -> Result<i64, CommandError<'static>> {
+    match RegisterValue::of(bytes) {
+        RegisterValue::Number(number) => Ok(number),
+        RegisterValue::Text(_) => Err(CommandError::NoInteger),
+    }
+}
+
+/// Whether the arguments of CLIENT LIST are about the client with this id, which is a normal one.
+fn is_listed(mut args: Args<'_>, id: i64) -> Result<bool, CommandError<'_>> {
+    let syntax = CommandError::Register(RegisterFault::Syntax);
+    let Some(option) = args.next() else { return Ok(true) };
+    if args.len() == 0 {
+        return Err(syntax);
+    }
+    let mut is_listed = false;
+    if option.eq_ignore_ascii_case(b"TYPE") && args.len() == 1 {
+        let kind = args.next().unwrap_or_default();
+        let kinds = ["normal", "master", "replica", "slave", "pubsub"];
+        let known = kinds.iter().position(|word| kind.eq_ignore_ascii_case(word.as_bytes()));
+        is_listed = known.ok_or(CommandError::ClientType(kind))? == 0;
+    } else if option.eq_ignore_ascii_case(b"ID") {
+        for listed in args {
+            is_listed |= number(listed).map_err(|_| CommandError::ClientId)? == id;
+        }
+    } else {
+        return Err(syntax);
+    }
+    Ok(is_listed)
 }
 
 impl<S: Serve> Serving<'_, S> {

@@ -12,14 +12,13 @@ use crate::protocol::resp::{
     push_command,
 };
 use crate::worker::buffer_pool::{BufferPool, make_room};
-use crate::worker::connection::{InputStep, Serve, TICK_ANSWER_BYTES};
-use frs_conf::MAX_TEXT_BYTES;
+use crate::worker::connection::{InputStep, Serve};
 
 /// Bounds for commands that were within the bounds when they were queued.
 const ANY: CommandBounds = CommandBounds { arguments: u32::MAX, bytes: usize::MAX / 2 };
 
 /// Commands between MULTI and the end of EXEC.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Transaction {
     /// The queued commands as RESP arrays.
     text: Vec<u8>,
@@ -28,6 +27,18 @@ pub(super) struct Transaction {
     is_spoiled: bool,
     /// The offset of the next command in `text`, once EXEC has begun.
     next: Option<usize>,
+    /// EXEC, or else the next command, has to wait: a request before it is parked.
+    is_held: bool,
+}
+
+/// Whether the commands of a MULTI run in one transaction of the store.
+enum Execution {
+    /// They have run.
+    Done,
+    /// They will, when their turn has come.
+    Held,
+    /// They run one after another.
+    Apart,
 }
 
 impl Transaction {
@@ -52,7 +63,8 @@ impl RespConnection {
     /// Whether a transaction is being executed.
     #[inline]
     pub(super) fn is_running(&self) -> bool {
-        self.transaction.as_ref().is_some_and(|transaction| transaction.next.is_some())
+        let transaction = self.transaction.as_ref();
+        transaction.is_some_and(|transaction| transaction.next.is_some() || transaction.is_held)
     }
 
     /// MULTI.
@@ -61,8 +73,21 @@ impl RespConnection {
             return serving.error(self.session.version, CommandError::NestedMulti);
         }
         let text = serving.context.scratch.pool.take(&[]);
-        self.transaction = Some(Transaction { text, commands: 0, is_spoiled: false, next: None });
+        self.transaction = Some(Transaction { text, ..Transaction::default() });
         serving.simple(self.session.version, "OK");
+    }
+
+    /// Keeps a command whose turn comes when the parked request before it is answered. Then it runs
+    /// as the next one of a transaction, even if it is not in one.
+    #[cold]
+    pub(super) fn hold<S: Serve>(&mut self, command: Args<'_>, serving: &mut Serving<'_, S>) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.is_held = true;
+            return;
+        }
+        let mut text = serving.context.scratch.pool.take(&[]);
+        push_command(&mut text, command);
+        self.transaction = Some(Transaction { text, next: Some(0), ..Transaction::default() });
     }
 
     /// Keeps a command for EXEC.
@@ -100,10 +125,16 @@ impl RespConnection {
             return serving.error(version, CommandError::ExecAbort);
         }
         let commands = transaction.commands;
-        if serving.own.registers.is_some() && self.execute_together(serving) {
-            return serving.drop_transaction(&mut self.transaction);
-        }
+        let together = match serving.own.registers {
+            Some(_) => self.execute_together(serving),
+            None => Execution::Apart,
+        };
         let Some(transaction) = &mut self.transaction else { return };
+        match together {
+            Execution::Done => return serving.drop_transaction(&mut self.transaction),
+            Execution::Held => return transaction.is_held = true,
+            Execution::Apart => {}
+        }
         transaction.next = Some(0);
         serving.short(version, |writer| writer.array(commands));
         if commands == 0 {
@@ -112,19 +143,20 @@ impl RespConnection {
     }
 
     /// Runs the queued commands in one transaction and answers them, if they are over registers and
-    /// there is room for them. Returns whether it did.
-    fn execute_together<S: Serve>(&mut self, serving: &mut Serving<'_, S>) -> bool {
-        let Some(transaction) = &self.transaction else { return false };
+    /// there is room for them.
+    fn execute_together<S: Serve>(&self, serving: &mut Serving<'_, S>) -> Execution {
+        let Some(transaction) = &self.transaction else { return Execution::Apart };
         let (version, database) = (self.session.version, self.session.database);
         let commands = queued(&transaction.text, serving.own.commands());
-        let most = MAX_TEXT_BYTES.into();
-        let Some(together) = Together::of(commands.clone(), most, TICK_ANSWER_BYTES) else {
-            return false;
-        };
+        let Some(at) = serving.own.registers_at(database) else { return Execution::Apart };
+        let together = Together::of(serving.context.serve, at, commands.clone());
+        let Some(together) = together else { return Execution::Apart };
         // What came before it runs before it.
         serving.context.flush();
+        if serving.context.is_parked() {
+            return Execution::Held;
+        }
         let mut reply = std::mem::take(&mut serving.context.scratch.resp.reply);
-        let at = serving.own.registers_at(database);
         match together.run(serving.context.serve, at, commands, version, &mut reply) {
             Ok(()) => {
                 serving.context.write_with(Call::Update, 200, |out| out.extend_from_slice(&reply));
@@ -132,13 +164,17 @@ impl RespConnection {
             Err(error) => serving.failed(Call::Update, version, error),
         }
         serving.context.scratch.resp.reply = reply;
-        true
+        Execution::Done
     }
 
     /// Answers the next command of the running transaction.
     pub(super) fn step_transaction<S: Serve>(&mut self, serving: &mut Serving<'_, S>) -> InputStep {
         let Some(transaction) = &mut self.transaction else { return InputStep::Took(0) };
-        let from = transaction.next.unwrap_or(0);
+        transaction.is_held = false;
+        let Some(from) = transaction.next else {
+            self.execute(serving);
+            return InputStep::Answered(0);
+        };
         let text = std::mem::take(&mut transaction.text);
         let length = first_length(&text[from..]);
         let args = Args::of_array(&text[from..from + length]);
@@ -146,7 +182,11 @@ impl RespConnection {
         serving.context.weigh(length);
         let is_over = from + length == text.len();
         if let Some(transaction) = &mut self.transaction {
-            (transaction.text, transaction.next) = (text, Some(from + length));
+            transaction.text = text;
+            if transaction.is_held {
+                return InputStep::Took(0);
+            }
+            transaction.next = Some(from + length);
         }
         if is_over {
             serving.drop_transaction(&mut self.transaction);

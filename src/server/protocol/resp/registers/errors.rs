@@ -36,6 +36,12 @@ pub enum RegisterFault<'a> {
     /// A cursor that is no number.
     #[error("ERR invalid cursor")]
     Cursor,
+    /// A pattern that is longer than a key.
+    #[error("ERR MATCH takes a pattern of at most {most} bytes (docs/redis.md)")]
+    PatternTooLong {
+        /// The bound.
+        most: usize,
+    },
     /// A number of INCREX.
     #[error("ERR {0} is not an integer or out of range")]
     IncrexNumber(&'static str),

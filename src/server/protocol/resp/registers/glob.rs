@@ -1,6 +1,7 @@
 //! The patterns of SCAN, as Redis reads them.
 //!
-//! Invariant: the time is bounded by the product of the lengths, whatever the pattern.
+//! Invariant: the time is bounded by the product of the lengths, whatever the pattern. SCAN bounds
+//! the pattern, and looks at fewer keys in one call the longer it is.
 
 /// Whether `text` as a whole is what `pattern` says: `*` any bytes, `?` one byte, `[…]` one of a
 /// set, `[^…]` one of all others, `\` before a byte that stands for itself.

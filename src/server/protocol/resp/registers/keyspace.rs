@@ -6,6 +6,10 @@ use super::{Args, RegisterFault, Within, Writer, matches, number};
 
 /// The chains that SCAN looks for keys in, without COUNT.
 const SCAN_COUNT: i64 = 10;
+/// The longest pattern of SCAN: a key has no more bytes.
+const MAX_PATTERN_BYTES: usize = 1024;
+/// What SCAN compares in one call: the bytes of its pattern, times the chains that it looks at.
+const COMPARED_BYTES: usize = 16 << 10;
 
 pub(super) fn is_there(within: &mut Within<'_>, nth: usize) -> bool {
     within.get(nth).is_some()
@@ -31,7 +35,7 @@ pub(super) fn kind(within: &mut Within<'_>, nth: usize, writer: &mut Writer<'_>)
 pub struct Scanning<'a> {
     /// Where to go on.
     pub cursor: u64,
-    /// About how many keys to look at.
+    /// About how many keys to look at: fewer with a long pattern.
     pub count: usize,
     pattern: Option<&'a [u8]>,
     /// Whether keys of strings are wanted: all registers are.
@@ -48,7 +52,7 @@ impl Scanning<'_> {
 /// Reads the arguments of SCAN.
 ///
 /// # Errors
-/// Those of Redis.
+/// Those of Redis, and a pattern that is too long.
 pub fn read_scan<'a>(mut args: Args<'a>) -> Result<Scanning<'a>, RegisterFault<'a>> {
     let cursor = cursor(args.next().unwrap_or_default())?;
     let (mut count, mut pattern, mut wants_strings) = (SCAN_COUNT, None, true);
@@ -61,6 +65,9 @@ pub fn read_scan<'a>(mut args: Args<'a>) -> Result<Scanning<'a>, RegisterFault<'
                 return Err(RegisterFault::Syntax);
             }
         } else if is("MATCH") {
+            if value.len() > MAX_PATTERN_BYTES {
+                return Err(RegisterFault::PatternTooLong { most: MAX_PATTERN_BYTES });
+            }
             pattern = Some(value).filter(|pattern| *pattern != b"*");
         } else if is("TYPE") {
             wants_strings = value.eq_ignore_ascii_case(b"string");
@@ -68,7 +75,8 @@ pub fn read_scan<'a>(mut args: Args<'a>) -> Result<Scanning<'a>, RegisterFault<'
             return Err(RegisterFault::Syntax);
         }
     }
-    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let most = pattern.map_or(usize::MAX, |pattern| COMPARED_BYTES / pattern.len().max(1));
+    let count = usize::try_from(count).unwrap_or(usize::MAX).min(most);
     Ok(Scanning { cursor, count, pattern, wants_strings })
 }
 

@@ -42,8 +42,13 @@ pub use keyspace::read_scan;
 pub use table::REGISTER_COMMANDS;
 pub use verb::Verb;
 
-/// The longest reply for a key, besides the text of its value.
-const MAX_REPLY_BYTES: usize = 128;
+/// Bytes of the shortest key of a command: of an empty bulk.
+pub const KEY_BYTES: usize = "$0\r\n\r\n".len();
+/// Bytes of a value in a reply, besides its text, at most. Other replies have fewer bytes than
+/// values, for the bytes of their commands.
+pub const VALUE_BYTES: usize = "$512\r\n\r\n".len();
+/// Bytes of the longest number.
+pub const NUMBER_BYTES: usize = "-9223372036854775808".len();
 
 /// A command over registers, whose arguments are read.
 #[derive(Debug, Clone, Copy)]
@@ -130,17 +135,6 @@ impl<'a> RegisterCommand<'a> {
                 | Action::Touch
                 | Action::Type
         )
-    }
-
-    /// The most bytes of its reply, if a text has at most `text_bytes`.
-    pub fn reply_bytes(&self, text_bytes: usize) -> usize {
-        let shows_text = match self.action {
-            Action::Get | Action::GetDelete | Action::GetExpire(_) | Action::GetMany => true,
-            Action::GetSet(_) => true,
-            Action::Set(set) => set.shows_old(),
-            _ => false,
-        };
-        self.keys.len() * (MAX_REPLY_BYTES + if shows_text { text_bytes } else { 0 })
     }
 
     /// Appends the beginning of a reply whose parts follow.

@@ -88,7 +88,7 @@ impl<'a> Set<'a> {
     }
 
     /// Whether the reply is the value before.
-    pub fn shows_old(&self) -> bool {
+    fn shows_old(&self) -> bool {
         self.reply == SetReply::Old
     }
 

@@ -54,7 +54,7 @@ fn each_row_of_the_handshake_in_both_versions() {
             ("CLIENT NO-TOUCH on", "+OK "),
             ("CLIENT ID", &format!(":{id} ")),
             ("CLIENT ID x", "-ERR wrong number of arguments for 'client|id' command "),
-            ("CLIENT LIST", "-ERR unknown subcommand 'LIST' "),
+            ("CLIENT LIST", "-ERR unknown subcommand 'LIST'. Try CLIENT HELP. "),
             ("CLIENT", "-ERR wrong number of arguments for 'client' command "),
             ("SELECT 0", "+OK "),
             ("SELECT 1", "-ERR DB index is out of range "),
@@ -68,9 +68,9 @@ fn each_row_of_the_handshake_in_both_versions() {
             ("COMMAND COUNT", ":21 "),
             ("COMMAND INFO nothing", &format!("*1 {null_array}")),
             ("COMMAND DOCS nothing", empty),
-            ("COMMAND GETKEYS x", "-ERR unknown subcommand 'GETKEYS' "),
+            ("COMMAND GETKEYS x", "-ERR unknown subcommand 'GETKEYS'. Try COMMAND HELP. "),
             ("CONFIG GET save", empty),
-            ("CONFIG SET a b", "-ERR unknown subcommand 'SET' "),
+            ("CONFIG SET a b", "-ERR unknown subcommand 'SET'. Try CONFIG HELP. "),
             ("CLUSTER INFO", "-ERR This instance has cluster support disabled "),
         ] {
             assert_eq!(line.ask(&format!("{command}|")), expected, "{command} in RESP{version}");

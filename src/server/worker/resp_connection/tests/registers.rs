@@ -4,8 +4,13 @@ use super::*;
 use crate::protocol::resp::Memory;
 use crate::worker::connection::{Databases, RegistersAt};
 use frs_base::clock::Millis;
-use frs_engine::{Answers, ItemError, Register, RegisterError, RegisterValue, Registers, Request};
+use frs_conf::Http;
+use frs_engine::{
+    Answer, Answers, Exchange, ItemError, Register, RegisterError, RegisterValue, Registers,
+    Request, Stage,
+};
 
+const NO_INTEGER: &str = "-ERR value is not an integer or out of range";
 const NOW_MS: u64 = 1_700_000_000_123;
 
 /// Registers of databases, in memory.
@@ -19,6 +24,8 @@ struct Held {
     /// The keys that were expected together.
     expected: Vec<Vec<String>>,
     fails: Option<ItemError>,
+    /// Items wait. One that does not is a transaction of no key.
+    items_wait: bool,
     unknown: Vec<String>,
     answered: Vec<(Call, u16)>,
 }
@@ -57,8 +64,20 @@ impl Registers for Some16<'_> {
 }
 
 impl Serve for Held {
-    fn run(&mut self, _: &Request, _: &mut Answers) {
-        unreachable!("no item is asked for");
+    fn run(&mut self, request: &Request, answers: &mut Answers) {
+        self.transactions.push(0);
+        let unknown = Err(ItemError::UnknownBiz);
+        let answer = Answer { biz: None, result: unknown, details: 0..0, action: 0 };
+        answers.items.extend(request.items().iter().map(|_| answer.clone()));
+    }
+
+    fn run_all(&mut self, exchanges: &mut [Exchange]) {
+        for exchange in exchanges {
+            exchange.stage = if self.items_wait { Stage::Waiting } else { Stage::Answered };
+            if !self.items_wait {
+                self.run(&exchange.request, &mut exchange.answers);
+            }
+        }
     }
 
     fn biz_name(&self, _: usize) -> Option<&str> {
@@ -87,6 +106,9 @@ impl Serve for Held {
         if let Some(error) = self.fails {
             return Err(error);
         }
+        if !keys.iter().all(|key| self.is_register_key(at, key)) {
+            return Err(ItemError::BadKey);
+        }
         self.transactions.push(keys.len());
         self.memory.now_ms = NOW_MS;
         let mut place = |key: &[u8]| {
@@ -102,6 +124,10 @@ impl Serve for Held {
         work(first, NOW_MS);
         work(&mut Some16 { memory: &mut self.memory, places }, NOW_MS);
         Ok(())
+    }
+
+    fn is_register_key(&mut self, _: RegistersAt<'_>, key: &[u8]) -> bool {
+        key.len() <= 20 && !key.contains(&b'~')
     }
 
     fn expect_registers(&mut self, _: RegistersAt<'_>, keys: &[&[u8]]) {
@@ -219,13 +245,60 @@ fn a_database_has_keys_of_its_own() {
             ("SET a 3", "+OK"),
             ("DBSIZE", ":1"),
             ("SELECT 4", "-ERR DB index is out of range"),
-            ("SELECT x", "-ERR value is not an integer or out of range"),
+            ("SELECT x", NO_INTEGER),
+            ("SELECT +1", NO_INTEGER),
+            ("SELECT 01", NO_INTEGER),
+            ("SELECT 99999999999999999999", NO_INTEGER),
+            (
+                "SELECT 99999999999",
+                "-ERR value is out of range, value must between -2147483648 and 2147483647",
+            ),
+            ("SELECT 2147483647", "-ERR DB index is out of range"),
             ("GET a", "$1 3"),
             ("SELECT 0", "+OK"),
             ("GET a", "$1 0"),
             ("SELECT 3", "+OK"),
             ("RESET", "+RESET"),
             ("GET a", "$1 0"),
+            ("SELECT 3", "+OK"),
+        ],
+    );
+    // A reload leaves fewer databases.
+    line.own.registers = Some(Databases { biz: "redis", count: 3 });
+    let none = "-ERR DB index is out of range";
+    all(
+        line,
+        &[
+            ("GET a", none),
+            ("DBSIZE", none),
+            ("SCAN 0", none),
+            ("SELECT 2", "+OK"),
+            ("GET a", "$-1"),
+        ],
+    );
+}
+
+#[test]
+fn a_list_of_clients_is_of_this_one() {
+    let line = &mut line();
+    let whole = line.ask("CLIENT LIST|");
+    let (_, id) = whole.split_once("id=").expect("an id");
+    let id = id.split(' ').next().expect("an id");
+    for words in ["TYPE normal".to_owned(), format!("ID 1 {id}")] {
+        assert_eq!(line.ask(&format!("CLIENT LIST {words}|")), whole);
+    }
+    all(
+        line,
+        &[
+            ("CLIENT LIST TYPE pubsub", "$0"),
+            ("CLIENT LIST ID 1", "$0"),
+            ("CLIENT LIST TYPE foo", "-ERR Unknown client type 'foo'"),
+            ("CLIENT LIST ID foo", "-ERR Invalid client ID"),
+            ("CLIENT LIST foo", "-ERR syntax error"),
+            ("CLIENT LIST foo bar", "-ERR syntax error"),
+            ("CLIENT LIST ID", "-ERR syntax error"),
+            ("CLIENT LIST TYPE normal x", "-ERR syntax error"),
+            ("CLIENT FOO", "-ERR unknown subcommand 'FOO'. Try CLIENT HELP."),
         ],
     );
 }
@@ -262,6 +335,62 @@ fn a_multi_over_registers_is_one_transaction() {
     assert!(
         found.ends_with("+QUEUED -EXECABORT Transaction discarded because of previous errors. ")
     );
+}
+
+#[test]
+fn a_multi_of_few_keys_is_one_transaction_whatever_it_answers() {
+    let http = Http { max_body_bytes: 64 << 10, ..HTTP };
+    let mut line = line();
+    line.own.rules.http = &http;
+    let (many, texts) = ("INCR a|".repeat(1000), "GET a|".repeat(1000));
+    let found = line.ask(&format!("MULTI|{many}{texts}EXEC|"));
+    assert!(found.contains(" *2000 :1 :2 "));
+    assert_eq!(found.matches("$4 1000 ").count(), 1000);
+    assert_eq!(line.serve.transactions, [1]);
+}
+
+#[test]
+fn a_command_does_not_overtake_an_item_that_waits() {
+    let unknown = "-ERR unknown-biz (map.xml names no such business)";
+    for (commands, replies, transactions) in [
+        ("FRS.UPDATE login a|INCR a|GET a|", format!("{unknown} :1 $1 1 "), &[0, 1, 1][..]),
+        (
+            "FRS.UPDATE login a|MULTI|INCR a|GET b|EXEC|PING|",
+            format!("{unknown} +OK +QUEUED +QUEUED *2 :1 $-1 +PONG "),
+            &[0, 2],
+        ),
+        (
+            "MULTI|FRS.UPDATE login a|INCR a|EXEC|PING|",
+            format!("+OK +QUEUED +QUEUED *2 {unknown} :1 +PONG "),
+            &[0, 1],
+        ),
+    ] {
+        let mut line = line();
+        line.serve.items_wait = true;
+        let before = line.ask(commands);
+        assert!(line.serve.transactions.is_empty(), "{commands}");
+        assert_eq!(line.ask(""), "", "{commands}");
+        line.serve.items_wait = false;
+        let found = before + &line.ask("");
+        assert_eq!(found, replies, "{commands}");
+        assert_eq!(line.serve.transactions, transactions, "{commands}");
+        assert!(line.connection.transaction.is_none(), "{commands}");
+    }
+}
+
+#[test]
+fn a_key_that_is_none_fails_its_command_alone() {
+    let line = &mut line();
+    let bad = "-ERR bad-key (the key is empty, too long, not UTF-8, or not of the type of the biz)";
+    let long = "k".repeat(21);
+    let found = line.ask(&format!("MULTI|INCR a|MGET b ~|GET {long}|INCR a|EXISTS b a|EXEC|"));
+    assert!(found.ends_with(&format!(" *5 :1 {bad} {bad} :2 :1 ")), "{found}");
+    assert_eq!(line.serve.transactions, [2], "of a and of b");
+    // Of a command over many keys nothing is done.
+    line.serve.transactions.clear();
+    let keys: Vec<String> = (0..16).map(|nth| format!("k{nth}")).collect();
+    all(line, &[(&format!("DEL a {} ~", keys.join(" ")), bad), ("GET a", "$1 2")]);
+    assert_eq!(line.serve.transactions, [1]);
 }
 
 #[test]

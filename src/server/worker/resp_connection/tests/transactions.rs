@@ -41,6 +41,11 @@ fn what_runs_at_once_within_a_transaction() {
     assert_eq!(line.ask("PING|EXEC|"), "+QUEUED *1 +PONG ", "it is not spoiled by that");
     assert_eq!(line.ask("MULTI|PING|DISCARD|EXEC|"), "+OK +QUEUED +OK -ERR EXEC without MULTI ");
     assert_eq!(line.ask("MULTI|PING|RESET|EXEC|"), "+OK +QUEUED +RESET -ERR EXEC without MULTI ");
+    let aborted = "-EXECABORT Transaction discarded because of: wrong number of arguments for \
+                   'exec' command ";
+    let found = line.ask("EXEC x|MULTI|PING|EXEC x|EXEC|");
+    let without = "-ERR EXEC without MULTI ";
+    assert_eq!(found, format!("{aborted}+OK +QUEUED {aborted}{without}"));
     assert_eq!(line.ask("MULTI|PING|QUIT|EXEC|"), "+OK +QUEUED +OK ");
     assert!(line.closed);
 }

@@ -207,7 +207,7 @@ fn what_redis_cannot_answer() {
 #[test]
 fn arguments_of_scan() {
     let read = |line: &str| {
-        let (mut words, bounds) = (Vec::new(), CommandBounds { arguments: 9, bytes: 400 });
+        let (mut words, bounds) = (Vec::new(), CommandBounds { arguments: 9, bytes: 4096 });
         let args = read_line(line.as_bytes(), bounds, &mut words).expect("words");
         let scanning = read_scan(args).map_err(|error| error.to_string())?;
         let wanted = ["a", "ab", "b"].map(|key| scanning.wants(key.as_bytes()));
@@ -219,6 +219,13 @@ fn arguments_of_scan() {
     assert_eq!(read("7 match * type String"), Ok((7, 10, all)));
     assert_eq!(read("7 TYPE list"), Ok((7, 10, none)));
     assert_eq!(read("18446744073709551615"), Ok((u64::MAX, 10, all)));
+    // The time of a call has a bound: fewer keys are compared with a long pattern.
+    for (bytes, count) in [(1, 1000), (16, 1000), (17, 963), (1024, 16)] {
+        let pattern = "[".repeat(bytes);
+        assert_eq!(read(&format!("0 COUNT 1000 MATCH {pattern}")), Ok((0, count, none)), "{bytes}");
+    }
+    let long = "ERR MATCH takes a pattern of at most 1024 bytes (docs/redis.md)".to_owned();
+    assert_eq!(read(&format!("0 MATCH {}", "a".repeat(1025))), Err(long));
     let cursor: Result<_, String> = Err("ERR invalid cursor".to_owned());
     for line in ["x", "18446744073709551616", "' 1'", "1x", "-"] {
         assert_eq!(read(line), cursor, "{line}");
