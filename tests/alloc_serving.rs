@@ -15,9 +15,12 @@ use frs_cluster::nodes;
 use frs_conf::key::{KeyForm, KeyRef};
 use frs_conf::{ClusterSecret, Conf, Srv, Texts};
 use frs_engine::{
-    Answers, Exchange, ItemMoment, Need, NeedKind, Request, Role, Service, Stage, StoredKey,
+    Answers, Exchange, ItemError, ItemMoment, Need, NeedKind, RegisterScan, Registers, Request,
+    Role, Service, Stage, StoredKey,
 };
-use frs_server::worker::connection::{Connection, ConnectionBuffers, RespRules, Serve};
+use frs_server::worker::connection::{
+    Connection, ConnectionBuffers, RegistersAt, RespRules, Serve,
+};
 use frs_server::worker::resp_connection::RespConnection;
 use frs_store::testing::put_in_force;
 use frs_store::{GroupCounter, Runtime};
@@ -100,7 +103,39 @@ impl Serve for RequestHandler {
     fn draining(&self) -> bool {
         false
     }
+
+    fn on_registers(
+        &mut self,
+        at: RegistersAt<'_>,
+        keys: &[&[u8]],
+        work: &mut dyn FnMut(&mut dyn Registers, u64),
+    ) -> Result<(), ItemError> {
+        let now = self.now;
+        self.service.on_registers(REDIS, at.database, keys, now, |registers| work(registers, now))
+    }
+
+    fn expect_registers(&mut self, at: RegistersAt<'_>, keys: &[&[u8]]) {
+        self.service.expect_registers(REDIS, at.database, keys);
+    }
+
+    fn scan_registers(
+        &mut self,
+        at: RegistersAt<'_>,
+        cursor: u64,
+        count: usize,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<u64, ItemError> {
+        let scan = RegisterScan { database: at.database, cursor, count };
+        self.service.scan_registers(REDIS, scan, self.now, each)
+    }
+
+    fn count_registers(&mut self, at: RegistersAt<'_>) -> Result<u64, ItemError> {
+        self.service.registers_len(REDIS, at.database, self.now)
+    }
 }
+
+/// The position of the business of registers in the map that has one.
+const REDIS: usize = 0;
 
 fn post(path: &str, body: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n{body}", body.len())
@@ -249,6 +284,48 @@ fn transactions_that_are_open_at_once_allocate_nothing() {
     (0..3).for_each(|_| round());
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     (0..100).for_each(|_| round());
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+}
+
+const REGISTERS: &str = r#"<map>
+  <group name="g" files="1" key-nodes="16" chain="28" node-size="192"/>
+  <biz id="1" name="redis" key="string"><register text-bytes="40"/></biz>
+</map>"#;
+
+#[test]
+fn registers_are_served_without_an_allocation() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().expect("a directory");
+    let resp = "<resp listen=\"127.0.0.1:2\" registers=\"redis\" databases=\"4\"/>";
+    let (conf, _runtime) = world(dir.path(), resp, REGISTERS);
+    let service = Service::attach(dir.path(), Role::Program, None).expect("attached");
+    let mut desk = RequestHandler { service, now: NOW };
+    let own = RespRules::of(&conf.srv, 0);
+    let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
+    let mut connection = RespConnection::default();
+    let commands = "SET a 7\r\nINCR a\r\nGET a\r\nSET b text EX 10\r\nMGET a b c\r\nDEL b c\r\n";
+    let queued = commands.replace("EX 10", "KEEPTTL");
+    let walks = "SCAN 0 MATCH a*\r\nDBSIZE\r\n";
+    let input = format!(
+        "SELECT 3\r\n{commands}{commands}{walks}SELECT 0\r\n{commands}MULTI\r\n{queued}EXEC\r\n"
+    );
+    let mut turn = || {
+        out.clear();
+        desk.now += 10;
+        let mut rest = input.as_bytes();
+        while !rest.is_empty() {
+            desk.service.begin_tick();
+            scratch.set_now(desk.now);
+            let progress = connection.advance(rest, own, &mut desk, &mut scratch, &mut out);
+            assert!(progress.consumed > 0 && !progress.close);
+            rest = &rest[progress.consumed..];
+        }
+        let errors = out.windows(2).filter(|part| part == b"-E").count();
+        (errors, out.ends_with(b"*6\r\n+OK\r\n:8\r\n$1\r\n8\r\n+OK\r\n*3\r\n$1\r\n8\r\n$4\r\ntext\r\n$-1\r\n:1\r\n"))
+    };
+    (0..5).for_each(|_| assert_eq!(turn(), (0, true)));
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    (0..500).for_each(|_| assert_eq!(turn(), (0, true)));
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
 }
 

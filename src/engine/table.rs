@@ -611,6 +611,13 @@ impl Judge for Table {
     fn life(&self, group: usize, key_word: u64) -> Life {
         match self.of_key_word(group, key_word) {
             None => Life::Over,
+            // A register begins with the time of its end. A former group may have no room for one.
+            Some((entry, Scope::Key))
+                if entry.rules.register().is_some()
+                    && entry.states_at() < entry.geometry.node_bytes as usize / 8 =>
+            {
+                Life::Until(entry.states_at())
+            }
             Some((entry, scope)) => entry.life_ms[scope as usize].map_or(Life::Unbounded, Life::Ms),
         }
     }

@@ -47,11 +47,11 @@ pub(super) enum CallNumber {
 
 /// The numbers of a call for one limit, within its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CallLimit(pub(super) Numbers);
+pub struct CallLimit(pub(super) Settings);
 
 /// The settings of a limit, as a call changes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Numbers {
+pub(super) enum Settings {
     Interval(Interval),
     Sliding(Sliding),
     SlidingCounter(SlidingCounter),
@@ -66,17 +66,17 @@ pub(super) enum Numbers {
     Max(u64),
 }
 
-impl Numbers {
+impl Settings {
     /// The maximum, or the burst.
     pub fn max(&self) -> u64 {
         match self {
-            Numbers::Interval(limit) => limit.max,
-            Numbers::Sliding(limit) => limit.max,
-            Numbers::SlidingCounter(limit) => limit.max,
-            Numbers::Token(limit) => limit.burst,
-            Numbers::Gcra(pace) => pace.burst,
-            Numbers::Total(limit) => limit.max,
-            Numbers::Calendar { max, .. } | Numbers::Max(max) => *max,
+            Settings::Interval(limit) => limit.max,
+            Settings::Sliding(limit) => limit.max,
+            Settings::SlidingCounter(limit) => limit.max,
+            Settings::Token(limit) => limit.burst,
+            Settings::Gcra(pace) => pace.burst,
+            Settings::Total(limit) => limit.max,
+            Settings::Calendar { max, .. } | Settings::Max(max) => *max,
         }
     }
 }
@@ -91,7 +91,7 @@ pub struct CallLimits {
 impl CallLimits {
     /// No numbers.
     pub const NONE: CallLimits =
-        CallLimits { all: [CallLimit(Numbers::Max(0)); MAX_PER_CALL], len: 0 };
+        CallLimits { all: [CallLimit(Settings::Max(0)); MAX_PER_CALL], len: 0 };
 
     /// Those of the `nth` limit with `per-call`, if the call brings any.
     #[inline]

@@ -10,7 +10,7 @@ use frs_conf::{
 
 use super::bucket::Bucket;
 use super::calendar::{Calendar, Windows};
-use super::call_numbers::{CallLimit, CallNumber, Numbers};
+use super::call_numbers::{CallLimit, CallNumber, Settings};
 use super::distinct::Distinct;
 use super::gcra::Gcra;
 use super::history::History;
@@ -78,29 +78,29 @@ impl ByUnit {
 macro_rules! with_numbers {
     ($self:expr, $numbers:expr, $limit:ident => $value:expr) => {
         match (&$self.own, $numbers) {
-            (_, Some(Numbers::Interval($limit))) => $value,
-            (_, Some(Numbers::Sliding($limit))) => $value,
-            (_, Some(Numbers::SlidingCounter($limit))) => $value,
-            (_, Some(Numbers::Token($limit))) => $value,
-            (_, Some(Numbers::Gcra(pace))) => {
+            (_, Some(Settings::Interval($limit))) => $value,
+            (_, Some(Settings::Sliding($limit))) => $value,
+            (_, Some(Settings::SlidingCounter($limit))) => $value,
+            (_, Some(Settings::Token($limit))) => $value,
+            (_, Some(Settings::Gcra(pace))) => {
                 let $limit = Gcra::of(pace);
                 $value
             }
-            (_, Some(Numbers::Total($limit))) => $value,
+            (_, Some(Settings::Total($limit))) => $value,
             (Own::Interval($limit), _) => $value,
             (Own::Sliding($limit), _) => $value,
             (Own::SlidingCounter($limit), _) => $value,
             (Own::Token($limit), _) => $value,
             (Own::Gcra($limit), _) => $value,
             (Own::Total($limit), _) => $value,
-            (Own::Distinct(own), Some(Numbers::Max(max))) => {
+            (Own::Distinct(own), Some(Settings::Max(max))) => {
                 let $limit = own.with_max(max);
                 $value
             }
             (Own::Distinct($limit), _) => $value,
             (Own::Calendar(own), numbers) => {
                 let (unit, max) = match numbers {
-                    Some(Numbers::Calendar { unit, max }) => (unit, max),
+                    Some(Settings::Calendar { unit, max }) => (unit, max),
                     _ => (own.unit, own.max),
                 };
                 let calendar = own.of(unit, max);
@@ -177,23 +177,23 @@ impl PerCall {
             CallNumber::Rate { rate, burst } => self.with_rate(rate, burst)?,
         };
         let is_paid_back = match (&self.own, numbers) {
-            (_, Numbers::Interval(limit)) => limit.is_paid_back(),
-            (Own::Calendar(own), Numbers::Calendar { unit, max }) => unit.pays_back(own.debt, max),
+            (_, Settings::Interval(limit)) => limit.is_paid_back(),
+            (Own::Calendar(own), Settings::Calendar { unit, max }) => unit.pays_back(own.debt, max),
             _ => true,
         };
         (numbers.max() <= most && is_paid_back).then_some(CallLimit(numbers))
     }
 
-    fn with_max(&self, max: u64) -> Option<Numbers> {
+    fn with_max(&self, max: u64) -> Option<Settings> {
         Some(match &self.own {
-            Own::Interval(own) => Numbers::Interval(Interval { max, ..*own }),
-            Own::Sliding(own) => Numbers::Sliding(Sliding { max, ..*own }),
-            Own::SlidingCounter(own) => Numbers::SlidingCounter(SlidingCounter { max, ..*own }),
-            Own::Token(own) => Numbers::Token(own.with_burst(max)?),
-            Own::Gcra(own) => Numbers::Gcra(own.pace.with_burst(max)?),
-            Own::Total(_) => Numbers::Total(Total { max }),
-            Own::Calendar(own) => Numbers::Calendar { unit: own.unit, max },
-            Own::Distinct(_) => Numbers::Max(Some(max).filter(|&max| max > 0)?),
+            Own::Interval(own) => Settings::Interval(Interval { max, ..*own }),
+            Own::Sliding(own) => Settings::Sliding(Sliding { max, ..*own }),
+            Own::SlidingCounter(own) => Settings::SlidingCounter(SlidingCounter { max, ..*own }),
+            Own::Token(own) => Settings::Token(own.with_burst(max)?),
+            Own::Gcra(own) => Settings::Gcra(own.pace.with_burst(max)?),
+            Own::Total(_) => Settings::Total(Total { max }),
+            Own::Calendar(own) => Settings::Calendar { unit: own.unit, max },
+            Own::Distinct(_) => Settings::Max(Some(max).filter(|&max| max > 0)?),
         })
     }
 
@@ -201,7 +201,7 @@ impl PerCall {
         &self,
         CallRate { uses, window }: CallRate,
         burst: Option<u64>,
-    ) -> Option<Numbers> {
+    ) -> Option<Settings> {
         let (period, unit) = match window {
             CallWindow::Period(period) => (period, None),
             CallWindow::Unit(unit) => (0, Some(unit)),
@@ -209,7 +209,7 @@ impl PerCall {
         let longest_ms = self.bounds.max_period_ms;
         if let Own::Calendar(_) = &self.own {
             let unit = unit.filter(|unit| unit.longest_ms() <= longest_ms)?;
-            return Some(Numbers::Calendar { unit, max: uses });
+            return Some(Settings::Calendar { unit, max: uses });
         }
         let interval_ms = period / MS;
         let is_whole = period == interval_ms * MS;
@@ -217,21 +217,21 @@ impl PerCall {
         let (max, burst) = (uses, burst.unwrap_or(uses));
         match &self.own {
             _ if !fits => None,
-            Own::Gcra(_) => Pace::new(uses, period, burst).map(Numbers::Gcra),
+            Own::Gcra(_) => Pace::new(uses, period, burst).map(Settings::Gcra),
             _ if !is_whole => None,
-            Own::Interval(own) => Some(Numbers::Interval(Interval { interval_ms, max, ..*own })),
-            Own::Sliding(_) => Some(Numbers::Sliding(Sliding { interval_ms, max })),
+            Own::Interval(own) => Some(Settings::Interval(Interval { interval_ms, max, ..*own })),
+            Own::Sliding(_) => Some(Settings::Sliding(Sliding { interval_ms, max })),
             Own::SlidingCounter(_) => {
-                Some(Numbers::SlidingCounter(SlidingCounter { interval_ms, max }))
+                Some(Settings::SlidingCounter(SlidingCounter { interval_ms, max }))
             }
-            Own::Token(_) => Bucket::exact(uses, interval_ms, burst).map(Numbers::Token),
+            Own::Token(_) => Bucket::exact(uses, interval_ms, burst).map(Settings::Token),
             Own::Total(_) | Own::Distinct(_) | Own::Calendar(_) => None,
         }
     }
 
     /// The numbers for an item. `None`: those of map.xml.
     #[inline]
-    fn numbers(&self, state: &[u64], terms: &Terms<'_>) -> Option<Numbers> {
+    fn numbers(&self, state: &[u64], terms: &Terms<'_>) -> Option<Settings> {
         if terms.lasts || terms.looks && self.is_named() {
             return Some(self.longest(state));
         }
@@ -247,72 +247,72 @@ impl PerCall {
             return None;
         }
         match terms.brought.and_then(|brought| brought.limits.get(self.nth)) {
-            Some(CallLimit(Numbers::Interval(of_call))) => Some(of_call),
+            Some(CallLimit(Settings::Interval(of_call))) => Some(of_call),
             _ => Some(own),
         }
     }
 
     #[cold]
-    fn with_own_max(&self, numbers: Numbers) -> Numbers {
+    fn with_own_max(&self, numbers: Settings) -> Settings {
         match (&self.own, numbers) {
-            (Own::Interval(own), Numbers::Interval(call)) => {
-                Numbers::Interval(Interval { max: own.max, ..call })
+            (Own::Interval(own), Settings::Interval(call)) => {
+                Settings::Interval(Interval { max: own.max, ..call })
             }
-            (Own::Sliding(own), Numbers::Sliding(call)) => {
-                Numbers::Sliding(Sliding { max: own.max, ..call })
+            (Own::Sliding(own), Settings::Sliding(call)) => {
+                Settings::Sliding(Sliding { max: own.max, ..call })
             }
-            (Own::SlidingCounter(own), Numbers::SlidingCounter(call)) => {
-                Numbers::SlidingCounter(SlidingCounter { max: own.max, ..call })
+            (Own::SlidingCounter(own), Settings::SlidingCounter(call)) => {
+                Settings::SlidingCounter(SlidingCounter { max: own.max, ..call })
             }
-            (Own::Token(own), Numbers::Token(call)) => Numbers::Token(call.with_burst_of(own)),
-            (Own::Gcra(own), Numbers::Gcra(call)) => Numbers::Gcra(call.with_burst_of(&own.pace)),
-            (Own::Total(own), _) => Numbers::Total(*own),
-            (Own::Calendar(own), Numbers::Calendar { unit, .. }) => {
-                Numbers::Calendar { unit, max: own.max }
+            (Own::Token(own), Settings::Token(call)) => Settings::Token(call.with_burst_of(own)),
+            (Own::Gcra(own), Settings::Gcra(call)) => Settings::Gcra(call.with_burst_of(&own.pace)),
+            (Own::Total(own), _) => Settings::Total(*own),
+            (Own::Calendar(own), Settings::Calendar { unit, .. }) => {
+                Settings::Calendar { unit, max: own.max }
             }
-            (Own::Distinct(own), _) => Numbers::Max(own.max()),
+            (Own::Distinct(own), _) => Settings::Max(own.max()),
             (_, numbers) => numbers,
         }
     }
 
     /// The numbers under which the state counts longest, whatever calls bring.
     #[cold]
-    fn longest(&self, state: &[u64]) -> Numbers {
+    fn longest(&self, state: &[u64]) -> Settings {
         let interval_ms = self.bounds.max_period_ms;
         match &self.own {
             Own::Interval(own) => {
                 let max = slowest_max(own.max, own.debt);
-                Numbers::Interval(Interval { interval_ms, max, ..*own })
+                Settings::Interval(Interval { interval_ms, max, ..*own })
             }
-            Own::Sliding(own) => Numbers::Sliding(Sliding { interval_ms, ..*own }),
+            Own::Sliding(own) => Settings::Sliding(Sliding { interval_ms, ..*own }),
             Own::SlidingCounter(own) => {
                 let interval_ms = named(state, COUNTER_NAME).unwrap_or(own.interval_ms);
-                Numbers::SlidingCounter(SlidingCounter { interval_ms, ..*own })
+                Settings::SlidingCounter(SlidingCounter { interval_ms, ..*own })
             }
-            Own::Token(own) => Numbers::Token(own.slowest(interval_ms)),
-            Own::Gcra(_) => Numbers::Gcra(Pace::SLOWEST),
-            Own::Total(own) => Numbers::Total(*own),
+            Own::Token(own) => Settings::Token(own.slowest(interval_ms)),
+            Own::Gcra(_) => Settings::Gcra(Pace::SLOWEST),
+            Own::Total(own) => Settings::Total(*own),
             Own::Calendar(own) => {
                 let known = named(state, CALENDAR_NAME).and_then(|name| {
                     Unit::NAMES.iter().map(|&(_, unit)| unit).find(|&unit| unit as u64 == name)
                 });
                 let max = slowest_max(own.max, own.debt);
-                Numbers::Calendar { unit: known.unwrap_or(own.unit), max }
+                Settings::Calendar { unit: known.unwrap_or(own.unit), max }
             }
-            Own::Distinct(own) => Numbers::Max(own.max()),
+            Own::Distinct(own) => Settings::Max(own.max()),
         }
     }
 
     /// The word that names the window's length, and its place. `None`: the state does not depend on
     /// the length.
     #[inline]
-    fn name(&self, numbers: Option<Numbers>) -> Option<(usize, u64)> {
+    fn name(&self, numbers: Option<Settings>) -> Option<(usize, u64)> {
         match (&self.own, numbers) {
-            (Own::SlidingCounter(_), Some(Numbers::SlidingCounter(call))) => {
+            (Own::SlidingCounter(_), Some(Settings::SlidingCounter(call))) => {
                 Some((COUNTER_NAME, call.interval_ms))
             }
             (Own::SlidingCounter(own), _) => Some((COUNTER_NAME, own.interval_ms)),
-            (Own::Calendar(_), Some(Numbers::Calendar { unit, .. })) => {
+            (Own::Calendar(_), Some(Settings::Calendar { unit, .. })) => {
                 Some((CALENDAR_NAME, unit as u64))
             }
             (Own::Calendar(own), _) => Some((CALENDAR_NAME, own.unit as u64)),
@@ -416,12 +416,12 @@ impl Policy for PerCall {
                 ("interval", Milliseconds),
                 ("since", Time),
             ]),
-            _ => with_numbers!(self, None::<Numbers>, limit => limit.words()),
+            _ => with_numbers!(self, None::<Settings>, limit => limit.words()),
         }
     }
 
     fn properties(&self) -> Properties {
-        with_numbers!(self, None::<Numbers>, limit => limit.properties())
+        with_numbers!(self, None::<Settings>, limit => limit.properties())
     }
 
     #[inline(never)]
@@ -478,14 +478,14 @@ impl Policy for PerCall {
 
     #[inline(never)]
     fn level_ns(&self, state: &[u64]) -> u64 {
-        with_numbers!(self, None::<Numbers>, limit => limit.level_ns(state))
+        with_numbers!(self, None::<Settings>, limit => limit.level_ns(state))
     }
 
     #[inline(never)]
     fn counts_since(&self, state: &[u64], made_ms: u64) -> bool {
         let is_later = |(at, _): (usize, u64)| state[at + 1] > made_ms;
         !self.name(None).is_some_and(is_later)
-            && with_numbers!(self, None::<Numbers>, limit => limit.counts_since(state, made_ms))
+            && with_numbers!(self, None::<Settings>, limit => limit.counts_since(state, made_ms))
     }
 
     /// The bound holds for all numbers that calls bring.
@@ -518,16 +518,16 @@ impl Policy for PerCall {
 
     #[inline(never)]
     fn is_fresh(&self, state: &[u64]) -> bool {
-        with_numbers!(self, None::<Numbers>, limit => limit.is_fresh(state))
+        with_numbers!(self, None::<Settings>, limit => limit.is_fresh(state))
     }
 
     fn is_kept(&self, state: &[u64]) -> bool {
-        with_numbers!(self, None::<Numbers>, limit => limit.is_kept(state))
+        with_numbers!(self, None::<Settings>, limit => limit.is_kept(state))
     }
 
     fn clear(&self, state: &mut [u64]) -> bool {
         let name = named(state, CALENDAR_NAME);
-        let is_cleared = with_numbers!(self, None::<Numbers>, limit => limit.clear(state));
+        let is_cleared = with_numbers!(self, None::<Settings>, limit => limit.clear(state));
         if let (Own::Calendar(_), Some(name)) = (&self.own, name) {
             self.set_name(state, 0, Some((CALENDAR_NAME, name)));
         }

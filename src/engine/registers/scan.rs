@@ -11,12 +11,28 @@ use frs_store::Group;
 use frs_store::layout::{node, tag};
 
 use super::database_of;
-use crate::{Entry, LiveNode, Service};
+use crate::{ItemError, LiveNode, Service};
 
-/// The most key-nodes that a call of a scan looks at.
-const SCANNED_MOST: usize = 4096;
-/// The most key-nodes and nodes that a call for the number looks at.
-const COUNTED_MOST: usize = 65_536;
+/// The most work of a call, in looks at key-nodes: about a millisecond.
+const WORK_MOST: usize = 10_000;
+/// The work of a look at a node.
+const NODE_WORK: usize = 8;
+
+/// What walks keep for the next one.
+#[derive(Debug, Default)]
+pub(super) struct Walks {
+    words: Vec<u64>,
+    text: Vec<u8>,
+    estimate: Option<Estimate>,
+}
+
+/// The last number that was estimated.
+#[derive(Debug, Clone, Copy)]
+struct Estimate {
+    /// Id of the business, database, and second.
+    of: (u32, u16, u64),
+    registers: u64,
+}
 
 /// A piece of a walk over the registers of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,29 +95,43 @@ impl ScannedGroup<'_> {
 
 impl Service {
     /// Calls `each` with keys of registers that are there, and returns the cursor to go on from; 0
-    /// is the end. Stops after a bounded number of chains at the latest, so there may be more keys
-    /// than asked for, or none. A key whose register is there from the beginning to the end is seen
-    /// at least once. Keys that are longer than the key fields are stored as digests, and are left
-    /// out.
+    /// is the end. Its work is bounded, so there may be fewer keys than asked for, or none. A key
+    /// whose register is there from the beginning to the end is seen at least once. Keys that are
+    /// longer than the key fields are stored as digests, and are left out.
+    ///
+    /// # Errors
+    /// The business has no registers (`unknown-biz`), or its group is unavailable (`store`).
     pub fn scan_registers(
+        &mut self,
+        biz: usize,
+        scan: RegisterScan,
+        now: Millis,
+        each: impl FnMut(&[u8]),
+    ) -> Result<u64, ItemError> {
+        let mut walks = std::mem::take(&mut self.registers.walks);
+        let next = self.scan(biz, scan, &mut Look::new(self, biz, now, &mut walks), each);
+        self.registers.walks = walks;
+        next
+    }
+
+    fn scan(
         &self,
         biz: usize,
         RegisterScan { database, cursor, count }: RegisterScan,
-        now: Millis,
+        look: &mut Look<'_>,
         mut each: impl FnMut(&[u8]),
-    ) -> u64 {
-        let (mut from, mut seen, mut looked) = (Cursor::of(cursor), 0, 0);
-        let groups = self.groups_of_registers(biz);
+    ) -> Result<u64, ItemError> {
+        let (mut from, mut seen, mut work) = (Cursor::of(cursor), 0, 0);
+        let groups = self.groups_of_registers(biz)?;
         let is_known = |from: &Cursor| {
             let mut groups = groups.iter().flatten();
             groups.any(|it| it.is_former == from.is_former && it.mark() == from.mark)
         };
         if !is_known(&from) {
             // It begins, or the groups are others now.
-            let Some(first) = groups.iter().flatten().next() else { return 0 };
+            let Some(first) = groups.iter().flatten().next() else { return Ok(0) };
             from = Cursor { key_node: 0, is_former: first.is_former, mark: first.mark() };
         }
-        let mut look = Look::new(self, biz, now);
         for scanned in groups.into_iter().flatten() {
             if from.is_former != scanned.is_former {
                 if from.is_former {
@@ -113,55 +143,86 @@ impl Service {
             }
             let all = scanned.group.geometry().all_key_nodes();
             while from.key_node < all {
-                if seen >= count.max(1) || looked >= SCANNED_MOST {
-                    return from.word();
+                if seen >= count.max(1) || work >= WORK_MOST {
+                    return Ok(from.word());
                 }
-                look.each(scanned, from.key_node, |key| {
+                work += look.each(scanned, from.key_node, |key| {
                     if let Some(key) = key.filter(|key| key.0 == database) {
                         seen += 1;
                         each(key.1);
                     }
                 });
                 from.key_node += 1;
-                looked += 1;
             }
         }
-        0
+        Ok(0)
     }
 
     /// How many registers of a database are there. Exact in a group of which a bounded look sees
-    /// all; otherwise an estimate from key-nodes that are spread over it, mostly within a hundredth
-    /// if the group is half full. Registers whose keys are stored as digests count for database 0.
-    pub fn registers_len(&self, biz: usize, database: u16, now: Millis) -> u64 {
-        let groups = self.groups_of_registers(biz);
-        let most = COUNTED_MOST / groups.iter().flatten().count().max(1);
-        let mut look = Look::new(self, biz, now);
-        let counted = groups.into_iter().flatten().map(|scanned| {
+    /// all. Otherwise an estimate from key-nodes that are spread over it, mostly within a twentieth
+    /// for a database with most of the registers, and of the same second. Registers whose keys are
+    /// stored as digests count for database 0.
+    ///
+    /// # Errors
+    /// As [`Service::scan_registers`].
+    pub fn registers_len(
+        &mut self,
+        biz: usize,
+        database: u16,
+        now: Millis,
+    ) -> Result<u64, ItemError> {
+        let mut walks = std::mem::take(&mut self.registers.walks);
+        let len = self.len_of(biz, database, now, &mut walks);
+        self.registers.walks = walks;
+        len
+    }
+
+    fn len_of(
+        &self,
+        biz: usize,
+        database: u16,
+        now: Millis,
+        walks: &mut Walks,
+    ) -> Result<u64, ItemError> {
+        let groups = self.groups_of_registers(biz)?;
+        let of = (self.table.entry(biz).id, database, now / 1000);
+        if let Some(known) = walks.estimate.filter(|known| known.of == of) {
+            return Ok(known.registers);
+        }
+        let most = WORK_MOST / groups.iter().flatten().count().max(1);
+        let mut look = Look::new(self, biz, now, walks);
+        let (mut registers, mut sees_all) = (0, true);
+        for scanned in groups.into_iter().flatten() {
             let all = scanned.group.geometry().all_key_nodes();
             let stride = spread(all);
-            let (mut found, mut key_nodes, mut at, mut looked) = (0_u64, 0, 0, 0);
-            while key_nodes < all && looked < most {
-                looked += 1 + look.each(scanned, at, |key| {
+            let (mut found, mut key_nodes, mut at, mut work) = (0_u64, 0, 0, 0);
+            while key_nodes < all && work < most {
+                work += look.each(scanned, at, |key| {
                     found += u64::from(key.map_or(0, |(database, _)| database) == database);
                 });
                 key_nodes += 1;
                 at = (at + stride) % all;
             }
-            (u128::from(found) * all as u128 / (key_nodes as u128).max(1)) as u64
-        });
-        counted.sum()
+            sees_all &= key_nodes == all;
+            registers += (u128::from(found) * all as u128 / (key_nodes as u128).max(1)) as u64;
+        }
+        walks.estimate = (!sees_all).then_some(Estimate { of, registers });
+        Ok(registers)
     }
 
     /// The groups that hold registers of a business: the one that its own grows out of comes first,
     /// because nodes move out of it.
-    fn groups_of_registers(&self, biz: usize) -> [Option<ScannedGroup<'_>>; 2] {
+    fn groups_of_registers(&self, biz: usize) -> Result<[Option<ScannedGroup<'_>>; 2], ItemError> {
         let entry = self.table.get(biz).filter(|entry| entry.rules.register().is_some());
-        let own = entry.and_then(Entry::group_of_keys);
-        let former = own.and_then(|own| self.handle.former_of(own));
-        [(former, true), (own, false)].map(|(index, is_former)| {
-            let index = index.filter(|&index| !self.handle.is_group_quarantined(index))?;
+        let own = entry.ok_or(ItemError::UnknownBiz)?.group_of_keys().ok_or(ItemError::Store)?;
+        let groups = [(self.handle.former_of(own), true), (Some(own), false)];
+        if groups.iter().any(|&(at, _)| at.is_some_and(|at| self.handle.is_group_quarantined(at))) {
+            return Err(ItemError::Store);
+        }
+        Ok(groups.map(|(index, is_former)| {
+            let index = index?;
             Some(ScannedGroup { index, group: &self.handle.groups()[index], is_former })
-        })
+        }))
     }
 }
 
@@ -183,18 +244,17 @@ struct Look<'s> {
     service: &'s Service,
     biz_id: u32,
     now: Millis,
-    words: Vec<u64>,
-    text: Vec<u8>,
+    walks: &'s mut Walks,
 }
 
 impl<'s> Look<'s> {
-    fn new(service: &'s Service, biz: usize, now: Millis) -> Look<'s> {
+    fn new(service: &'s Service, biz: usize, now: Millis, walks: &'s mut Walks) -> Look<'s> {
         let biz_id = service.table.get(biz).map_or(0, |entry| entry.id);
-        Look { service, biz_id, now, words: Vec::new(), text: Vec::new() }
+        Look { service, biz_id, now, walks }
     }
 
     /// Calls `each` with database and key of each register of a key-node. `None`: the key is stored
-    /// as a digest. Returns how many nodes it has looked at.
+    /// as a digest. Returns the work.
     fn each(
         &mut self,
         scanned: ScannedGroup<'_>,
@@ -204,23 +264,23 @@ impl<'s> Look<'s> {
         let ScannedGroup { index, group, .. } = scanned;
         let at = group.geometry().key_node_at(number);
         let tags = group.tags(at);
-        let mut looked = 0;
+        let mut work = 1;
         for (place, node) in self.service.look_at_chain(index, at).enumerate() {
             let Some(node) = node else { continue };
-            looked += 1;
+            work += NODE_WORK;
             let tag = tag::of(tags[place / 8], place);
             if !self.is_there(scanned, at, tag, &node) {
                 continue;
             }
-            match group.key_of(&self.words) {
+            match group.key_of(&self.walks.words) {
                 Some(key) if key.form() == KeyForm::Text => {
-                    copy_text(&key, &mut self.text);
-                    each(Some(database_of(&self.text)));
+                    copy_text(&key, &mut self.walks.text);
+                    each(Some(database_of(&self.walks.text)));
                 }
                 _ => each(None),
             }
         }
-        looked
+        work
     }
 
     /// Copies a node, and returns whether it is a register of the business that is there.
@@ -234,19 +294,19 @@ impl<'s> Look<'s> {
         if node.word(node::KEY).is_none_or(|word| word as u32 != self.biz_id) {
             return false;
         }
-        self.words.resize(group.node_words(), 0);
-        if !node.copy(&mut self.words) {
+        self.walks.words.resize(group.node_words(), 0);
+        if !node.copy(&mut self.walks.words) {
             return false;
         }
         let leads_here = |place: Location| place.key_node_id() == at && place.tag == tag;
-        if !group.locate(&self.words).is_some_and(leads_here) {
+        if !group.locate(&self.walks.words).is_some_and(leads_here) {
             return false;
         }
-        let known = self.service.table.of_key_word(index, self.words[node::KEY]);
+        let known = self.service.table.of_key_word(index, self.walks.words[node::KEY]);
         let Some((entry, Scope::Key)) = known else { return false };
-        let states = &self.words[entry.states_at()..];
+        let states = &self.walks.words[entry.states_at()..];
         let has_room = |layout: &RegisterLayout| states.len() >= layout.words();
-        !entry.is_outdated(self.words[node::CHECK], Scope::Key)
+        !entry.is_outdated(self.walks.words[node::CHECK], Scope::Key)
             && entry.rules.register().filter(has_room).is_some_and(|layout| {
                 layout.is_laid_out(states) && layout.is_there(states, self.now)
             })

@@ -12,6 +12,7 @@ use frs_store::{
     Keep, Lead, Moment, NodeIndex, NodeOwner, Refused, Sought, Transaction, Wanted, Worked,
 };
 
+use super::scan::Walks;
 use super::working::{Records, Use, WorkingRegister, WorkingRegisters};
 use super::{MAX_REGISTERS, Registers, stored_key};
 use crate::table::{Entry, Table};
@@ -25,6 +26,7 @@ pub(crate) struct RegisterBuffers {
     keys: Vec<KeyField>,
     wanted: Vec<Wanted>,
     copies: Vec<WorkingRegister>,
+    pub(super) walks: Walks,
 }
 
 /// A transaction that is over.
@@ -49,10 +51,6 @@ impl RegisterBuffers {
         self.make_room(1);
         self.wanted.clear();
         (&mut self.keys[0], &mut self.text, &mut self.wanted)
-    }
-
-    fn is_changed(&self, registers: usize) -> bool {
-        self.copies[..registers].iter().any(|copy| copy.done == Use::Changed)
     }
 }
 
@@ -117,7 +115,7 @@ impl Service {
             entry.adopt(words, Scope::Key);
             let words = &mut words[entry.states_at()..][..layout.words()];
             copies[0].take(layout, words);
-            let was_there = copies[0].get(now).is_some();
+            let was_held = copies[0].is_held();
             let (copy_of, records, was_full) = (&[0], Roomy, false);
             let mut registers =
                 WorkingRegisters { layout, copy_of, copies: &mut *copies, records, now, was_full };
@@ -131,7 +129,7 @@ impl Service {
                     Keep::Node
                 }
             };
-            let is_done = !is_changed || keep == Keep::Node || !was_there;
+            let is_done = !is_changed || keep == Keep::Node || !was_held;
             let done = Attempted { result, is_changed, was_full: false };
             Worked { result: is_done.then_some(done), keep }
         };
@@ -153,7 +151,7 @@ impl Service {
     ) -> Result<Result<Attempted<T>, Refused>, ItemError> {
         let (entry, buffers) = (self.table.entry(biz), &mut self.registers);
         let layout = entry.rules.register().ok_or(ItemError::UnknownBiz)?;
-        let RegisterBuffers { text, keys: fields, wanted, copies } = buffers;
+        let RegisterBuffers { text, keys: fields, wanted, copies, .. } = buffers;
         let mut formers = vec![KeyField::default(); if entry.is_moving() { keys.len() } else { 0 }];
         let mut formers = formers.iter_mut();
         let mut sought: [Option<Sought<'_>>; MAX_REGISTERS] = [None; MAX_REGISTERS];
@@ -200,9 +198,11 @@ impl Service {
             WorkingRegisters { layout, copy_of, copies, records, now, was_full: false };
         let result = work(&mut registers);
         let WorkingRegisters { mut records, was_full, .. } = registers;
+        // Equal keys have one copy, and the copies behind these are of older transactions.
+        let copies = &copies[..records.nodes.count];
         records.store(copies)?;
+        let is_changed = copies.iter().any(|copy| copy.done == Use::Changed);
         transaction.commit(now).map_err(|_| ItemError::Store)?;
-        let is_changed = self.registers.is_changed(keys.len());
         Ok(Ok(Attempted { result, is_changed, was_full }))
     }
 }
@@ -226,6 +226,8 @@ impl Records for Roomy {
     fn make_room(&mut self, _: usize, _: &Register<'_>) -> bool {
         true
     }
+
+    fn free(&mut self, _: usize) {}
 }
 
 /// The nodes of different registers.
@@ -276,7 +278,7 @@ impl Stored<'_, '_> {
 
     /// Stores what the work has changed.
     fn store(&mut self, copies: &[WorkingRegister]) -> Result<(), ItemError> {
-        for (at, copy) in copies.iter().enumerate().take(self.nodes.count) {
+        for (at, copy) in copies.iter().enumerate() {
             let Some(index) = self.nodes.indices[at] else { continue };
             match (copy.done, copy.get(self.now)) {
                 (Use::None, _) => {}
@@ -297,5 +299,13 @@ impl Records for Stored<'_, '_> {
     fn make_room(&mut self, nth: usize, register: &Register<'_>) -> bool {
         let Some(index) = self.nodes.indices[nth] else { return false };
         self.write(index, register)
+    }
+
+    fn free(&mut self, nth: usize) {
+        // A node that is set again leaves its former group by a move, so that one of the two is on
+        // the disk. There the place is free once the transaction is over.
+        if let Some(index) = self.nodes.indices[nth].filter(|_| !self.entry.is_moving()) {
+            self.transaction.erase(index);
+        }
     }
 }

@@ -83,10 +83,13 @@ impl WorkingRegister {
         (self.expires_ms, self.done) = (expires_ms, Use::Changed);
     }
 
+    /// Whether there is a register, expired or not.
+    pub fn is_held(&self) -> bool {
+        !matches!(self.value, Value::Absent)
+    }
+
     fn remove(&mut self) {
-        if !matches!(self.value, Value::Absent) {
-            (self.value, self.expires_ms, self.done) = (Value::Absent, 0, Use::Changed);
-        }
+        (self.value, self.expires_ms, self.done) = (Value::Absent, 0, Use::Changed);
     }
 }
 
@@ -95,6 +98,9 @@ pub trait Records {
     /// Makes sure that the record of a register has a place for the new register. Returns false if
     /// there is none.
     fn make_room(&mut self, nth: usize, register: &Register<'_>) -> bool;
+
+    /// Frees the place of a register that was removed, for those that are set after it.
+    fn free(&mut self, nth: usize);
 }
 
 /// The registers of a transaction, by their working copies.
@@ -107,6 +113,16 @@ pub struct WorkingRegisters<'a, R> {
     pub now: u64,
     /// A register found no room.
     pub was_full: bool,
+}
+
+impl<R: Records> WorkingRegisters<'_, R> {
+    /// Removes a register. An expired one is removed, too: a clock that is set back would show it.
+    fn remove_at(&mut self, at: usize) {
+        if self.copies[at].is_held() {
+            self.copies[at].remove();
+            self.records.free(at);
+        }
+    }
 }
 
 impl<R: Records> Registers for WorkingRegisters<'_, R> {
@@ -125,7 +141,7 @@ impl<R: Records> Registers for WorkingRegisters<'_, R> {
         }
         let at = self.copy_of[nth];
         if is_over(expires_ms, self.now) {
-            self.copies[at].remove();
+            self.remove_at(at);
         } else if self.records.make_room(at, &Register { value, expires_ms }) {
             self.copies[at].set(value, expires_ms);
         } else {
@@ -136,19 +152,20 @@ impl<R: Records> Registers for WorkingRegisters<'_, R> {
     }
 
     fn set_expiry(&mut self, nth: usize, expires_ms: u64) {
-        let copy = &mut self.copies[self.copy_of[nth]];
+        let at = self.copy_of[nth];
+        let copy = &mut self.copies[at];
         if copy.get(self.now).is_none() {
             return;
         }
         if is_over(expires_ms, self.now) {
-            copy.remove();
+            self.remove_at(at);
         } else {
             (copy.expires_ms, copy.done) = (expires_ms, Use::Changed);
         }
     }
 
     fn remove(&mut self, nth: usize) {
-        self.copies[self.copy_of[nth]].remove();
+        self.remove_at(self.copy_of[nth]);
     }
 
     fn touch(&mut self, nth: usize) {

@@ -88,7 +88,7 @@ impl Service {
 
     /// SCAN from the beginning to the end.
     pub fn all_registers(
-        &self,
+        &mut self,
         biz: &str,
         database: u16,
         count: usize,
@@ -97,9 +97,10 @@ impl Service {
         let (biz, mut all) = (self.biz_of_registers(biz), BTreeSet::new());
         let mut scan = RegisterScan { database, cursor: 0, count };
         for _ in 0..1_000_000 {
-            scan.cursor = self.scan_registers(biz, scan, now, |key| {
+            let next = self.scan_registers(biz, scan, now, |key| {
                 all.insert(String::from_utf8(key.to_vec()).expect("a text"));
             });
+            scan.cursor = next.expect("served");
             if scan.cursor == 0 {
                 return all;
             }

@@ -189,12 +189,12 @@ impl Serve for RequestHandler {
     ) -> Result<u64, ItemError> {
         let biz = self.biz_of(at)?;
         let scan = RegisterScan { database: at.database, cursor, count };
-        Ok(self.service.scan_registers(biz, scan, self.now, each))
+        self.service.scan_registers(biz, scan, self.now, each)
     }
 
     fn count_registers(&mut self, at: RegistersAt<'_>) -> Result<u64, ItemError> {
         let biz = self.biz_of(at)?;
-        Ok(self.service.registers_len(biz, at.database, self.now))
+        self.service.registers_len(biz, at.database, self.now)
     }
 
     #[cold]

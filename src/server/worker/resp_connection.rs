@@ -69,6 +69,9 @@ struct Serving<'a, S> {
     behind: &'a [u8],
     /// How many commands behind it are expected: the memory of their registers is fetched.
     expected: usize,
+    /// The connection has used its share of the tick: other clients are served before more of its
+    /// commands.
+    is_over: bool,
 }
 
 impl RespConnection {
@@ -85,20 +88,18 @@ impl RespConnection {
         out: &'a mut Vec<u8>,
     ) -> InputProgress {
         let context = RequestContext { rules: own.rules, serve, scratch, out };
-        let mut serving = Serving { context, own, behind: &[], expected: 0 };
+        let mut serving = Serving { context, own, behind: &[], expected: 0, is_over: false };
         let bounds = CommandBounds::from(own.rules.http);
         let (mut consumed, mut answered, mut starved, mut need) = (0, 0, false, 1);
-        let wrong_tokens = self.session.wrong_tokens;
         let from = serving.context.out.len();
         let has_waited = !self.parked.is_empty();
         if has_waited {
             serving.context.resume(&mut self.parked);
         }
-        let mut has_guessed = false;
         while !self.closed
             && !serving.context.is_full(answered, from)
             && !serving.context.is_parked()
-            && !has_guessed
+            && !serving.is_over
         {
             match self.step(&input[consumed..], bounds, &mut serving) {
                 InputStep::Took(bytes) => consumed += bytes,
@@ -112,13 +113,12 @@ impl RespConnection {
                     break;
                 }
             }
-            has_guessed = self.session.wrong_tokens > wrong_tokens;
         }
         if self.session.wrong_tokens >= MAX_WRONG_TOKENS {
             self.closed = true;
         }
         let rest = &input[consumed..];
-        let has_stopped = has_guessed || serving.context.is_full(answered, from);
+        let has_stopped = serving.is_over || serving.context.is_full(answered, from);
         let is_between = (starved || has_stopped) && rest.is_empty() && self.transaction.is_none();
         let is_last = is_between && (answered > 0 || has_waited) && !has_more;
         if is_last && serving.context.serve.draining() {

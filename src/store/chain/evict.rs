@@ -25,24 +25,27 @@ pub enum Rank {
     Kept,
 }
 
-/// How long nodes count after their last use, whatever their states are.
+/// How long nodes count, as far as a word of them tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
     /// Not at all: their business is not configured.
     Over,
-    /// Milliseconds, at most.
+    /// Milliseconds after their last use, at most.
     Ms(u64),
+    /// Up to the time in the word with this index, in milliseconds since the epoch. 0: no bound.
+    Until(usize),
     /// There is no bound.
     Unbounded,
 }
 
 impl Life {
-    /// Whether a node with this last use is certainly expired.
+    /// Whether a node with this last use and these words is certainly expired.
     #[inline]
-    pub fn is_over(self, last_use: u64, now: u64) -> bool {
+    pub fn is_over(self, last_use: u64, now: u64, word: impl FnOnce(usize) -> u64) -> bool {
         match self {
             Life::Over => true,
             Life::Ms(life_ms) => last_use.saturating_add(life_ms) < now,
+            Life::Until(index) => (1..=now).contains(&word(index)),
             Life::Unbounded => false,
         }
     }
@@ -51,7 +54,7 @@ impl Life {
 /// The knowledge of the layer above about nodes.
 pub trait Judge {
     /// The life of a node of group `group` with this key word. The length of the key does not
-    /// matter.
+    /// matter. A word that tells it is one of the node's.
     fn life(&self, group: usize, key_word: u64) -> Life;
     /// The rank of a whole node. `words` is a copy and may be changed.
     fn rank(&self, group: usize, words: &mut [u64], now: u64) -> Rank;
@@ -119,7 +122,7 @@ impl FullChain<'_> {
                 _ => judge.life(index, key_word),
             };
             last = Some((kind, life));
-            if life.is_over(last_use, now) {
+            if life.is_over(last_use, now, |index| region.load(at + index)) {
                 return Some(Victim { place, rank: Some(Rank::Expired) });
             }
             order.push(UsedPlace { last_use_ms: last_use, place });

@@ -496,7 +496,8 @@ impl<'h> Transaction<'h> {
         let WorkingCopies { nodes, key_nodes, .. } = &mut *self.copies;
         let node = &mut nodes[index.0];
         let Some(place) = node.place.take() else { return };
-        node.dirty = false;
+        // A place that it gets after this is a new one.
+        (node.found, node.dirty) = (false, false);
         let key_node = &mut key_nodes[node.key_node];
         set_tag(&mut key_node.tags, place, 0);
         key_node.dirty = true;

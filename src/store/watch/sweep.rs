@@ -138,7 +138,8 @@ impl Sweep {
         }
         // A last use in the future counts as now.
         copy[node::LAST_USE] = copy[node::LAST_USE].min(now);
-        let is_expired = judge.life(index, copy[node::KEY]).is_over(copy[node::LAST_USE], now)
+        let life = judge.life(index, copy[node::KEY]);
+        let is_expired = life.is_over(copy[node::LAST_USE], now, |word| copy[word])
             || judge.rank(index, copy, now) == Rank::Expired;
         if is_expired { Copied::Expired } else { Copied::Live }
     }

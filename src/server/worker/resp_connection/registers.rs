@@ -65,7 +65,7 @@ impl RespConnection {
         serving.context.scratch.resp.reply = reply;
     }
 
-    /// Answers TIME, SCAN or DBSIZE.
+    /// Answers TIME, SCAN or DBSIZE. After a walk other clients are served.
     pub(super) fn look<'i, S: Serve>(
         &mut self,
         name: Name,
@@ -76,15 +76,20 @@ impl RespConnection {
         let at = serving.own.registers_at(self.session.database).ok_or(CommandError::DbIndex);
         match name {
             Name::DbSize => {
+                serving.is_over = true;
                 let count = serving.context.serve.count_registers(at?);
                 let count = count.map_err(CommandError::Item)?;
                 let count = i64::try_from(count).unwrap_or(i64::MAX);
                 serving.short(version, |writer| writer.integer(count));
             }
             Name::Scan => {
+                let at = at?;
                 let scanning = read_scan(args).map_err(CommandError::Register)?;
+                serving.is_over = true;
                 serving.context.flush();
-                let (mut found, mut keys) = (0, Vec::new());
+                let mut keys = std::mem::take(&mut serving.context.scratch.resp.reply);
+                keys.clear();
+                let mut found = 0;
                 let mut each = |key: &[u8]| {
                     if scanning.wants(key) {
                         found += 1;
@@ -93,15 +98,18 @@ impl RespConnection {
                 };
                 let count = scanning.count.min(MAX_SCANNED);
                 let serve = &mut *serving.context.serve;
-                let next = serve.scan_registers(at?, scanning.cursor, count, &mut each);
-                let next = next.map_err(CommandError::Item)?;
-                serving.reply(|out| {
-                    let mut writer = Writer::new(out, version);
-                    writer.array(2);
-                    writer.bulk(itoa::Buffer::new().format(next).as_bytes());
-                    writer.array(found);
-                    out.extend_from_slice(&keys);
-                });
+                let next = serve.scan_registers(at, scanning.cursor, count, &mut each);
+                if let Ok(next) = next {
+                    serving.reply(|out| {
+                        let mut writer = Writer::new(out, version);
+                        writer.array(2);
+                        writer.bulk(itoa::Buffer::new().format(next).as_bytes());
+                        writer.array(found);
+                        out.extend_from_slice(&keys);
+                    });
+                }
+                serving.context.scratch.resp.reply = keys;
+                next.map_err(CommandError::Item)?;
             }
             _ => {
                 let now_ms = serving.context.serve.now();
@@ -157,7 +165,9 @@ fn run<S: Serve>(
 
 /// Commands that run in one transaction.
 pub(super) struct Together<'t> {
-    keys: Vec<&'t [u8]>,
+    /// The first `count` are its keys, each once.
+    keys: [&'t [u8]; MAX_REGISTERS],
+    count: usize,
 }
 
 impl<'t> Together<'t> {
@@ -168,25 +178,27 @@ impl<'t> Together<'t> {
         at: RegistersAt<'_>,
         commands: impl Iterator<Item = (Name, Args<'t>)>,
     ) -> Option<Together<'t>> {
-        let mut keys = Vec::with_capacity(MAX_REGISTERS);
+        let mut together = Together { keys: [&[]; MAX_REGISTERS], count: 0 };
         for (name, args) in commands {
             let Name::Register(verb) = name else { return None };
             let Ok(command) = RegisterCommand::read(verb, args) else { continue };
             let mut all = command.keys;
             // The keys of a command that fails are left out, unless others name them.
-            if !all.all(|key| keys.contains(&key) || serve.is_register_key(at, key)) {
+            if !all.all(|key| together.place(key).is_some() || serve.is_register_key(at, key)) {
                 continue;
             }
             for key in command.keys {
-                if !keys.contains(&key) {
-                    if keys.len() == MAX_REGISTERS {
-                        return None;
-                    }
-                    keys.push(key);
+                if together.place(key).is_none() {
+                    *together.keys.get_mut(together.count)? = key;
+                    together.count += 1;
                 }
             }
         }
-        (!keys.is_empty()).then_some(Together { keys })
+        (together.count > 0).then_some(together)
+    }
+
+    fn keys(&self) -> &[&'t [u8]] {
+        &self.keys[..self.count]
     }
 
     /// Runs them, and writes all replies. `reply` is emptied first.
@@ -198,7 +210,7 @@ impl<'t> Together<'t> {
         version: Version,
         reply: &mut Vec<u8>,
     ) -> Result<(), ItemError> {
-        serve.on_registers(at, &self.keys, &mut |registers, now_ms| {
+        serve.on_registers(at, self.keys(), &mut |registers, now_ms| {
             reply.clear();
             let mut writer = Writer::new(reply, version);
             writer.array(commands.clone().count());
@@ -217,7 +229,7 @@ impl<'t> Together<'t> {
     }
 
     fn place(&self, key: &[u8]) -> Option<usize> {
-        self.keys.iter().position(|known| *known == key)
+        self.keys().iter().position(|known| *known == key)
     }
 
     fn has_all(&self, mut keys: Args<'_>) -> bool {

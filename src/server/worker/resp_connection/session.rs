@@ -91,6 +91,8 @@ impl RespConnection {
         serving: &mut Serving<'_, S>,
     ) {
         if let Err(error) = self.try_answer(name, args, serving) {
+            // Whoever guesses tokens waits for the other clients.
+            serving.is_over |= error == CommandError::WrongPass;
             serving.error(self.session.version, error);
         }
     }

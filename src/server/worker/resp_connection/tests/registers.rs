@@ -234,6 +234,22 @@ fn commands_that_arrive_together_wait_for_memory_together() {
 }
 
 #[test]
+fn other_clients_are_served_between_walks() {
+    let line = &mut line();
+    let mut ticks = |commands: &str, reply: &str| {
+        let before = line.ticks;
+        assert_eq!(line.ask(commands), reply);
+        line.ticks - before
+    };
+    let plain = ticks("GET a|GET a|", "$-1 $-1 ");
+    let scanned = "*2 $1 0 *1 $1 a ";
+    let replies = format!(":1 {scanned}{scanned}:1 $-1 ");
+    assert_eq!(ticks("DBSIZE|SCAN 0|SCAN 0|DBSIZE|GET a|", &replies), plain + 4);
+    let replies = format!("+OK +QUEUED +QUEUED *2 {scanned}:1 $-1 ");
+    assert_eq!(ticks("MULTI|SCAN 0|DBSIZE|EXEC|GET a|", &replies), plain + 2);
+}
+
+#[test]
 fn a_database_has_keys_of_its_own() {
     let line = &mut line();
     all(
