@@ -4,7 +4,7 @@
 
 'use strict';
 
-const { Frs, FrsError, connection, rate } = require('./frs');
+const { Frs, FrsError, connection, rate, unlessAway } = require('./frs');
 
 /** Makes the class that the option `store` of @fastify/rate-limit takes. */
 function fastifyStore(options) {
@@ -13,6 +13,8 @@ function fastifyStore(options) {
 
   class FrsFastifyStore {
     #nameSpace;
+    /** Whether the library admits a request without a verdict. */
+    #passes;
 
     constructor(params = {}, nameSpace = options.nameSpace ?? 'fastify-rate-limit-') {
       for (const name of ['continueExceeding', 'exponentialBackoff']) {
@@ -20,13 +22,20 @@ function fastifyStore(options) {
       }
       if (params.ban > 0) throw unsupported('ban');
       this.#nameSpace = nameSpace;
+      this.#passes = Boolean(params.skipOnError);
     }
 
     incr(key, callback, timeWindow, max) {
       const name = this.#nameSpace + key;
+      const refused = (ttl) => ({ current: Math.floor(max) + 1, ttl });
       const current = ({ limited, used, reset = 0, retry = reset }) => (
-        limited ? { current: Math.floor(max) + 1, ttl: retry } : { current: used, ttl: reset });
-      answer(frs.update(name, { biz, rate: rate(max, timeWindow) }).then(current), callback);
+        limited ? refused(retry) : { current: used, ttl: reset });
+      const failed = (error) => {
+        if (!this.#passes) throw error;
+        return unlessAway(error, refused(1000));
+      };
+      const asked = frs.update(name, { biz, rate: rate(max, timeWindow) });
+      answer(asked.then(current).catch(failed), callback);
     }
 
     read(key, callback, timeWindow, max) {

@@ -7,7 +7,7 @@
 
 const { RateLimiterRes } = require('rate-limiter-flexible');
 const RateLimiterStoreAbstract = require('rate-limiter-flexible/lib/RateLimiterStoreAbstract');
-const { Frs, FrsError, connection, rate } = require('./frs');
+const { Frs, FrsError, connection, isAway, rate } = require('./frs');
 
 class RateLimiterFrs extends RateLimiterStoreAbstract {
   constructor(options) {
@@ -92,6 +92,12 @@ class RateLimiterFrs extends RateLimiterStoreAbstract {
       }
       return new RateLimiterRes(0, msDuration, points);
     });
+  }
+
+  /** `insuranceLimiter` stands in for a server that is away, and for no setting that is wrong. */
+  _handleError(error, name, resolve, reject, params) {
+    if (isAway(error)) super._handleError(error, name, resolve, reject, params);
+    else reject(error);
   }
 
   /** Does what `insuranceLimiter` does if the server is away. */

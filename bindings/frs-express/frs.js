@@ -12,6 +12,11 @@ const DEFAULT_PORT = 6380;
 const OLDEST = [0, 1];
 /** Gives back all that a key has used. A count has 32 bits. */
 const ALL = -2147483647;
+/** The errors of a server that cannot answer just now. Any other one lasts, as a wrong setting. */
+const AWAY = new Set(['away', 'timeout', 'busy', 'store']);
+const REMEDY = '. For more uses take a business such as adhoc-fixed, or raise its most in map.xml';
+/** At most one warning in so many milliseconds. */
+const QUIET = 60_000;
 
 /** Why there is no verdict. `code` says it in a word, of which `frs.d.ts` has the list. */
 class FrsError extends Error {
@@ -97,7 +102,7 @@ class Frs {
       isOpen = true;
       return await this.#redis.call(...words);
     } catch (error) {
-      const named = this.#named(error);
+      const named = this.#named(error, words);
       // While the server is away, nobody waits for it twice.
       if (!again || !isOpen || named.code !== 'away') throw named;
       return this.#call(words);
@@ -120,14 +125,19 @@ class Frs {
     return this.#checked;
   }
 
-  #named(error) {
+  #named(error, [, biz, , , limit]) {
     if (error instanceof FrsError) return error;
     const made = (code, text, cause = error) => (
       new FrsError(code, `frs ${text}`, this.#name, cause));
     const text = error.message;
     const word = /^ERR ([a-z-]+) \(/.exec(text)?.[1];
-    if (word) return made(word, `answers ${text}`);
+    if (word) {
+      const remedy = word === 'bad-rate' ? REMEDY : '';
+      const asked = `asked for ${limit} in the business ${biz} of map.xml`;
+      return made(word, `answers ${text}: ${asked}${remedy}`);
+    }
     if (isAboutTokens(error)) return made('bad-token', `answers ${text}`);
+    if (/^ERR max number of clients/.test(text)) return made('away', `answers ${text}`);
     if (/^ERR unknown command/.test(text)) return made('no-frs', `answers ${text}`);
     if (/^ERR /.test(text)) return made('refused', `answers ${text}`);
     if (text === 'Command timed out') return made('timeout', 'has not answered in time');
@@ -135,6 +145,26 @@ class Frs {
     if (isAboutTokens(reason)) return made('bad-token', `answers ${reason.message}`, reason);
     return made('away', 'does not answer', reason);
   }
+}
+
+function isAway({ code }) {
+  return AWAY.has(code);
+}
+
+let warned = -Infinity;
+
+/**
+ * What a library that admits uses while the server is away gets for an error that lasts: `refused`.
+ * Otherwise nobody would miss the limit.
+ */
+function unlessAway(error, refused) {
+  if (isAway(error)) throw error;
+  const now = performance.now();
+  if (now - warned >= QUIET) {
+    warned = now;
+    process.emitWarning(`requests are refused, because ${error.message}`, 'frs');
+  }
+  return refused;
 }
 
 function isAboutTokens({ message }) {
@@ -181,4 +211,4 @@ function connection(options) {
   return options.frs ?? new Frs(options);
 }
 
-module.exports = { Frs, FrsError, connection, rate };
+module.exports = { Frs, FrsError, connection, isAway, rate, unlessAway };

@@ -4,7 +4,7 @@
 
 'use strict';
 
-const { Frs, FrsError, connection, rate } = require('./frs');
+const { Frs, FrsError, connection, rate, unlessAway } = require('./frs');
 
 /** Above every limit. */
 const OVER = Number.MAX_SAFE_INTEGER;
@@ -18,6 +18,8 @@ class FrsStore {
   /** The limit, or `undefined` if each request has its own. */
   #limit;
   #force;
+  /** Whether the library admits a hit without a verdict. */
+  #passes;
 
   constructor(options) {
     this.#frs = connection(options);
@@ -27,7 +29,8 @@ class FrsStore {
   }
 
   /** Rejects if the server would answer no hit. express-rate-limit logs that from 8.5 on. */
-  init({ windowMs, limit, skipFailedRequests }) {
+  init({ windowMs, limit, skipFailedRequests, passOnStoreError }) {
+    this.#passes = Boolean(passOnStoreError);
     this.#limit = typeof limit === 'number' ? Math.floor(limit) : undefined;
     this.#rate = rate(this.#limit ?? this.#most, windowMs);
     // A refused request has failed, so the middleware takes its hit back. It must be there.
@@ -39,6 +42,15 @@ class FrsStore {
   }
 
   async increment(key) {
+    return this.#hit(key).catch((error) => this.#failed(error));
+  }
+
+  #failed(error) {
+    if (!this.#passes) throw error;
+    return unlessAway(error, info(OVER, 1000));
+  }
+
+  async #hit(key) {
     const verdict = await this.#frs.update(this.prefix + key, {
       biz: this.#biz, rate: this.#rate, force: this.#force,
     });
@@ -56,7 +68,8 @@ class FrsStore {
   }
 
   async decrement(key) {
-    await this.#frs.update(this.prefix + key, { biz: this.#biz, rate: this.#rate, count: -1 });
+    const back = { biz: this.#biz, rate: this.#rate, count: -1 };
+    await this.#frs.update(this.prefix + key, back).catch((error) => this.#failed(error));
   }
 
   async resetKey(key) {

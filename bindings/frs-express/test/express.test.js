@@ -189,7 +189,8 @@ test('what the configuration says wrong has a name', async (t) => {
     [{ url: frs.guarded, timeout }, windows, 'bad-token', /NOAUTH/],
     [{ url: frs.guarded, timeout, token: 'another' }, windows, 'bad-token', /WRONGPASS/],
     [{ ...frs.at, biz: 'nobody' }, windows, 'unknown-biz', /map\.xml names no such business/],
-    [{ ...frs.at }, { windowMs: 60_000, limit: 201 }, 'bad-rate', /over most/],
+    [{ ...frs.at }, { windowMs: 60_000, limit: 201 }, 'bad-rate',
+      /over most.*asked for 201\/60000ms in the business adhoc of map\.xml\. .* adhoc-fixed/],
     [{ ...frs.at }, { windowMs: 90_000_000, limit: 2 }, 'bad-rate', /max-period/],
     [{ url: notFrs, timeout }, windows, 'no-frs', /found redis .* expected frs/],
   ];
@@ -213,6 +214,21 @@ test('what the configuration says wrong has a name', async (t) => {
   for (const url of ['nonsense', 'rediss://127.0.0.1', 'frs://', 'frs+unix://host/path']) {
     assert.throws(() => new FrsStore({ url }), /expected frs:\/\/HOST:PORT/);
   }
+});
+
+test('a wrong setting admits nothing, even with passOnStoreError', async (t) => {
+  const frs = await Serving.start(t);
+  const warned = new Promise((resolve) => { process.once('warning', resolve); });
+  const options = { windowMs: 60_000, limit: 2, passOnStoreError: true, skipFailedRequests: true };
+  for (const [more, at] of [
+    [{ limit: 201 }, frs.at],
+    [{}, { ...frs.at, biz: 'nobody' }],
+    [{}, { ...frs.at, url: frs.guarded }],
+  ]) {
+    const served = await app(t, { ...options, ...more, store: new FrsStore(at) });
+    assert.strictEqual((await served.ask('a')).status, 429);
+  }
+  assert.match((await warned).message, /requests are refused, because frs answers .*201\/60000ms/);
 });
 
 test('a lost answer is asked for again, and charged once', async (t) => {

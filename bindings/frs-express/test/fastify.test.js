@@ -101,6 +101,13 @@ test('a server that is away refuses, or admits if skipOnError says so', async (t
   }
 });
 
+test('a wrong setting admits nothing, even with skipOnError', async (t) => {
+  const frs = await Serving.start(t);
+  const served = await app(t, { max: 201, skipOnError: true, store: store(t, frs.at) });
+  assert.strictEqual((await served.ask('a')).status, 429);
+  assert.strictEqual((await served.ask('a', '/one')).status, 200);
+});
+
 test('what frs cannot do is said when the route is made', async (t) => {
   for (const option of [{ ban: 2 }, { continueExceeding: true }, { exponentialBackoff: true }]) {
     const made = store(t, { url: 'frs://127.0.0.1:1' });

@@ -190,10 +190,19 @@ test('a server that is away rejects, or insuranceLimiter decides', async (t) => 
   const options = { points: 1, duration: 60, url };
   await assert.rejects(limiter(t, options).consume('a'), { code: 'away' });
   const insuranceLimiter = new RateLimiterMemory({ points: 1, duration: 60 });
-  const insured = limiter(t, { ...options, insuranceLimiter });
+  const insured = limiter(t, { ...options, blockDuration: 5, insuranceLimiter });
   await insured.consume('a');
   await assert.rejects(insured.consume('a'), RateLimiterRes);
   await assert.rejects(insured.block('a', 5).then(() => insured.consume('a')), RateLimiterRes);
+});
+
+test('insuranceLimiter does not stand in for a wrong setting', async (t) => {
+  const frs = await Serving.start(t);
+  const insuranceLimiter = new RateLimiterMemory({ points: 1, duration: 60 });
+  const wrong = limiter(t, { points: 201, duration: 60, insuranceLimiter, ...frs.at });
+  for (const call of ['consume', 'get', 'delete']) {
+    await assert.rejects(wrong[call]('a'), { code: 'bad-rate' });
+  }
 });
 
 test('a lost answer is asked for again, and charged once', async (t) => {

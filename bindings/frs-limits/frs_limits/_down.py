@@ -5,6 +5,7 @@ import logging
 from ._calls import ALLOW, REFUSE, Answer, Ask
 from ._options import Options
 
+REMEDY = ". For more uses take the strategy fixed-window, or raise most in map.xml"
 log = logging.getLogger("frs_limits")
 
 
@@ -19,7 +20,9 @@ class Down:
         """The decision in place of an answer. Raises the error if it shall be raised."""
         if self.stand_in is None or not is_away:
             if not is_away:
-                error.add_note(f"asked for {ask.rate} in the business {ask.biz} of map.xml")
+                remedy = REMEDY if "bad-rate" in str(error) else ""
+                asked = f"asked for {ask.rate} in the business {ask.biz} of map.xml"
+                error.add_note(asked + remedy)
             raise error
         if not self.is_down:
             self.is_down = True

@@ -31,7 +31,8 @@ class FailuresTest < ServingTest
       [{ url: frs.guarded }, 2, "bad-token", /NOAUTH/],
       [{ url: frs.guarded, token: "another" }, 2, "bad-token", /WRONGPASS/],
       [{ url: "#{frs.url}?biz=nobody" }, 2, "unknown-biz", /map\.xml names no such business/],
-      [{ url: frs.url }, 201, "bad-rate", /over most/],
+      [{ url: frs.url }, 201, "bad-rate",
+       %r{over most.*asked for 201/60000ms in the business adhoc of map\.xml\. .* adhoc-fixed}],
       [{ url: not_frs }, 2, "no-frs", /found redis .* expected frs/]
     ].each do |options, limit, code, text|
       made = Frs::Rack::Store.new(timeout: PATIENT, **options)

@@ -23,8 +23,7 @@ fn commands_over_registers_are_answered_as_shown() {
     let port = resp.address.port().to_string();
     let more = block("xml", "<resp").replace(PORT, &port);
     let setup = Setup::new(&Settings { more, ..Settings::default() });
-    let group = "<group name='default' keys='1000'/>";
-    setup.write_map(&format!("<map>{group}{}</map>", block("xml", "<register")));
+    setup.write_map(&format!("<map>{}</map>", block("xml", "<register")));
     let _server = setup.start();
     wait_until("frs listens", || Wire::connect(resp.address).ok());
     let shown = block("console", "INCREX");

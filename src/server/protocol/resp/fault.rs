@@ -6,11 +6,9 @@ use std::fmt;
 
 use super::registers::RegisterFault;
 use super::shown::Shown;
+use super::unknown::instead_of;
 use crate::protocol::response_head::error_status;
 use frs_engine::ItemError;
-
-/// What to do instead of a command that frs does not have.
-const HINT: &str = "see docs/redis.md: frs runs no scripts, use the adapter frs-limits";
 
 /// Bytes that are no command. The connection is closed after the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -104,7 +102,7 @@ impl Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError<'a> {
     /// There is no such command.
-    #[error("ERR unknown command '{}' ({HINT})", Shown(.0))]
+    #[error("ERR unknown command '{}' ({})", Shown(.0), instead_of(.0))]
     Unknown(&'a [u8]),
     /// There is no such subcommand.
     #[error("ERR unknown subcommand '{}'. Try {of} HELP.", Shown(.word))]

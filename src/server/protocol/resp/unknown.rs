@@ -1,4 +1,5 @@
-//! The names of Redis' commands that frs does not have, for the counter of unknown commands.
+//! The names of Redis' commands that frs does not have, for the counter of unknown commands, and
+//! what to use instead of them.
 //!
 //! Invariant: a name keeps its place for good, because runtime.mmap counts by the place. New names
 //! are appended.
@@ -276,6 +277,24 @@ pub fn unknown_index(word: &[u8]) -> usize {
     found.map_or(OTHER, |at| at + 1)
 }
 
+/// Commands that run scripts.
+const SCRIPTS: [&str; 8] =
+    ["eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "function", "script"];
+/// Commands over all keys.
+const ALL_KEYS: [&str; 3] = ["flushall", "flushdb", "keys"];
+
+/// What to do instead of a command that frs does not have.
+pub fn instead_of(word: &[u8]) -> &'static str {
+    let is_in = |names: &[&str]| names.iter().any(|it| it.as_bytes().eq_ignore_ascii_case(word));
+    if is_in(&SCRIPTS) {
+        "see docs/redis.md: frs runs no scripts, use frs-limits, frs-express or frs-rack"
+    } else if is_in(&ALL_KEYS) {
+        "see docs/redis.md: use SCAN and DEL, or reset the business"
+    } else {
+        "see docs/redis.md"
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,5 +305,20 @@ mod tests {
             assert_eq!(unknown_index(name.to_ascii_uppercase().as_bytes()), at, "{name}");
         }
         assert_eq!(unknown_index(b"BF.ADD"), OTHER);
+    }
+
+    #[test]
+    fn the_hint_fits_the_command() {
+        for (words, hint) in [
+            (&SCRIPTS[..], "use frs-limits, frs-express or frs-rack"),
+            (&ALL_KEYS[..], "use SCAN and DEL"),
+        ] {
+            for word in words {
+                assert!(UNKNOWN_COMMANDS.contains(word), "{word}");
+                let found = instead_of(word.to_ascii_uppercase().as_bytes());
+                assert!(found.contains(hint), "{word}: {found}");
+            }
+        }
+        assert_eq!(instead_of(b"HSET"), "see docs/redis.md");
     }
 }

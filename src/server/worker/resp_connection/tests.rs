@@ -63,8 +63,11 @@ impl<S: Serve> Line<'_, S> {
     }
 }
 
-/// What follows the name of a command that frs does not have.
-const HINT: &str = "(see docs/redis.md: frs runs no scripts, use the adapter frs-limits)";
+/// What follows the name of most commands that frs does not have.
+const HINT: &str = "(see docs/redis.md)";
+/// What follows the name of a command that runs scripts.
+const NO_SCRIPTS: &str =
+    "(see docs/redis.md: frs runs no scripts, use frs-limits, frs-express or frs-rack)";
 
 /// A command in the form that clients send.
 fn array(words: &[&str]) -> String {

@@ -72,7 +72,7 @@ module Frs
 
         raise Away, "frs does not answer: #{error.message}"
       rescue Redis::CommandError => error
-        raise named(error)
+        raise named(error, words)
       end
 
       def close
@@ -112,13 +112,21 @@ module Frs
         @checked = true
       end
 
-      def named(error)
+      def named(error, words)
         word = error.message[/\AERR ([a-z-]+) \(/, 1]
-        return Error.new(word, said(error)) if word
+        return Error.new(word, said(error) + asked(word, words)) if word
         return Error.new("bad-token", said(error)) if about_tokens?(error)
         return Error.new("no-frs", said(error)) if error.message.start_with?("ERR unknown command")
 
         Error.new("refused", said(error))
+      end
+
+      def asked(word, words)
+        name, biz, _, _, rate = words
+        return "" unless name == "FRS.UPDATE"
+
+        remedy = ". For more uses take a business such as adhoc-fixed, or raise its most in map.xml"
+        ": asked for #{rate} in the business #{biz} of map.xml#{remedy if word == "bad-rate"}"
       end
 
       def said(error)
