@@ -12,6 +12,7 @@ use frs_store::{
     Keep, Lead, Moment, NodeIndex, NodeOwner, Refused, Sought, Transaction, Wanted, Worked,
 };
 
+use super::ahead::Expected;
 use super::scan::Walks;
 use super::working::{Records, Use, WorkingRegister, WorkingRegisters};
 use super::{MAX_REGISTERS, Registers, stored_key};
@@ -22,10 +23,11 @@ use crate::{ItemError, Service};
 #[derive(Debug, Default)]
 pub(crate) struct RegisterBuffers {
     /// The text under which a key is stored.
-    text: Vec<u8>,
+    pub(super) text: Vec<u8>,
     keys: Vec<KeyField>,
     wanted: Vec<Wanted>,
     copies: Vec<WorkingRegister>,
+    pub(super) expected: Expected,
     pub(super) walks: Walks,
 }
 
@@ -45,13 +47,6 @@ impl RegisterBuffers {
             self.copies.resize_with(registers, WorkingRegister::default);
         }
     }
-
-    /// For one key after the other: its field, a text, and an empty list of where the keys lead.
-    pub(super) fn for_expected(&mut self) -> (&mut KeyField, &mut Vec<u8>, &mut Vec<Wanted>) {
-        self.make_room(1);
-        self.wanted.clear();
-        (&mut self.keys[0], &mut self.text, &mut self.wanted)
-    }
 }
 
 impl Service {
@@ -59,8 +54,9 @@ impl Service {
     /// takes it.
     pub fn is_register_key(&mut self, biz: usize, database: u16, key: &[u8]) -> bool {
         let Some(entry) = self.table.get(biz) else { return false };
-        let (field, text, _) = self.registers.for_expected();
-        encode(entry, database, key, text, field).is_ok()
+        let buffers = &mut self.registers;
+        buffers.make_room(1);
+        encode(entry, database, key, &mut buffers.text, &mut buffers.keys[0]).is_ok()
     }
 
     /// Runs the work once, if the records can be held.
@@ -107,7 +103,8 @@ impl Service {
     ) -> Result<Option<Attempted<T>>, Refused> {
         let (entry, buffers) = (self.table.entry(biz), &mut self.registers);
         let key = buffers.keys[0].key();
-        let Some(wanted) = entry.locate(&key) else { return Ok(None) };
+        let known = buffers.expected.place_of(biz, self.generation, &key);
+        let Some(wanted) = known.or_else(|| entry.locate(&key)) else { return Ok(None) };
         let owner = NodeOwner { biz_id: entry.id, key: &key };
         let moment = Moment { generation: self.generation, now_ms: now };
         let copies = &mut buffers.copies[..1];

@@ -57,17 +57,18 @@ impl<'a> Writer<'a> {
 
     /// An error, which begins with its word.
     pub fn error(&mut self, error: impl Display) {
-        self.line(b'-', error);
+        // Writing to a Vec never fails.
+        let _ = write!(self.out, "-{error}\r\n");
     }
 
     /// An integer.
     pub fn integer(&mut self, number: i64) {
-        self.line(b':', number);
+        self.line(b':', itoa::Buffer::new().format(number));
     }
 
     /// Bytes.
     pub fn bulk(&mut self, bytes: &[u8]) {
-        self.line(b'$', bytes.len());
+        self.length(b'$', bytes.len());
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
     }
@@ -78,7 +79,7 @@ impl<'a> Writer<'a> {
             Version::Two => self.bulk(text.as_bytes()),
             Version::Three => {
                 let kind = "txt:";
-                self.line(b'=', kind.len() + text.len());
+                self.length(b'=', kind.len() + text.len());
                 for part in [kind, text, "\r\n"] {
                     self.out.extend_from_slice(part.as_bytes());
                 }
@@ -105,14 +106,14 @@ impl<'a> Writer<'a> {
 
     /// An array of so many replies, which follow.
     pub fn array(&mut self, length: usize) {
-        self.line(b'*', length);
+        self.length(b'*', length);
     }
 
     /// A set of so many replies, which follow.
     pub fn set(&mut self, length: usize) {
         match self.version {
             Version::Two => self.array(length),
-            Version::Three => self.line(b'~', length),
+            Version::Three => self.length(b'~', length),
         }
     }
 
@@ -120,13 +121,18 @@ impl<'a> Writer<'a> {
     pub fn map(&mut self, pairs: usize) {
         match self.version {
             Version::Two => self.array(2 * pairs),
-            Version::Three => self.line(b'%', pairs),
+            Version::Three => self.length(b'%', pairs),
         }
     }
 
-    fn line(&mut self, kind: u8, text: impl Display) {
-        // Writing to a Vec never fails.
-        let _ = write!(self.out, "{}{text}\r\n", kind as char);
+    fn length(&mut self, kind: u8, length: usize) {
+        self.line(kind, itoa::Buffer::new().format(length));
+    }
+
+    fn line(&mut self, kind: u8, text: &str) {
+        self.out.push(kind);
+        self.out.extend_from_slice(text.as_bytes());
+        self.out.extend_from_slice(b"\r\n");
     }
 }
 
