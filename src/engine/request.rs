@@ -261,9 +261,14 @@ impl Request {
     pub fn bring_once(&mut self, id: &str) {
         let part = self.add_text(id);
         let brought = self.brought_last();
-        let others = self.others_of(brought).copied().unwrap_or(Extras::NONE);
-        let others_at = self.add_others(Extras { once: Some(TextSpan::of(part)), ..others });
-        self.bring_along(Brought { others_at, ..brought });
+        let once = Some(TextSpan::of(part));
+        match self.others.get_mut((brought.others_at as usize).wrapping_sub(1)) {
+            Some(others) => others.once = once,
+            None => {
+                let others_at = self.add_others(Extras { once, ..Extras::NONE });
+                self.bring_along(Brought { others_at, ..brought });
+            }
+        }
     }
 
     #[inline]

@@ -213,13 +213,11 @@ pub struct Rules {
     weights: Option<Box<Weights>>,
     /// There is one limit and nothing else: no ban, no ring, no weights, no tables.
     lone: bool,
-    /// The same, but there are tables.
+    /// The same, but with tables, and no machine shares the limit.
     lone_with_tables: bool,
     /// The one limit, if it is an `interval` and there is nothing else. It is copied here because
     /// most items need nothing besides.
     lone_interval: Option<Interval>,
-    /// One limit, with tables or without, but not a lone `interval`.
-    passes_apart: bool,
     /// The ids and the holds of a key's node.
     tables: Option<Box<Tables>>,
     /// The register that a key's node is, if there are no limits.
@@ -267,9 +265,8 @@ impl Rules {
         Rules {
             former: FormerNode::all(biz, &rules, [&key, &biz_node]),
             lone: is_lone && tables.is_none(),
-            lone_with_tables: is_lone && shared.is_none() && !is_concurrent,
+            lone_with_tables: is_lone && tables.is_some() && shared.is_none() && !is_concurrent,
             lone_interval,
-            passes_apart: is_lone && lone_interval.is_none(),
             tables,
             register: biz.register.map(RegisterLayout::of),
             key,

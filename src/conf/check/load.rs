@@ -243,10 +243,9 @@ fn check(srv: &Source, map: &Source, kept: &KeptFiles, host: &LocalHost) -> Resu
         let srv = read::srv::srv(notes, root, host)?;
         // In an incomplete file, the unread rest may make these fit.
         if let (Ok(map), true) = (&map, complete) {
-            let throttles = named_bizs::throttles(notes, root, &srv.resps, map);
-            let registers = named_bizs::registers(notes, root, &srv.resps, map);
+            let resps = named_bizs::of_resps(notes, root, &srv.resps, map);
             let bizs = named_bizs::targets(notes, root, srv.rls.as_ref(), map);
-            fit::undo(notes, root, &srv, map).and(throttles).and(registers).and(bizs)?;
+            fit::undo(notes, root, &srv, map).and(resps).and(bizs)?;
         }
         Ok(srv)
     });

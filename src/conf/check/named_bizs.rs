@@ -11,38 +11,32 @@ use crate::read::{
 };
 use crate::schema::{Biz, ChargeTarget, Limit, Map, Policy, Resp, Rls};
 
-/// Notes each `throttle` whose biz does not exist, or does not take limits of calls. `root` is the
-/// element that `resps` come from.
-pub(super) fn throttles(
-    notes: &mut Notes<'_>,
-    root: &Element,
-    resps: &[Resp],
-    map: &Map,
-) -> Checked<()> {
-    let asked = NamedBiz {
+/// What the attributes of `<resp>` name.
+const NAMED: [NamedBiz; 2] = [
+    NamedBiz {
         attribute: THROTTLE,
         name: |resp| resp.throttle.as_deref(),
         is_one: takes_limits_of_calls,
         one: CALLS_BRING_LIMITS,
-    };
-    asked.check(notes, root, resps, map)
-}
+    },
+    NamedBiz {
+        attribute: REGISTERS,
+        name: |resp| resp.registers.as_deref(),
+        is_one: |biz| biz.register.is_some(),
+        one: HAS_REGISTERS,
+    },
+];
 
-/// Notes each `registers` whose biz does not exist, or has none. `root` is the element that `resps`
-/// come from.
-pub(super) fn registers(
+/// Notes each `throttle` whose biz does not exist or does not take limits of calls, and each
+/// `registers` whose biz does not exist or has none. `root` is the element that `resps` come from.
+pub(super) fn of_resps(
     notes: &mut Notes<'_>,
     root: &Element,
     resps: &[Resp],
     map: &Map,
 ) -> Checked<()> {
-    let asked = NamedBiz {
-        attribute: REGISTERS,
-        name: |resp| resp.registers.as_deref(),
-        is_one: |biz| biz.register.is_some(),
-        one: HAS_REGISTERS,
-    };
-    asked.check(notes, root, resps, map)
+    let checked = NAMED.map(|named| named.check(notes, root, resps, map));
+    checked.into_iter().collect()
 }
 
 /// The biz that an attribute of `<resp>` must name.

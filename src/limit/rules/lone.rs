@@ -53,7 +53,7 @@ impl Rules {
     /// Whether [`Rules::pass_apart`] is for these limits.
     #[inline]
     pub fn are_apart(&self) -> bool {
-        self.passes_apart
+        (self.lone | self.lone_with_tables) & self.lone_interval.is_none()
     }
 
     /// The same for a key with one limit and tables: the item passes or settles its hold, and its
