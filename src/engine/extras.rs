@@ -6,9 +6,6 @@
 use frs_conf::{CallRate, MAX_PER_CALL};
 use frs_limit::CallNumbers;
 
-#[cfg(any(test, feature = "testing"))]
-use crate::{ItemOptions, Request};
-
 /// The options that few items have. `T` is a text, or where the text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extras<T> {
@@ -83,31 +80,6 @@ impl<T> Extras<T> {
             ttl_ms,
             settle,
         }
-    }
-}
-
-/// What a request keeps of such options.
-#[cfg(any(test, feature = "testing"))]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
-    /// Those that are no numbers for limits.
-    pub others: Extras<String>,
-    /// The numbers, as their debug text.
-    pub numbers: String,
-}
-
-#[cfg(any(test, feature = "testing"))]
-impl Extras<String> {
-    /// What a request keeps of them.
-    pub fn kept(&self) -> Kept {
-        let mut request = Request::default();
-        request.push("", "", ItemOptions::ONE);
-        let Extras { rate, member, once, hold, .. } = self;
-        let [rate, member, once, hold] = [rate, member, once, hold].map(Option::as_deref);
-        let texts = Extras { rate, member, once, hold, ..Extras::NONE };
-        let Extras { burst, max, partial, ttl_ms, settle, .. } = *self;
-        request.bring(Extras { burst, max, partial, ttl_ms, settle, ..texts });
-        request.kept(&request.items()[0])
     }
 }
 

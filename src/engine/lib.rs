@@ -53,8 +53,6 @@ pub use edit_record::{Clearing, LimitUse, RecordError, RecordFigures, RecordName
 pub use exchange::{Exchange, Stage};
 pub use execute::{RefusalSample, RefusedItem, Refuser};
 pub use extras::Extras;
-#[cfg(any(test, feature = "testing"))]
-pub use extras::Kept;
 pub use flushing::Flushing;
 pub use former_limits::{note_former_limits, note_limits_in_force};
 pub use item_error::ItemError;
@@ -67,10 +65,7 @@ pub use parked_bytes::{
 };
 pub use plug::{Cluster, Files, Plug, Plugged, Remote};
 pub use quotas::QUOTAS_MAX;
-pub use registers::{
-    EXPECTED_REGISTERS, MAX_DATABASES, MAX_REGISTERS, RegisterError, RegisterScan, Registers,
-    database_of, stored_key,
-};
+pub use registers::{EXPECTED_REGISTERS, MAX_REGISTERS, RegisterError, RegisterScan, Registers};
 pub use request::{Command, Item, ItemNames, ItemOptions, Request};
 pub use table::{Entry, Seen, Table, with_room};
 pub use void_records::VoidRecords;

@@ -14,11 +14,11 @@ use frs_limit::{Register, RegisterValue};
 use frs_store::{BizRow, Refused};
 
 use super::{ItemError, Outcome, RETRIES, Service};
-use transaction::Attempted;
+use transaction::{Attempted, Failed};
 
 pub use ahead::EXPECTED_REGISTERS;
-pub use database::{database_of, stored_key};
-pub use frs_conf::{MAX_DATABASES, MAX_REGISTERS};
+use database::{database_of, stored_key};
+pub use frs_conf::MAX_REGISTERS;
 pub use scan::RegisterScan;
 pub(super) use transaction::RegisterBuffers;
 
@@ -113,16 +113,17 @@ impl Service {
     ) -> Result<Attempted<T>, ItemError> {
         let id = self.table.entry(biz).id;
         for _ in 0..RETRIES {
-            match self.attempt_registers(biz, database, keys, now, work)? {
+            match self.attempt_registers(biz, database, keys, now, work) {
                 Ok(done) => return Ok(done),
-                Err(Refused::Newer) if self.take_newer() => {
+                Err(Failed::Item(error)) => return Err(error),
+                Err(Failed::Refused(Refused::Newer)) if self.take_newer() => {
                     self.set_now(now);
                     let known = self.table.index_of(id);
                     let has = |&at: &usize| self.table.entry(at).rules.register().is_some();
                     biz = known.filter(has).ok_or(ItemError::UnknownBiz)?;
                 }
-                Err(Refused::Busy) => return Err(ItemError::Busy),
-                Err(Refused::Newer | Refused::Unavailable) => {
+                Err(Failed::Refused(Refused::Busy)) => return Err(ItemError::Busy),
+                Err(Failed::Refused(Refused::Newer | Refused::Unavailable)) => {
                     return Err(ItemError::Store);
                 }
             }

@@ -9,8 +9,6 @@ use frs_conf::CallRate;
 
 use frs_limit::CallNumbers;
 
-#[cfg(any(test, feature = "testing"))]
-use crate::extras::Kept;
 use crate::extras::{Extras, KeptNumbers};
 
 /// The command that applies to all items of a request.
@@ -406,13 +404,6 @@ impl Request {
     pub fn member(&self, item: &Item) -> Option<&str> {
         let others = self.others_of(*self.brought(item)?)?;
         Some(&self.text[others.member?.range()])
-    }
-
-    /// Everything that a request keeps of the options of an item that few items have.
-    #[cfg(any(test, feature = "testing"))]
-    pub fn kept(&self, item: &Item) -> Kept {
-        let numbers = format!("{:?}", self.numbers(item));
-        Kept { others: self.extras(item).map(str::to_owned), numbers }
     }
 
     /// The options of an item, besides its names.

@@ -1,6 +1,7 @@
 //! A data directory for the tests of the engine and of the crates above, prepared as a master does
 //! it.
 
+pub mod kept;
 pub mod members;
 pub mod registers;
 

@@ -197,6 +197,18 @@ pub use shared::SharedRule;
 use tables::Tables;
 pub use worth::Worth;
 
+/// Whether a key has one limit and nothing else: no ban, no ring, no weights.
+#[derive(Debug, Clone, Copy)]
+enum Lone {
+    No,
+    /// One `interval`. It is copied here because most items need nothing besides.
+    Interval(Interval),
+    /// One limit of another policy.
+    Other,
+    /// One limit that no machine shares, with ids or holds.
+    WithTables,
+}
+
 /// The prepared limits of a biz.
 #[derive(Debug, Clone)]
 pub struct Rules {
@@ -211,13 +223,7 @@ pub struct Rules {
     /// Position of the first limit with a ban.
     first_ban: u16,
     weights: Option<Box<Weights>>,
-    /// There is one limit and nothing else: no ban, no ring, no weights, no tables.
-    lone: bool,
-    /// The same, but with tables, and no machine shares the limit.
-    lone_with_tables: bool,
-    /// The one limit, if it is an `interval` and there is nothing else. It is copied here because
-    /// most items need nothing besides.
-    lone_interval: Option<Interval>,
+    lone: Lone,
     /// The ids and the holds of a key's node.
     tables: Option<Box<Tables>>,
     /// The register that a key's node is, if there are no limits.
@@ -259,14 +265,16 @@ impl Rules {
         let is_lone = |rule: &Rule| rule.scope == Scope::Key && rule.ban_ms == 0;
         let is_lone =
             matches!(&*rules, [rule] if is_lone(rule)) && key.ring.is_none() && weights.is_none();
-        let lone_interval =
-            rules.first().filter(|_| is_lone && tables.is_none()).and_then(Rule::interval);
-        let is_concurrent = tables.as_ref().is_some_and(|tables| tables.is_concurrent);
+        let lone = match (&*rules, tables.as_deref()) {
+            ([rule], None) if is_lone => rule.interval().map_or(Lone::Other, Lone::Interval),
+            (_, Some(tables)) if is_lone && shared.is_none() && !tables.is_concurrent => {
+                Lone::WithTables
+            }
+            _ => Lone::No,
+        };
         Rules {
             former: FormerNode::all(biz, &rules, [&key, &biz_node]),
-            lone: is_lone && tables.is_none(),
-            lone_with_tables: is_lone && tables.is_some() && shared.is_none() && !is_concurrent,
-            lone_interval,
+            lone,
             tables,
             register: biz.register.map(RegisterLayout::of),
             key,
@@ -294,7 +302,11 @@ impl Rules {
 
     fn replace(&mut self, position: usize, policy: &conf::Policy) {
         self.rules[position].policy.resize(policy);
-        self.lone_interval = self.lone_interval.and_then(|_| self.rules[position].interval());
+        if let (Lone::Interval(limit), Some(own)) =
+            (&mut self.lone, self.rules[position].interval())
+        {
+            *limit = own;
+        }
         let Rule { scope, .. } = self.rules[position];
         let life_ms = self.rules[position].policy.life_ms();
         let node = match scope {

@@ -35,7 +35,7 @@ pub(super) fn register(
     Ok(Some(RegisterRoom { text_bytes: text_bytes? as u16 }))
 }
 
-/// Notes what belongs to limits, and keys that are no texts.
+/// Notes attributes and children of limits, and a key type other than string.
 fn stands_alone(notes: &mut Notes<'_>, biz: &Element, key: Checked<KeyType>) -> Checked<()> {
     let mut alone = Ok(());
     for attribute in biz.attributes.iter().filter(|it| !OWN.contains(&it.name.as_str())) {

@@ -21,20 +21,23 @@ pub struct NodePlace {
 pub struct KeptRegister {
     /// The value as Redis writes it. U+FFFD stands for what no text of XML can hold.
     pub value: String,
+    /// The value, if it is a number.
+    pub number: Option<i64>,
     /// When it expires, in milliseconds since the epoch. `None`: never.
     pub expires_ms: Option<u64>,
 }
 
 impl KeptRegister {
     pub(super) fn of(register: &Register<'_>) -> KeptRegister {
-        let value = match register.value {
-            RegisterValue::Number(number) => number.to_string(),
+        let (value, number) = match register.value {
+            RegisterValue::Number(number) => (number.to_string(), Some(number)),
             RegisterValue::Text(text) => {
                 let shown = |c| if is_xml_char(c) { c } else { char::REPLACEMENT_CHARACTER };
-                String::from_utf8_lossy(text).chars().map(shown).collect()
+                (String::from_utf8_lossy(text).chars().map(shown).collect(), None)
             }
         };
-        KeptRegister { value, expires_ms: (register.expires_ms > 0).then_some(register.expires_ms) }
+        let expires_ms = Some(register.expires_ms).filter(|&end_ms| end_ms > 0);
+        KeptRegister { value, number, expires_ms }
     }
 }
 
@@ -110,7 +113,7 @@ impl NodeRecord {
     /// The largest `used` of its limits, or the number of its register.
     pub fn used(&self) -> u64 {
         if let Some(register) = &self.register {
-            return register.value.parse().unwrap_or(0);
+            return register.number.and_then(|number| number.try_into().ok()).unwrap_or(0);
         }
         self.limits.iter().map(|limit| limit.figures.used).max().unwrap_or(0)
     }

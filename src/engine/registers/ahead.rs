@@ -24,14 +24,15 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// The place of a key, if it is the next one.
+    /// The place of a key, if it is expected. Those before it have come or never will.
     pub fn place_of(&mut self, biz: usize, generation: u64, key: &KeyRef<'_>) -> Option<Wanted> {
-        let place = *self.places.get(self.come)?;
-        if self.of != (biz, generation) || self.keys[self.come].key() != *key {
+        if self.of != (biz, generation) {
             return None;
         }
-        self.come += 1;
-        Some(place)
+        let mut rest = self.come..self.places.len();
+        let at = rest.find(|&at| self.keys[at].key() == *key)?;
+        self.come = at + 1;
+        Some(self.places[at])
     }
 }
 

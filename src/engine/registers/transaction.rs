@@ -40,6 +40,26 @@ pub(super) struct Attempted<T> {
     pub was_full: bool,
 }
 
+/// Why a transaction did not run.
+pub(super) enum Failed {
+    /// It never will.
+    Item(ItemError),
+    /// Its records cannot be held now.
+    Refused(Refused),
+}
+
+impl From<ItemError> for Failed {
+    fn from(error: ItemError) -> Failed {
+        Failed::Item(error)
+    }
+}
+
+impl From<Refused> for Failed {
+    fn from(refused: Refused) -> Failed {
+        Failed::Refused(refused)
+    }
+}
+
 impl RegisterBuffers {
     fn make_room(&mut self, registers: usize) {
         if self.keys.len() < registers {
@@ -62,8 +82,7 @@ impl Service {
     /// Runs the work once, if the records can be held.
     ///
     /// # Errors
-    /// A key is not one, or the group is unavailable. The inner error: the records cannot be held
-    /// now.
+    /// A key is not one, the group is unavailable, or the records cannot be held now.
     pub(super) fn attempt_registers<T>(
         &mut self,
         biz: usize,
@@ -71,23 +90,21 @@ impl Service {
         keys: &[&[u8]],
         now: Millis,
         work: &mut impl FnMut(&mut dyn Registers) -> T,
-    ) -> Result<Result<Attempted<T>, Refused>, ItemError> {
+    ) -> Result<Attempted<T>, Failed> {
         let entry = self.table.entry(biz);
         let layout = entry.rules.register().ok_or(ItemError::UnknownBiz)?;
         if !entry.is_available() {
-            return Err(ItemError::Store);
+            return Err(ItemError::Store.into());
         }
         let buffers = &mut self.registers;
         buffers.make_room(keys.len());
         for (key, field) in keys.iter().zip(&mut buffers.keys) {
             encode(entry, database, key, &mut buffers.text, field)?;
         }
-        if keys.len() == 1 {
-            match self.attempt_one(biz, layout, now, work) {
-                Ok(Some(done)) => return Ok(Ok(done)),
-                Ok(None) => {}
-                Err(refused) => return Ok(Err(refused)),
-            }
+        if keys.len() == 1
+            && let Some(done) = self.attempt_one(biz, layout, now, work)?
+        {
+            return Ok(done);
         }
         self.attempt_whole(biz, database, keys, now, work)
     }
@@ -145,7 +162,7 @@ impl Service {
         keys: &[&[u8]],
         now: Millis,
         work: &mut impl FnMut(&mut dyn Registers) -> T,
-    ) -> Result<Result<Attempted<T>, Refused>, ItemError> {
+    ) -> Result<Attempted<T>, Failed> {
         let (entry, buffers) = (self.table.entry(biz), &mut self.registers);
         let layout = entry.rules.register().ok_or(ItemError::UnknownBiz)?;
         let RegisterBuffers { text, keys: fields, wanted, copies, .. } = buffers;
@@ -171,13 +188,9 @@ impl Service {
             let copies = &mut copies[..0];
             let mut none =
                 WorkingRegisters { layout, copy_of: &[], copies, records, now, was_full };
-            return Ok(Ok(Attempted { result: work(&mut none), is_changed: false, was_full }));
+            return Ok(Attempted { result: work(&mut none), is_changed: false, was_full });
         }
-        let begun = self.handle.begin(&mut self.buffers, wanted, self.generation);
-        let mut transaction = match begun {
-            Ok(transaction) => transaction,
-            Err(refused) => return Ok(Err(refused)),
-        };
+        let mut transaction = self.handle.begin(&mut self.buffers, wanted, self.generation)?;
         let (mut nodes, mut copy_of) = (Nodes::default(), [0; MAX_REGISTERS]);
         for (sought, copy_of) in sought.iter().flatten().zip(&mut copy_of) {
             let index = transaction.sought(sought, entry.id, &self.table);
@@ -200,7 +213,7 @@ impl Service {
         records.store(copies)?;
         let is_changed = copies.iter().any(|copy| copy.done == Use::Changed);
         transaction.commit(now).map_err(|_| ItemError::Store)?;
-        Ok(Ok(Attempted { result, is_changed, was_full }))
+        Ok(Attempted { result, is_changed, was_full })
     }
 }
 

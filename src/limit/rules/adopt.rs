@@ -43,7 +43,7 @@ impl Rules {
     /// Converts the words of a node, from the end of its key field to its end, to these limits, if
     /// they adopt the shape under which it was written. Adds or removes a word for the ban. Adds,
     /// removes, lengthens or shortens histories and a ring. Of former limits, keeps the state of
-    /// those that still exist. Removes a register for whose text there is no room any more.
+    /// those that still exist. Erases a register whose text is longer than `text-bytes`.
     #[cold]
     #[inline(never)]
     pub fn adopt(&self, scope: Scope, written: Written, words: &mut [u64]) {

@@ -5,7 +5,7 @@
 use frs_conf::{Interval, Mode, Scope};
 
 use super::tables::HoldChange;
-use super::{Rule, Rules, States};
+use super::{Lone, Rule, Rules, States};
 use crate::any_policy::{LimitReport, pass_window, refused_window};
 use crate::{Brought, Demand, Mark, Noted, Verdict};
 
@@ -27,7 +27,7 @@ impl Rules {
     /// The only limit, if there is nothing else: no ban, no ring, no weights.
     #[inline(always)]
     pub(super) fn lone_rule(&self) -> Option<&Rule> {
-        if self.lone { self.rules.first() } else { None }
+        if matches!(self.lone, Lone::Interval(_) | Lone::Other) { self.rules.first() } else { None }
     }
 
     /// Handles the most common item: it passes, and the key has one `interval` and nothing else.
@@ -35,7 +35,7 @@ impl Rules {
     /// and [`Rules::verdict`]. `None` if there is more to do; then it has only rolled.
     #[inline(always)]
     pub fn pass(&self, words: &mut [u64], now: u64, demand: Demand<'_>) -> Option<Verdict> {
-        let limit = self.lone_interval.as_ref()?;
+        let Lone::Interval(limit) = &self.lone else { return None };
         let state: &mut [u64; 2] = words.first_chunk_mut()?;
         pass_window(limit, state, now, demand).map(verdict_of)
     }
@@ -44,16 +44,19 @@ impl Rules {
     /// share use [`Rules::pass_shared`].
     #[inline(never)]
     pub fn pass_apart(&self, words: &mut [u64], now: u64, demand: Demand<'_>) -> Option<Verdict> {
-        let Some(rule) = self.lone_rule() else {
-            return self.pass_with_tables(words, now, demand);
-        };
-        rule.policy.pass(&mut words[rule.state()], now, demand).map(verdict_of)
+        match self.lone {
+            Lone::WithTables => self.pass_with_tables(words, now, demand),
+            _ => {
+                let rule = self.lone_rule()?;
+                rule.policy.pass(&mut words[rule.state()], now, demand).map(verdict_of)
+            }
+        }
     }
 
     /// Whether [`Rules::pass_apart`] is for these limits.
     #[inline]
     pub fn are_apart(&self) -> bool {
-        (self.lone | self.lone_with_tables) & self.lone_interval.is_none()
+        matches!(self.lone, Lone::Other | Lone::WithTables)
     }
 
     /// The same for a key with one limit and tables: the item passes or settles its hold, and its
@@ -63,10 +66,7 @@ impl Rules {
         let Demand { count, charges, terms } = demand;
         let Brought { once, hold, .. } = *terms.brought.unwrap_or(&Brought::NOTHING);
         let id = once.filter(|_| charges);
-        if !self.lone_with_tables
-            || !tables.are_rolled(words, now)
-            || id.is_some_and(|id| tables.knows(words, id, now))
-        {
+        if !tables.are_rolled(words, now) || id.is_some_and(|id| tables.knows(words, id, now)) {
             return None;
         }
         let change = match hold {
@@ -101,9 +101,9 @@ impl Rules {
     pub fn refuse(&self, words: &[u64], now: u64, demand: Demand<'_>) -> Option<Verdict> {
         let rule = self.lone_rule().filter(|rule| !rule.advises)?;
         let count = u32::try_from(demand.count).ok().filter(|_| self.mode == Mode::Enforce)?;
-        let (report, retry_ms) = match &self.lone_interval {
-            Some(limit) => refused_window(limit, words.first_chunk::<2>()?, now, count),
-            None => rule.policy.refused(&words[rule.state()], now, count, demand.terms),
+        let (report, retry_ms) = match &self.lone {
+            Lone::Interval(limit) => refused_window(limit, words.first_chunk::<2>()?, now, count),
+            _ => rule.policy.refused(&words[rule.state()], now, count, demand.terms),
         };
         let LimitReport { figures, window_ms, level_ns } = report;
         let limited = Verdict { limited: true, limit: 1, ..Verdict::UNJUDGED };

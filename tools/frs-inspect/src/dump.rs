@@ -34,7 +34,8 @@ struct RecordFormat {
     begin: &'static str,
     /// The text before the first record, and before each further one.
     before: [&'static str; 2],
-    write: fn(&mut Output, &NodeRecord) -> io::Result<()>,
+    /// Writes a record, as of a time in milliseconds since the epoch.
+    write: fn(&mut Output, &NodeRecord, u64) -> io::Result<()>,
     /// The text after all records.
     end: &'static str,
 }
@@ -56,12 +57,13 @@ pub fn run(
     let mut has_problems = print_faults(&reader);
     let (mut out, mut written) = (out(), Ok(()));
     out.write_all(begin.as_bytes())?;
-    let walked = reader.for_each_node(frs_base::clock::now(), |record| {
+    let now = frs_base::clock::now();
+    let walked = reader.for_each_node(now, |record| {
         let is_asked = wanted.is_none_or(|id| id == record.biz_id);
         if !is_asked || (record.is_expired() && !expired) {
             return ControlFlow::Continue(());
         }
-        written = out.write_all(before.as_bytes()).and_then(|()| write(&mut out, &record));
+        written = out.write_all(before.as_bytes()).and_then(|()| write(&mut out, &record, now));
         before = further;
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });

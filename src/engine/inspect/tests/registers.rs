@@ -14,7 +14,8 @@ const MAP: &str = r#"<map>
 </map>"#;
 
 fn kept(value: &str, expires_ms: Option<u64>) -> Option<KeptRegister> {
-    Some(KeptRegister { value: value.to_owned(), expires_ms })
+    let number = value.parse().ok().filter(|number: &i64| number.to_string() == value);
+    Some(KeptRegister { value: value.to_owned(), number, expires_ms })
 }
 
 #[test]
@@ -24,6 +25,7 @@ fn a_record_tells_value_and_expiry() {
     service.set_register("redis", "number", "-7", T + 5000, T).unwrap();
     service.set_register("redis", "text", "a\u{1}\tb", 0, T).unwrap();
     service.set_register("redis", "hits", "12", 0, T).unwrap();
+    service.set_register("redis", "padded", "012", 0, T).unwrap();
     service.one(Command::Update, "plain", "k", 1, T).unwrap();
     let mut reader = reader(&world);
     let mut record = |biz, key, now| at(reader.node(biz, key, now).unwrap());
@@ -33,6 +35,7 @@ fn a_record_tells_value_and_expiry() {
     assert_eq!(record("redis", "number", T + 5000).register, number.register, "it expired");
     assert_eq!(record("redis", "text", T).register, kept("a\u{fffd}\tb", None));
     assert_eq!(record("redis", "hits", T).used(), 12);
+    assert_eq!(record("redis", "padded", T).used(), 0, "a text");
     assert_eq!(record("plain", "k", T).register, None);
 }
 

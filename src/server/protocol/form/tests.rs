@@ -1,7 +1,8 @@
 //! The parameters of a GET.
 
 use super::*;
-use frs_engine::{Command, Kept};
+use frs_engine::Command;
+use frs_engine::testing::kept::Kept;
 
 #[derive(Debug, PartialEq)]
 struct Row {

@@ -3,9 +3,8 @@
 use super::*;
 use crate::protocol::document_format::{write, write_error};
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
-use frs_engine::{
-    Answer, Answers, Command, Extras, ItemError, ItemNames, ItemOptions, Kept, Request,
-};
+use frs_engine::testing::kept::Kept;
+use frs_engine::{Answer, Answers, Command, Extras, ItemError, ItemNames, ItemOptions, Request};
 
 mod agreement;
 mod properties;

@@ -126,7 +126,7 @@ pub fn read_many<'a>(
 mod tests {
     use super::*;
     use crate::protocol::resp::{CommandBounds, read_line};
-    use frs_engine::Kept;
+    use frs_engine::testing::kept::Kept;
 
     /// Reads a command without its name.
     fn read(

@@ -3,9 +3,10 @@
 use super::*;
 use crate::protocol::document_format::{write, write_error};
 use crate::protocol::{Bounds, Decoded, Error, Line, TextPosition};
+use frs_engine::testing::kept::Kept;
 use frs_engine::{
-    Answer, Answers, Command, Extras, Figures, HistorySpan, ItemError, ItemOptions, Kept,
-    LimitFigures, List, Request, Verdict,
+    Answer, Answers, Command, Extras, Figures, HistorySpan, ItemError, ItemOptions, LimitFigures,
+    List, Request, Verdict,
 };
 
 mod properties;

@@ -16,7 +16,7 @@ const HEADER: &str = "biz,biz-id,key,scope,group,file,key-node,place,last-use,ra
 
 pub const FORMAT: RecordFormat = RecordFormat { begin: HEADER, before: [""; 2], write, end: "" };
 
-fn write(out: &mut Output, record: &NodeRecord) -> io::Result<()> {
+fn write(out: &mut Output, record: &NodeRecord, _: u64) -> io::Result<()> {
     let (biz, key) = (record.biz.as_deref().unwrap_or_default(), quoted(&record.key));
     let scope = if record.scope == Scope::Biz { "biz" } else { "key" };
     let (group, place) = (&record.group, &record.place);

@@ -16,7 +16,7 @@ use crate::show;
 pub const FORMAT: RecordFormat =
     RecordFormat { begin: "[", before: ["\n", ",\n"], write, end: "\n]\n" };
 
-fn write(out: &mut Output, record: &NodeRecord) -> io::Result<()> {
+fn write(out: &mut Output, record: &NodeRecord, _: u64) -> io::Result<()> {
     out.write_all(visible::in_json(&object(record).to_string()).as_bytes())
 }
 

@@ -10,7 +10,7 @@ use crate::show;
 
 pub const FORMAT: RecordFormat = RecordFormat { begin: "", before: [""; 2], write, end: "" };
 
-fn write(out: &mut Output, record: &NodeRecord) -> io::Result<()> {
+fn write(out: &mut Output, record: &NodeRecord, now: u64) -> io::Result<()> {
     let number = record.biz_id.to_string();
     let (biz, key) = (record.biz.as_deref().unwrap_or(&number), show::key(&record.key));
     write!(out, "{biz} {key} {}", show::rank(record.rank))?;
@@ -21,7 +21,7 @@ fn write(out: &mut Output, record: &NodeRecord) -> io::Result<()> {
         write!(out, "; {}", super::limits(record))?;
     }
     if let Some(register) = &record.register {
-        write!(out, "; {}", show::register(register, frs_base::clock::now()))?;
+        write!(out, "; {}", show::register(register, now))?;
     }
     if let Some(holds) = record.holds.as_deref().filter(|holds| !holds.is_empty()) {
         write!(out, "; {}", show::holds(holds))?;

@@ -16,7 +16,7 @@ use crate::show;
 pub const FORMAT: RecordFormat =
     RecordFormat { begin: "<nodes>\n", before: [""; 2], write, end: "</nodes>\n" };
 
-fn write(out: &mut Output, record: &NodeRecord) -> io::Result<()> {
+fn write(out: &mut Output, record: &NodeRecord, _: u64) -> io::Result<()> {
     let mut key = Vec::new();
     write_escaped(&mut key, &record.key);
     let key = String::from_utf8_lossy(&key);
