@@ -5,7 +5,6 @@ use std::io::{ErrorKind, Read, Write};
 use super::*;
 use crate::buffer_sizes::BUFFER_SIZES;
 use crate::worker::connection::{ConnectionBuffers, RegistersAt};
-use frs_base::clock::Millis;
 use frs_conf::{Conf, Http};
 use frs_engine::{
     Answer, Answers, Figures, HistorySpan, ItemError, LimitFigures, Register, RegisterError,
@@ -73,9 +72,9 @@ impl Serve for Longest {
         &mut self,
         _: RegistersAt<'_>,
         _: &[&[u8]],
-        work: &mut dyn FnMut(&mut dyn Registers, Millis),
+        work: &mut dyn FnMut(&mut dyn Registers),
     ) -> Result<(), ItemError> {
-        work(&mut LongTexts, 0);
+        work(&mut LongTexts);
         Ok(())
     }
 }

@@ -8,8 +8,8 @@ use super::registers::Together;
 use super::{CommandOrigin, RespConnection, Serving};
 use crate::protocol::call::Call;
 use crate::protocol::resp::{
-    Args, CommandBounds, CommandError, CommandSet, Fault, Name, Scan, Scanned, command_bytes,
-    push_command,
+    Args, Command, CommandBounds, CommandError, CommandSet, Fault, Scan, Scanned, Writer,
+    command_bytes, push_command,
 };
 use crate::worker::buffer_pool::{BufferPool, make_room};
 use crate::worker::connection::{InputStep, Serve};
@@ -159,9 +159,12 @@ impl RespConnection {
         let mut reply = std::mem::take(&mut serving.context.scratch.resp.reply);
         match together.run(serving.context.serve, at, commands, version, &mut reply) {
             Ok(()) => {
-                serving.context.write_with(Call::Update, 200, |out| out.extend_from_slice(&reply));
+                serving.context.write_with(Call::Update, 200, |out| {
+                    Writer::new(out, version).array(transaction.commands);
+                    out.extend_from_slice(&reply);
+                });
             }
-            Err(error) => serving.failed(Call::Update, version, error),
+            Err(error) => serving.failed(Call::Update, version, CommandError::Item(error)),
         }
         serving.context.scratch.resp.reply = reply;
         Execution::Done
@@ -203,14 +206,18 @@ fn first_length(text: &[u8]) -> usize {
     }
 }
 
-/// The queued commands. One that is not served any more, because a reload came since, ends them.
-fn queued(mut text: &[u8], set: CommandSet) -> impl Iterator<Item = (Name, Args<'_>)> + Clone {
+/// The queued commands. One that is not served any more, because a reload came since, ends them:
+/// `set` must have registers, so that all are served.
+fn queued(
+    mut text: &[u8],
+    set: CommandSet,
+) -> impl Iterator<Item = (&'static Command, Args<'_>)> + Clone {
     std::iter::from_fn(move || {
         let (first, rest) = text.split_at(first_length(text));
         text = rest;
         let mut args = Args::of_array(first);
         let command = set.find(args.next()?)?;
-        Some((command.name, args))
+        Some((command, args))
     })
 }
 
