@@ -27,6 +27,8 @@ use frs_engine::Command;
 use session::Session;
 use transaction::Transaction;
 
+pub(crate) use registers::SCANNED_KEYS;
+
 /// The number of wrong tokens in a row that closes the connection. The client has to connect again,
 /// which max-connections and the time to connect bound.
 const MAX_WRONG_TOKENS: u8 = 3;

@@ -12,9 +12,13 @@ use crate::protocol::resp::{
 use crate::worker::connection::{RegistersAt, Serve};
 use frs_base::clock::Millis;
 use frs_engine::{EXPECTED_REGISTERS, ItemError, MAX_REGISTERS, Registers};
+use frs_store::layout::CHAIN_MAX;
 
 /// The most keys that one SCAN looks at, whatever its COUNT.
 const MAX_SCANNED: usize = 1000;
+
+/// The most keys in a reply to SCAN: it ends behind the chain in which it has looked at so many.
+pub const SCANNED_KEYS: usize = MAX_SCANNED + CHAIN_MAX;
 
 /// Where the keys of a command are in its transaction, if it has one of its own.
 const PLACES: [usize; MAX_REGISTERS] = {
