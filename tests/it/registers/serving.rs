@@ -88,7 +88,6 @@ fn a_key_or_a_text_that_is_none_fails_its_command_alone() {
     assert_eq!(wire.ask("INCR a").integer(), Some(3));
 }
 
-// Shows: registers-as-redis.
 #[test]
 fn commands_that_frs_does_not_have_are_counted_by_name() {
     let (resp, metrics) = (Reserved::new(), Reserved::new());
