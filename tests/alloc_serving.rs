@@ -104,14 +104,17 @@ impl Serve for RequestHandler {
         false
     }
 
+    fn now(&self) -> u64 {
+        self.now
+    }
+
     fn on_registers(
         &mut self,
         at: RegistersAt<'_>,
         keys: &[&[u8]],
-        work: &mut dyn FnMut(&mut dyn Registers, u64),
+        work: &mut dyn FnMut(&mut dyn Registers),
     ) -> Result<(), ItemError> {
-        let now = self.now;
-        self.service.on_registers(REDIS, at.database, keys, now, |registers| work(registers, now))
+        self.service.on_registers(REDIS, at.database, keys, self.now, work)
     }
 
     fn expect_registers(&mut self, at: RegistersAt<'_>, keys: &[&[u8]]) {

@@ -2,8 +2,11 @@
 //! each is complete. The first two bytes choose the cut.
 
 use frs_conf::{AuthzKey, Http};
-use frs_engine::{Answer, Answers, ItemError, Request, Verdict};
-use frs_server::worker::connection::{ConnectionBuffers, ConnectionRules, RespRules, Serve};
+use frs_engine::{Answer, Answers, ItemError, Registers, Request, Verdict};
+use frs_server::protocol::resp::Keyspace;
+use frs_server::worker::connection::{
+    ConnectionBuffers, ConnectionRules, Databases, RegistersAt, RespRules, Serve,
+};
 use frs_server::worker::resp_connection::RespConnection;
 
 use super::talk::{bounds, talk};
@@ -11,8 +14,11 @@ use super::talk::{bounds, talk};
 /// The beginning of the HTTP answer that refuses an HTTP request.
 const HTTP_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n";
 
-/// Admits keys of an even length, and answers busy for the others.
-struct Even;
+/// Admits keys of an even length, and answers busy for the others. Holds registers.
+#[derive(Default)]
+struct Even {
+    keyspace: Keyspace,
+}
 
 impl Serve for Even {
     fn run(&mut self, request: &Request, answers: &mut Answers) {
@@ -30,13 +36,46 @@ impl Serve for Even {
     fn draining(&self) -> bool {
         false
     }
+
+    fn on_registers(
+        &mut self,
+        at: RegistersAt<'_>,
+        keys: &[&[u8]],
+        work: &mut dyn FnMut(&mut dyn Registers),
+    ) -> Result<(), ItemError> {
+        if !keys.iter().all(|key| self.is_register_key(at, key)) {
+            return Err(ItemError::BadKey);
+        }
+        self.keyspace.transact(at.database, keys, work);
+        Ok(())
+    }
+
+    fn is_register_key(&mut self, _: RegistersAt<'_>, key: &[u8]) -> bool {
+        !key.is_empty() && std::str::from_utf8(key).is_ok()
+    }
+
+    fn scan_registers(
+        &mut self,
+        at: RegistersAt<'_>,
+        cursor: u64,
+        count: usize,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<u64, ItemError> {
+        Ok(self.keyspace.scan(at.database, cursor, count, each))
+    }
+
+    fn count_registers(&mut self, at: RegistersAt<'_>) -> Result<u64, ItemError> {
+        Ok(self.keyspace.count(at.database))
+    }
 }
 
 fn answers(http: &Http, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
     let rules = ConnectionRules { http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
-    let own = RespRules { rules, token: None, throttle: Some("throttle"), registers: None };
+    let registers = Some(Databases { biz: "registers", count: 4 });
+    let own = RespRules { rules, token: None, throttle: Some("throttle"), registers };
     let (mut connection, mut scratch) = (RespConnection::default(), ConnectionBuffers::default());
-    talk(pieces, |unread, out| connection.advance(unread, own, &mut Even, &mut scratch, out))
+    let mut serve = Even::default();
+    talk(pieces, |unread, out| connection.advance(unread, own, &mut serve, &mut scratch, out))
 }
 
 /// The bytes after the first reply. `None` if the reply is incomplete or invalid.
@@ -48,7 +87,7 @@ fn after_reply(reply: &[u8]) -> Option<&[u8]> {
     let parts = match kind {
         b'+' | b'-' | b'_' => 0,
         b':' => number().map(|_| 0)?,
-        b'$' => {
+        b'$' | b'=' => {
             let length = number()?;
             if length >= 0 {
                 let (_, behind) = rest.split_at_checked(length as usize)?;

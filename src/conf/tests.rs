@@ -72,6 +72,7 @@ pub(super) const SIZES: BufferSizes = BufferSizes {
     register_key_bytes: 6,
     register_value_bytes: 8,
     number_bytes: 20,
+    scanned_keys: 1056,
     register_buffers: 4,
     waiting_item_bytes: 344,
     waiting_limit_bytes: 88,

@@ -15,6 +15,7 @@ use crate::worker::client::CLIENT_BYTES;
 use crate::worker::connection::{
     BUFFERS_IN_HAND, QUEUE, QUEUE_BYTES, REGISTER_BUFFERS, TICK_ANSWER_BYTES,
 };
+use crate::worker::resp_connection::SCANNED_KEYS;
 use crate::worker::tick::REFUSED_CLIENTS;
 use frs_conf::memory_bound::BufferSizes;
 use frs_engine::{SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES, WAITING_WINDOW_BYTES};
@@ -38,6 +39,7 @@ pub const BUFFER_SIZES: BufferSizes = BufferSizes {
     register_key_bytes: KEY_BYTES as u64,
     register_value_bytes: VALUE_BYTES as u64,
     number_bytes: NUMBER_BYTES as u64,
+    scanned_keys: SCANNED_KEYS as u64,
     register_buffers: REGISTER_BUFFERS as u64,
     waiting_item_bytes: WAITING_ITEM_BYTES as u64,
     waiting_limit_bytes: WAITING_LIMIT_BYTES as u64,
@@ -76,6 +78,7 @@ mod tests {
             register_key_bytes: 6,
             register_value_bytes: 8,
             number_bytes: 20,
+            scanned_keys: 1056,
             register_buffers: 4,
             waiting_item_bytes: 640,
             waiting_limit_bytes: 88,

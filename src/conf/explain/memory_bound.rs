@@ -4,7 +4,7 @@
 //! memory that a worker holds for a client, whatever the client sends and however few of the
 //! answers it reads.
 
-use crate::schema::{Biz, Conf, Geometry, Http, Listed, Map, Pattern, Srv};
+use crate::schema::{Biz, Conf, Geometry, Http, Listed, MAX_KEY_BYTES, Map, Pattern, Srv};
 
 /// Sizes of the server's buffers. The modules that own the buffers set them and keep to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub struct BufferSizes {
     pub register_value_bytes: u64,
     /// The most bytes of a number as a value.
     pub number_bytes: u64,
+    /// The most keys in a reply to SCAN.
+    pub scanned_keys: u64,
     /// Number of buffers of a worker that grow with the longest reply of registers, by doubling.
     pub register_buffers: u64,
     /// The most bytes of an item that waits for the cluster, without its text.
@@ -231,14 +233,21 @@ impl BufferSizes {
     }
 
     /// Bytes of the longest reply to commands over registers that run together: each value is named
-    /// by the shortest key.
+    /// by the shortest key. Or to SCAN, which answers keys whatever the length of the request.
     fn registers_reply_bytes(&self, http: &Http, map: &Map) -> u64 {
         let texts = map.bizs.iter().filter_map(|biz| biz.register);
         let value = texts.map(|register| u64::from(register.text_bytes)).max();
         let values = u64::from(http.max_body_bytes) / self.register_key_bytes;
         value.map_or(0, |text| {
-            self.head_bytes + values * (self.register_value_bytes + text.max(self.number_bytes))
+            let values = values * (self.register_value_bytes + text.max(self.number_bytes));
+            self.head_bytes + values.max(self.scan_bytes())
         })
+    }
+
+    /// Bytes of the keys in the longest reply to SCAN. A group that moves has keys of its former
+    /// geometry, so they have any length.
+    pub(super) fn scan_bytes(&self) -> u64 {
+        self.scanned_keys * (self.register_value_bytes + u64::from(MAX_KEY_BYTES))
     }
 
     /// Bytes of the longest reply to items.

@@ -299,8 +299,11 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
     let resp = if conf.srv.resps.is_empty() { "" } else { ", and as much in an open MULTI" };
     let registers = match map.bizs.iter().any(|biz| biz.register.is_some()) {
         true => format!(
-            ", or of registers: max-body / {} × ({} + text-bytes, at least {})",
-            sizes.register_key_bytes, sizes.register_value_bytes, sizes.number_bytes
+            ", or of registers: max-body / {} × ({} + text-bytes, at least {}), at least {} for SCAN",
+            sizes.register_key_bytes,
+            sizes.register_value_bytes,
+            sizes.number_bytes,
+            grouped(sizes.scan_bytes()),
         ),
         false => String::new(),
     };

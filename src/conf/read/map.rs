@@ -14,8 +14,8 @@ use super::walk::{ElementSchema, first_before};
 use super::xml::Element;
 use super::{distinct, limit, list, per_call, register, share, tables, weight};
 use crate::schema::{
-    GeometrySettings, HashKind, Holds, KeyType, Limit, Listed, MAX_FILES, MAX_KEYS, Mode,
-    NodeCount, OnFull, Once, RegisterRoom, Sharing,
+    GeometrySettings, HashKind, Holds, KeyType, Limit, Listed, MAX_FILES, MAX_KEY_BYTES, MAX_KEYS,
+    Mode, NodeCount, OnFull, Once, RegisterRoom, Sharing,
 };
 
 const MAP: ElementSchema = ElementSchema { many: &["group", "biz"], ..ElementSchema::EMPTY };
@@ -161,7 +161,7 @@ fn geometry(notes: &mut Notes<'_>, element: &Element) -> Checked<GeometrySetting
         room: room(notes, element),
         chain: element.or(notes, "chain", 56, whole32(1, 56)),
         node_bytes: element.optional(notes, "node-size", multiple(64, 64, 32_768)),
-        key_bytes: element.or(notes, "key-bytes", 24, multiple(8, 8, 256)),
+        key_bytes: element.or(notes, "key-bytes", 24, multiple(8, 8, MAX_KEY_BYTES)),
         hash: element.or(notes, "hash", HashKind::Siphash, hashes),
     }))
 }

@@ -42,16 +42,18 @@ fn resp(notes: &mut Notes<'_>, element: &Element, taken: &mut Addresses) -> Chec
         listen: taken.take(notes, element, listen_address, name),
         token_file: token_file(notes, element),
         token: token_file.clone().map(|file| file.map(|_| AccessToken::UNKNOWN)),
-        throttle: element.optional(notes, THROTTLE, |text| match text {
-            "" => Err(CALLS_BRING_LIMITS.to_owned()),
-            text => Ok(text.to_owned()),
-        }),
-        registers: element.optional(notes, REGISTERS, |text| match text {
-            "" => Err(HAS_REGISTERS.to_owned()),
-            text => Ok(text.to_owned()),
-        }),
+        throttle: element.optional(notes, THROTTLE, named(CALLS_BRING_LIMITS)),
+        registers: element.optional(notes, REGISTERS, named(HAS_REGISTERS)),
         databases: databases(notes, element),
     }))
+}
+
+/// Reads the name of a biz. `expected` says of which one.
+fn named(expected: &'static str) -> impl Fn(&str) -> Result<String, String> {
+    move |text| match text {
+        "" => Err(expected.to_owned()),
+        text => Ok(text.to_owned()),
+    }
 }
 
 /// How many databases SELECT knows: 1 unless the element says otherwise.

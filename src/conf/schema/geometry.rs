@@ -5,6 +5,9 @@
 /// The most keys of a group. Every geometry derived for that many keys is within its bounds.
 pub(crate) const MAX_KEYS: u64 = 10_000_000_000;
 
+/// The most bytes of a node's key field.
+pub const MAX_KEY_BYTES: u32 = 256;
+
 /// Geometry of a group: every number that determines the place of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
@@ -16,7 +19,7 @@ pub struct Geometry {
     pub chain: u32,
     /// Bytes of a node, a multiple of 64, 64..=32768.
     pub node_bytes: u32,
-    /// Bytes of a node's key field, a multiple of 8, 8..=256.
+    /// Bytes of a node's key field, a multiple of 8, 8..=[`MAX_KEY_BYTES`].
     pub key_bytes: u32,
     /// How string, ip and digest keys are hashed.
     pub hash: HashKind,

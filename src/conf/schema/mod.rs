@@ -68,7 +68,7 @@ pub use cluster::{Cluster, ClusterNode, Login};
 pub use conf::Conf;
 pub use epoch::{EpochStep, MAX_EPOCH};
 pub(super) use geometry::MAX_KEYS;
-pub use geometry::{Geometry, GeometrySettings, HashKind, NodeCount, OtherSetting};
+pub use geometry::{Geometry, GeometrySettings, HashKind, MAX_KEY_BYTES, NodeCount, OtherSetting};
 pub use map::{
     BAN_BYTES, Biz, Calendar, Concurrent, Count, DISTINCT_HEADER_WORDS, Distinct, DistinctCounting,
     Gcra, Group, HISTORY_HEADER_BYTES, HISTORY_WINDOW_BYTES, Interval, KeyType, Lifts, Limit,

@@ -163,10 +163,10 @@ impl Serve for RequestHandler {
         &mut self,
         at: RegistersAt<'_>,
         keys: &[&[u8]],
-        work: &mut dyn FnMut(&mut dyn Registers, Millis),
+        work: &mut dyn FnMut(&mut dyn Registers),
     ) -> Result<(), ItemError> {
-        let (biz, now) = (self.biz_of(at)?, self.now);
-        self.service.on_registers(biz, at.database, keys, now, |registers| work(registers, now))
+        let biz = self.biz_of(at)?;
+        self.service.on_registers(biz, at.database, keys, self.now, work)
     }
 
     fn is_register_key(&mut self, at: RegistersAt<'_>, key: &[u8]) -> bool {

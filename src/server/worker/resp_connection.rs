@@ -27,6 +27,8 @@ use frs_engine::Command;
 use session::Session;
 use transaction::Transaction;
 
+pub(crate) use registers::SCANNED_KEYS;
+
 /// The number of wrong tokens in a row that closes the connection. The client has to connect again,
 /// which max-connections and the time to connect bound.
 const MAX_WRONG_TOKENS: u8 = 3;
@@ -235,7 +237,14 @@ impl RespConnection {
             return self.refuse(CommandError::Unknown(word), serving);
         };
         if !command.takes(whole.len()) {
-            return self.refuse(CommandError::Arguments(command.word), serving);
+            let error = match command.name {
+                Name::Exec => {
+                    serving.drop_transaction(&mut self.transaction);
+                    CommandError::ExecArguments
+                }
+                _ => CommandError::Arguments(command.word),
+            };
+            return self.refuse(error, serving);
         }
         // A reload may require a token since MULTI, so the client may be unknown here.
         let may_queue = is_known && origin == CommandOrigin::Input && !command.is_never_queued();
@@ -258,7 +267,7 @@ impl RespConnection {
                     .map(|()| form(Command::Update, Shape::Many)),
                 Name::ManyQuery => read_many(Command::Query, args, Bounds::from(http), request)
                     .map(|()| form(Command::Query, Shape::Many)),
-                Name::Register(verb) => return self.run_verb(verb, whole, serving),
+                Name::Register(verb) => return self.run_verb(verb, command, whole, serving),
                 name => return self.answer(name, args, serving),
             };
         match read {
@@ -269,11 +278,7 @@ impl RespConnection {
 
     /// Answers the error of a command that is not run. The error spoils an open transaction.
     #[cold]
-    fn refuse<S: Serve>(&mut self, mut error: CommandError<'_>, serving: &mut Serving<'_, S>) {
-        if error == CommandError::Arguments("EXEC") {
-            serving.drop_transaction(&mut self.transaction);
-            error = CommandError::ExecArguments;
-        }
+    fn refuse<S: Serve>(&mut self, error: CommandError<'_>, serving: &mut Serving<'_, S>) {
         if let Some(transaction) = &mut self.transaction {
             transaction.spoil();
         }

@@ -3,10 +3,10 @@
 use std::process::Command;
 
 use super::page::blocks;
-use super::setup;
 use super::wire::{Reply, Wire, words};
+use super::{map, setup};
 use crate::common::address::Reserved;
-use crate::common::{Settings, Setup, needs, text, wait_until};
+use crate::common::{Client, Settings, Setup, needs, text, wait_until};
 
 /// The port of docs/redis.md.
 const PORT: &str = "6380";
@@ -86,6 +86,28 @@ fn a_key_or_a_text_that_is_none_fails_its_command_alone() {
         assert!(reply.text().starts_with(begin), "{reply:?}");
     }
     assert_eq!(wire.ask("INCR a").integer(), Some(3));
+}
+
+#[test]
+fn commands_that_frs_does_not_have_are_counted_by_name() {
+    let (resp, metrics) = (Reserved::new(), Reserved::new());
+    let more = format!(
+        "<resp listen='{}' registers='redis'/><metrics listen='{}'/>",
+        resp.address, metrics.address
+    );
+    let setup = Setup::new(&Settings { workers: 1, more, ..Settings::default() });
+    setup.write_map(&map(1000));
+    let _server = setup.start();
+    let wire = &mut wait_until("frs listens", || Wire::connect(resp.address).ok());
+    for command in ["EVAL x 0", "BF.ADD f x", "GET a"] {
+        wire.ask(command);
+    }
+    wait_until("both are counted", || {
+        let page = Client::try_connect(metrics.address)?.try_get("/metrics").ok()?.body;
+        let name = "frs_resp_unknown_commands_total{";
+        let counted: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix(name)).collect();
+        (counted == ["command=\"other\"} 1", "command=\"eval\"} 1"]).then_some(())
+    });
 }
 
 // Shows: registers-as-redis.

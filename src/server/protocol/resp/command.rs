@@ -83,9 +83,19 @@ impl Command {
     /// The keys among its arguments, if it is over registers.
     #[inline]
     pub fn registers<'a>(&self, args: Args<'a>) -> Option<Args<'a>> {
-        let is_one = self.last_key == self.key;
-        let keys = if is_one { args.first(1) } else { args };
-        matches!(self.name, Name::Register(_)).then_some(keys)
+        matches!(self.name, Name::Register(_)).then_some(self.keys(args))
+    }
+
+    /// The keys among its arguments, which begin with a key.
+    #[inline]
+    pub fn keys<'a>(&self, args: Args<'a>) -> Args<'a> {
+        if self.last_key == self.key { args.first(1) } else { args }
+    }
+
+    /// Whether it writes.
+    #[inline]
+    pub fn is_write(&self) -> bool {
+        self.flags.contains(&"write")
     }
 
     /// Its arity in the words of Redis: negative if it is a least one.

@@ -15,25 +15,28 @@ pub struct CommandSet {
 impl CommandSet {
     /// All of them.
     pub fn all(self) -> impl Iterator<Item = &'static Command> {
-        let of_registers = if self.has_registers { &REGISTER_COMMANDS[..] } else { &[] };
-        COMMANDS.iter().chain(of_registers)
+        COMMANDS.iter().chain(self.of_registers())
     }
 
     /// How many there are.
     pub fn count(self) -> usize {
-        COMMANDS.len() + if self.has_registers { REGISTER_COMMANDS.len() } else { 0 }
+        COMMANDS.len() + self.of_registers().len()
     }
 
     /// The command of this name, in any letter case.
     #[inline]
     pub fn find(self, word: &[u8]) -> Option<&'static Command> {
         let is_it = |command: &&Command| command.word.as_bytes().eq_ignore_ascii_case(word);
-        let of_registers = if self.has_registers { &REGISTER_COMMANDS[..] } else { &[] };
         // The frequent commands of the other table have a dot in their names.
         let (first, second) = match word.contains(&b'.') {
-            true => (&COMMANDS[..], of_registers),
-            false => (of_registers, &COMMANDS[..]),
+            true => (&COMMANDS[..], self.of_registers()),
+            false => (self.of_registers(), &COMMANDS[..]),
         };
         first.iter().find(is_it).or_else(|| second.iter().find(is_it))
+    }
+
+    #[inline]
+    fn of_registers(self) -> &'static [Command] {
+        if self.has_registers { &REGISTER_COMMANDS } else { &[] }
     }
 }

@@ -137,9 +137,6 @@ pub enum CommandError<'a> {
     /// A database that is not there.
     #[error("ERR DB index is out of range")]
     DbIndex,
-    /// Text that is no number.
-    #[error("ERR value is not an integer or out of range")]
-    NoInteger,
     /// A number that is no database anywhere.
     #[error("ERR value is out of range, value must between {} and {}", i32::MIN, i32::MAX)]
     OutOfRange,
@@ -225,6 +222,7 @@ impl CommandError<'_> {
             CommandError::Unknown(_) => 404,
             CommandError::TooManyItems(_) => 413,
             CommandError::Item(error) => error_status(error),
+            CommandError::Register(fault) => fault.status(),
             _ => 400,
         }
     }

@@ -38,7 +38,7 @@ mod unknown;
 
 pub use answer::{AnswerForm, Shape, write_answers};
 pub use args::{Args, command_bytes, push_command};
-pub use command::{COMMANDS, Name};
+pub use command::{COMMANDS, Command, Name};
 pub use command_set::CommandSet;
 pub use describe::{
     Hello, ServerFigures, command_count, command_docs, command_info, command_keys, command_list,
@@ -46,11 +46,11 @@ pub use describe::{
 };
 pub use fault::{CommandError, Fault, looks_like_resp};
 pub use inline::read_line;
-#[cfg(test)]
-pub use registers::mock::Memory;
+#[cfg(any(test, feature = "testing"))]
+pub use registers::mock::{Keyspace, Memory};
 pub use registers::{
     KEY_BYTES, NUMBER_BYTES, REGISTER_COMMANDS, RegisterCommand, RegisterFault, VALUE_BYTES, Verb,
-    read_scan,
+    number, read_scan,
 };
 pub use reply::{Version, Writer, write_fault};
 pub use request::{read_many, read_one};

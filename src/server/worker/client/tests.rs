@@ -5,12 +5,12 @@ use std::io::{ErrorKind, Read, Write};
 use super::*;
 use crate::buffer_sizes::BUFFER_SIZES;
 use crate::worker::connection::{ConnectionBuffers, RegistersAt};
-use frs_base::clock::Millis;
-use frs_conf::{Conf, Http};
+use frs_conf::{Conf, Http, MAX_KEY_BYTES};
 use frs_engine::{
     Answer, Answers, Figures, HistorySpan, ItemError, LimitFigures, Register, RegisterError,
     RegisterValue, Registers, Request, Stage, Verdict,
 };
+use frs_store::layout::CHAIN_MAX;
 
 const LIMITS: u32 = 3;
 
@@ -73,10 +73,22 @@ impl Serve for Longest {
         &mut self,
         _: RegistersAt<'_>,
         _: &[&[u8]],
-        work: &mut dyn FnMut(&mut dyn Registers, Millis),
+        work: &mut dyn FnMut(&mut dyn Registers),
     ) -> Result<(), ItemError> {
-        work(&mut LongTexts, 0);
+        work(&mut LongTexts);
         Ok(())
+    }
+
+    fn scan_registers(
+        &mut self,
+        _: RegistersAt<'_>,
+        _: u64,
+        count: usize,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<u64, ItemError> {
+        // The last chain is full.
+        (1..count + CHAIN_MAX).for_each(|_| each(&[b'k'; MAX_KEY_BYTES as usize]));
+        Ok(u64::MAX)
     }
 }
 
@@ -316,8 +328,8 @@ impl Registers for LongTexts {
     fn touch(&mut self, _: usize) {}
 }
 
-/// Commands over registers, which fill max-body or have as many keys as one may have.
-fn register_commands(http: &Http) -> [Vec<u8>; 2] {
+/// Commands over registers, which fill max-body or have as many keys as one may have, and SCAN.
+fn register_commands(http: &Http) -> [Vec<u8>; 3] {
     let most = 3 * http.max_items as usize;
     let keys = |bytes: usize| (bytes.saturating_sub(24) / 6).min(most);
     let mget =
@@ -329,22 +341,21 @@ fn register_commands(http: &Http) -> [Vec<u8>; 2] {
         queued += &next;
     }
     let multi = format!("*1\r\n$5\r\nMULTI\r\n{queued}*1\r\n$4\r\nEXEC\r\n");
-    [mget(keys(http.max_body_bytes as usize)), multi].map(String::into_bytes)
+    let scan = "SCAN 0 COUNT 1000000\r\n".to_owned();
+    [mget(keys(http.max_body_bytes as usize)), multi, scan].map(String::into_bytes)
 }
 
 // Shows: memory-bound.
 #[test]
 fn the_longest_reply_of_registers_is_no_longer_than_was_counted() {
-    for (http, text_bytes) in [("max-body='64KiB'", 512), ("max-items='3' max-body='256KiB'", 512)]
-    {
+    // With the least one, SCAN has the longest reply.
+    for http in ["max-body='64KiB'", "max-items='3' max-body='256KiB'", "max-body='1KiB'"] {
         let srv = format!(
             "<srv><workers>1</workers><http {http}/><resp listen='127.0.0.1:1' registers='r'/></srv>"
         );
-        let map = format!(
-            "<map><group name='g' files='1' key-nodes='8'/><biz id='1' name='r' key='string'>\
-             <register text-bytes='{text_bytes}'/></biz></map>"
-        );
-        let conf = Conf::parse("s", &srv, "m", &map).unwrap_or_else(|faults| panic!("{faults}"));
+        let map = "<map><group name='g' files='1' key-nodes='8'/><biz id='1' name='r' \
+                   key='string'><register text-bytes='512'/></biz></map>";
+        let conf = Conf::parse("s", &srv, "m", map).unwrap_or_else(|faults| panic!("{faults}"));
         let bound = BUFFER_SIZES.reply_bytes(&conf.srv.http, &conf.map) as usize;
         let mut longest = 0;
         for commands in register_commands(&conf.srv.http) {

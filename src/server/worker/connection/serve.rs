@@ -65,12 +65,12 @@ pub trait Serve {
     }
 
     /// Runs `work` on registers in one transaction, and commits. The work may run again if the
-    /// transaction has to begin anew. It is told the time.
+    /// transaction has to begin anew. Its time is [`Serve::now`].
     fn on_registers(
         &mut self,
         _at: RegistersAt<'_>,
         _keys: &[&[u8]],
-        _work: &mut dyn FnMut(&mut dyn Registers, Millis),
+        _work: &mut dyn FnMut(&mut dyn Registers),
     ) -> Result<(), ItemError> {
         Err(ItemError::UnknownBiz)
     }

@@ -6,15 +6,19 @@
 use super::{RespConnection, Serving};
 use crate::protocol::call::Call;
 use crate::protocol::resp::{
-    Args, CommandBounds, CommandError, Name, RegisterCommand, Scan, Scanned, Verb, Version, Writer,
-    read_scan,
+    Args, Command, CommandBounds, CommandError, Name, RegisterCommand, Scan, Scanned, Verb,
+    Version, Writer, read_scan,
 };
 use crate::worker::connection::{RegistersAt, Serve};
 use frs_base::clock::Millis;
 use frs_engine::{EXPECTED_REGISTERS, ItemError, MAX_REGISTERS, Registers};
+use frs_store::layout::CHAIN_MAX;
 
 /// The most keys that one SCAN looks at, whatever its COUNT.
 const MAX_SCANNED: usize = 1000;
+
+/// The most keys in a reply to SCAN: it ends behind the chain in which it has looked at so many.
+pub const SCANNED_KEYS: usize = MAX_SCANNED + CHAIN_MAX;
 
 /// Where the keys of a command are in its transaction, if it has one of its own.
 const PLACES: [usize; MAX_REGISTERS] = {
@@ -32,13 +36,14 @@ impl RespConnection {
     pub(super) fn run_verb<S: Serve>(
         &mut self,
         verb: Verb,
+        of: &Command,
         whole: Args<'_>,
         serving: &mut Serving<'_, S>,
     ) {
         let version = self.session.version;
         let mut args = whole;
         args.next();
-        let command = match RegisterCommand::read(verb, args) {
+        let command = match RegisterCommand::read(verb, of, args) {
             Ok(command) => command,
             Err(error) => return serving.error(version, CommandError::Register(error)),
         };
@@ -55,7 +60,7 @@ impl RespConnection {
             None => serving.expect(at, command.keys),
         }
         let mut reply = std::mem::take(&mut serving.context.scratch.resp.reply);
-        let call = if command.is_write() { Call::Update } else { Call::Query };
+        let call = if of.is_write() { Call::Update } else { Call::Query };
         match run(serving.context.serve, at, &command, version, &mut reply) {
             Ok(()) => {
                 serving.context.write_with(call, 200, |out| out.extend_from_slice(&reply));
@@ -86,7 +91,6 @@ impl RespConnection {
                 let at = at?;
                 let scanning = read_scan(args).map_err(CommandError::Register)?;
                 serving.is_over = true;
-                serving.context.flush();
                 let mut keys = std::mem::take(&mut serving.context.scratch.resp.reply);
                 keys.clear();
                 let mut found = 0;
@@ -132,29 +136,32 @@ fn run<S: Serve>(
     command: &RegisterCommand<'_>,
     version: Version,
     reply: &mut Vec<u8>,
-) -> Result<(), ItemError> {
+) -> Result<(), CommandError<'static>> {
     reply.clear();
     command.begin(&mut Writer::new(reply, version));
     let (mut rest, mut sum) = (command.keys, 0);
     let mut all = command.keys;
     // No part of a command is done if another part must fail.
     if rest.len() > MAX_REGISTERS && !all.all(|key| serve.is_register_key(at, key)) {
-        return Err(ItemError::BadKey);
+        return Err(CommandError::Item(ItemError::BadKey));
     }
+    let now_ms = serve.now();
     loop {
         let (mut keys, mut count) = ([&[][..]; MAX_REGISTERS], 0);
         for (place, key) in keys.iter_mut().zip(&mut rest) {
             *place = key;
             count += 1;
         }
-        let (written, summed) = (reply.len(), sum);
-        serve.on_registers(at, &keys[..count], &mut |registers, now_ms| {
+        let (written, summed, mut done) = (reply.len(), sum, Ok(()));
+        let committed = serve.on_registers(at, &keys[..count], &mut |registers| {
             // The work may begin anew.
             reply.truncate(written);
             sum = summed;
             let writer = &mut Writer::new(reply, version);
-            command.run(&PLACES[..count], registers, now_ms, &mut sum, writer);
-        })?;
+            done = command.run(&PLACES[..count], registers, now_ms, &mut sum, writer);
+        });
+        committed.map_err(CommandError::Item)?;
+        done.map_err(CommandError::Register)?;
         if rest.len() == 0 {
             break;
         }
@@ -176,12 +183,12 @@ impl<'t> Together<'t> {
     pub fn of<S: Serve>(
         serve: &mut S,
         at: RegistersAt<'_>,
-        commands: impl Iterator<Item = (Name, Args<'t>)>,
+        commands: impl Iterator<Item = (&'static Command, Args<'t>)>,
     ) -> Option<Together<'t>> {
         let mut together = Together { keys: [&[]; MAX_REGISTERS], count: 0 };
-        for (name, args) in commands {
-            let Name::Register(verb) = name else { return None };
-            let Ok(command) = RegisterCommand::read(verb, args) else { continue };
+        for (of, args) in commands {
+            let Name::Register(verb) = of.name else { return None };
+            let Ok(command) = RegisterCommand::read(verb, of, args) else { continue };
             let mut all = command.keys;
             // The keys of a command that fails are left out, unless others name them.
             if !all.all(|key| together.place(key).is_some() || serve.is_register_key(at, key)) {
@@ -206,17 +213,17 @@ impl<'t> Together<'t> {
         &self,
         serve: &mut S,
         at: RegistersAt<'_>,
-        commands: impl Iterator<Item = (Name, Args<'t>)> + Clone,
+        commands: impl Iterator<Item = (&'static Command, Args<'t>)> + Clone,
         version: Version,
         reply: &mut Vec<u8>,
     ) -> Result<(), ItemError> {
-        serve.on_registers(at, self.keys(), &mut |registers, now_ms| {
+        let now_ms = serve.now();
+        serve.on_registers(at, self.keys(), &mut |registers| {
             reply.clear();
             let mut writer = Writer::new(reply, version);
-            writer.array(commands.clone().count());
-            for (name, args) in commands.clone() {
-                let Name::Register(verb) = name else { continue };
-                match RegisterCommand::read(verb, args) {
+            for (of, args) in commands.clone() {
+                let Name::Register(verb) = of.name else { continue };
+                match RegisterCommand::read(verb, of, args) {
                     // Its error is its own, as every error of a command.
                     Ok(command) if !self.has_all(command.keys) => {
                         writer.error(CommandError::Item(ItemError::BadKey));
@@ -246,7 +253,11 @@ impl<'t> Together<'t> {
         let mut sum = 0;
         command.begin(writer);
         for key in command.keys {
-            command.run(self.place(key).as_slice(), registers, now_ms, &mut sum, writer);
+            let place = self.place(key);
+            let done = command.run(place.as_slice(), registers, now_ms, &mut sum, writer);
+            if let Err(error) = done {
+                writer.error(error);
+            }
         }
         command.end(sum, writer);
     }
@@ -281,10 +292,9 @@ impl<S: Serve> Serving<'_, S> {
         }
     }
 
-    /// Answers the failure of a transaction.
+    /// Answers the failure of a command that was run, or of a transaction.
     #[cold]
-    pub(super) fn failed(&mut self, call: Call, version: Version, error: ItemError) {
-        let error = CommandError::Item(error);
+    pub(super) fn failed(&mut self, call: Call, version: Version, error: CommandError<'_>) {
         let status = error.status();
         self.context.write_short(call, status, |out| Writer::new(out, version).error(error));
     }

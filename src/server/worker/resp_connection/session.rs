@@ -6,10 +6,9 @@ use super::{RespConnection, Serving};
 use crate::protocol::call::Call;
 use crate::protocol::resp::{
     Args, CommandError, Hello, Name, RegisterFault, Version, Writer, command_count, command_docs,
-    command_info, command_keys, command_list, command_table, hello, info,
+    command_info, command_keys, command_list, command_table, hello, info, number,
 };
 use crate::worker::connection::{RespRules, Serve};
-use frs_engine::RegisterValue;
 
 /// The only user name, as in Redis without ACLs.
 const USER: &[u8] = b"default";
@@ -119,7 +118,8 @@ impl RespConnection {
             Name::Echo => serving.bulk(version, args.next().unwrap_or_default()),
             Name::Client => return self.client(args, serving),
             Name::Select => {
-                let index = number(args.next().unwrap_or_default())?;
+                let index = number(args.next().unwrap_or_default());
+                let index = index.map_err(CommandError::Register)?;
                 let index = i32::try_from(index).map_err(|_| CommandError::OutOfRange)?;
                 let database = u16::try_from(index).ok();
                 let database = database.filter(|&index| index < serving.own.databases());
@@ -295,14 +295,6 @@ fn describe_commands<'i, S: Serve>(
         return Err(CommandError::UnknownSubcommand { of: "COMMAND", word: subcommand });
     }
     Ok(())
-}
-
-/// The number whose one decimal form these bytes are, as Redis reads it.
-fn number(bytes: &[u8]) -> Result<i64, CommandError<'static>> {
-    match RegisterValue::of(bytes) {
-        RegisterValue::Number(number) => Ok(number),
-        RegisterValue::Text(_) => Err(CommandError::NoInteger),
-    }
 }
 
 /// Whether the arguments of CLIENT LIST are about the client with this id, which is a normal one.

@@ -8,8 +8,8 @@ use super::registers::Together;
 use super::{CommandOrigin, RespConnection, Serving};
 use crate::protocol::call::Call;
 use crate::protocol::resp::{
-    Args, CommandBounds, CommandError, CommandSet, Fault, Name, Scan, Scanned, command_bytes,
-    push_command,
+    Args, Command, CommandBounds, CommandError, CommandSet, Fault, Scan, Scanned, Writer,
+    command_bytes, push_command,
 };
 use crate::worker::buffer_pool::{BufferPool, make_room};
 use crate::worker::connection::{InputStep, Serve};
@@ -23,12 +23,23 @@ pub(super) struct Transaction {
     /// The queued commands as RESP arrays.
     text: Vec<u8>,
     commands: usize,
-    /// Whether a command could not be queued.
-    is_spoiled: bool,
-    /// The offset of the next command in `text`, once EXEC has begun.
-    next: Option<usize>,
-    /// EXEC, or else the next command, has to wait: a request before it is parked.
-    is_held: bool,
+    phase: Phase,
+}
+
+/// The state of a transaction. What waits does so because a request before it is parked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Phase {
+    /// Commands are queued.
+    #[default]
+    Open,
+    /// A command could not be queued: EXEC will fail.
+    Spoiled,
+    /// EXEC waits.
+    ExecWaits,
+    /// The command at this offset in the text is the next one.
+    Runs(usize),
+    /// It waits.
+    Waits(usize),
 }
 
 /// Whether the commands of a MULTI run in one transaction of the store.
@@ -44,7 +55,9 @@ enum Execution {
 impl Transaction {
     /// Notes that a command could not be queued.
     pub fn spoil(&mut self) {
-        self.is_spoiled = true;
+        if self.phase == Phase::Open {
+            self.phase = Phase::Spoiled;
+        }
     }
 
     /// Returns the buffer of an ended transaction to the pool.
@@ -64,7 +77,7 @@ impl RespConnection {
     #[inline]
     pub(super) fn is_running(&self) -> bool {
         let transaction = self.transaction.as_ref();
-        transaction.is_some_and(|transaction| transaction.next.is_some() || transaction.is_held)
+        transaction.is_some_and(|it| !matches!(it.phase, Phase::Open | Phase::Spoiled))
     }
 
     /// MULTI.
@@ -82,12 +95,14 @@ impl RespConnection {
     #[cold]
     pub(super) fn hold<S: Serve>(&mut self, command: Args<'_>, serving: &mut Serving<'_, S>) {
         if let Some(transaction) = &mut self.transaction {
-            transaction.is_held = true;
+            if let Phase::Runs(at) = transaction.phase {
+                transaction.phase = Phase::Waits(at);
+            }
             return;
         }
         let mut text = serving.context.scratch.pool.take(&[]);
         push_command(&mut text, command);
-        self.transaction = Some(Transaction { text, next: Some(0), ..Transaction::default() });
+        self.transaction = Some(Transaction { text, commands: 1, phase: Phase::Waits(0) });
     }
 
     /// Keeps a command for EXEC.
@@ -120,7 +135,7 @@ impl RespConnection {
         let Some(transaction) = &mut self.transaction else {
             return serving.error(version, CommandError::WithoutMulti("EXEC"));
         };
-        if transaction.is_spoiled {
+        if transaction.phase == Phase::Spoiled {
             serving.drop_transaction(&mut self.transaction);
             return serving.error(version, CommandError::ExecAbort);
         }
@@ -132,10 +147,10 @@ impl RespConnection {
         let Some(transaction) = &mut self.transaction else { return };
         match together {
             Execution::Done => return serving.drop_transaction(&mut self.transaction),
-            Execution::Held => return transaction.is_held = true,
+            Execution::Held => return transaction.phase = Phase::ExecWaits,
             Execution::Apart => {}
         }
-        transaction.next = Some(0);
+        transaction.phase = Phase::Runs(0);
         serving.short(version, |writer| writer.array(commands));
         if commands == 0 {
             serving.drop_transaction(&mut self.transaction);
@@ -159,9 +174,12 @@ impl RespConnection {
         let mut reply = std::mem::take(&mut serving.context.scratch.resp.reply);
         match together.run(serving.context.serve, at, commands, version, &mut reply) {
             Ok(()) => {
-                serving.context.write_with(Call::Update, 200, |out| out.extend_from_slice(&reply));
+                serving.context.write_with(Call::Update, 200, |out| {
+                    Writer::new(out, version).array(transaction.commands);
+                    out.extend_from_slice(&reply);
+                });
             }
-            Err(error) => serving.failed(Call::Update, version, error),
+            Err(error) => serving.failed(Call::Update, version, CommandError::Item(error)),
         }
         serving.context.scratch.resp.reply = reply;
         Execution::Done
@@ -170,11 +188,11 @@ impl RespConnection {
     /// Answers the next command of the running transaction.
     pub(super) fn step_transaction<S: Serve>(&mut self, serving: &mut Serving<'_, S>) -> InputStep {
         let Some(transaction) = &mut self.transaction else { return InputStep::Took(0) };
-        transaction.is_held = false;
-        let Some(from) = transaction.next else {
+        let (Phase::Runs(from) | Phase::Waits(from)) = transaction.phase else {
             self.execute(serving);
             return InputStep::Answered(0);
         };
+        transaction.phase = Phase::Runs(from);
         let text = std::mem::take(&mut transaction.text);
         let length = first_length(&text[from..]);
         let args = Args::of_array(&text[from..from + length]);
@@ -183,10 +201,10 @@ impl RespConnection {
         let is_over = from + length == text.len();
         if let Some(transaction) = &mut self.transaction {
             transaction.text = text;
-            if transaction.is_held {
+            if transaction.phase == Phase::Waits(from) {
                 return InputStep::Took(0);
             }
-            transaction.next = Some(from + length);
+            transaction.phase = Phase::Runs(from + length);
         }
         if is_over {
             serving.drop_transaction(&mut self.transaction);
@@ -203,14 +221,17 @@ fn first_length(text: &[u8]) -> usize {
     }
 }
 
-/// The queued commands. One that is not served any more, because a reload came since, ends them.
-fn queued(mut text: &[u8], set: CommandSet) -> impl Iterator<Item = (Name, Args<'_>)> + Clone {
+/// The queued commands. `set` has registers, so whatever was queued is in it.
+fn queued(
+    mut text: &[u8],
+    set: CommandSet,
+) -> impl Iterator<Item = (&'static Command, Args<'_>)> + Clone {
     std::iter::from_fn(move || {
         let (first, rest) = text.split_at(first_length(text));
         text = rest;
         let mut args = Args::of_array(first);
         let command = set.find(args.next()?)?;
-        Some((command.name, args))
+        Some((command, args))
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a counter keeps its expiry.
 
-use super::{Args, RegisterFault, Verb, Within, Writer, number};
+use super::{Args, RegisterFault, Verb, Within, number};
 use frs_engine::RegisterValue;
 
 /// The number of INCRBY or DECRBY, as it is added.
@@ -14,14 +14,12 @@ pub(super) fn read_by(verb: Verb, mut args: Args<'_>) -> Result<i64, RegisterFau
     }
 }
 
-pub(super) fn add(within: &mut Within<'_>, nth: usize, by: i64, writer: &mut Writer<'_>) {
-    match try_add(within, nth, by) {
-        Ok(sum) => writer.integer(sum),
-        Err(error) => writer.error(error),
-    }
-}
-
-fn try_add(within: &mut Within<'_>, nth: usize, by: i64) -> Result<i64, RegisterFault<'static>> {
+/// Adds, and returns the sum.
+pub(super) fn add(
+    within: &mut Within<'_>,
+    nth: usize,
+    by: i64,
+) -> Result<i64, RegisterFault<'static>> {
     let (old, expires_ms) = within.number(nth)?;
     let sum = old.checked_add(by).ok_or(RegisterFault::Overflow)?;
     within.registers.set(nth, RegisterValue::Number(sum), expires_ms)?;

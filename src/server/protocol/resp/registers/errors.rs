@@ -65,6 +65,16 @@ pub enum RegisterFault<'a> {
     NotSet(RegisterError),
 }
 
+impl RegisterFault<'_> {
+    /// The status by which it is counted.
+    pub const fn status(self) -> u16 {
+        match self {
+            RegisterFault::NotSet(RegisterError::Full) => 503,
+            _ => 400,
+        }
+    }
+}
+
 const fn word(error: &RegisterError) -> &'static str {
     match error {
         RegisterError::TextTooLong { .. } => "text-too-long",

@@ -163,15 +163,15 @@ impl Expire {
         Ok(Expire { command, unit, is_absolute, given, conditions })
     }
 
-    pub fn run(&self, within: &mut Within<'_>, nth: usize, writer: &mut Writer<'_>) {
+    /// Returns whether it has set the time.
+    pub fn run(&self, within: &mut Within<'_>, nth: usize) -> Result<bool, RegisterFault<'static>> {
         let base = if self.is_absolute { 0 } else { milliseconds(within.now_ms) };
         let ms = match self.unit {
             Unit::Seconds => self.given.checked_mul(SECOND_MS),
             Unit::Milliseconds => Some(self.given),
         };
-        let Some(at) = ms.and_then(|ms| ms.checked_add(base)) else {
-            return writer.error(RegisterFault::ExpireTime(self.command));
-        };
+        let at = ms.and_then(|ms| ms.checked_add(base));
+        let at = at.ok_or(RegisterFault::ExpireTime(self.command))?;
         let old_ms = within.get(nth).map(|register| register.expires_ms);
         let is_set = old_ms.is_some_and(|old_ms| self.conditions.are_met(old_ms, at));
         if is_set {
@@ -181,7 +181,7 @@ impl Expire {
                 within.registers.set_expiry(nth, at.cast_unsigned());
             }
         }
-        writer.integer(is_set.into());
+        Ok(is_set)
     }
 }
 

@@ -4,7 +4,7 @@
 //! said. Then it is the bound, and the reply says what was added.
 
 use super::expiry::{Clause, clause};
-use super::{Args, RegisterFault, Within, Writer, number};
+use super::{Args, RegisterFault, Within, number};
 use frs_engine::RegisterValue;
 
 /// INCREX.
@@ -70,18 +70,8 @@ impl<'a> Increx<'a> {
         Ok(Increx { by, least, most, saturates, expiry, only_new })
     }
 
-    pub fn run(&self, within: &mut Within<'_>, nth: usize, writer: &mut Writer<'_>) {
-        match self.try_run(within, nth) {
-            Ok(figures) => {
-                writer.array(figures.len());
-                figures.into_iter().for_each(|figure| writer.integer(figure));
-            }
-            Err(error) => writer.error(error),
-        }
-    }
-
-    /// The value after it, and what was added.
-    fn try_run(
+    /// Returns the value after it, and what was added.
+    pub fn run(
         &self,
         within: &mut Within<'_>,
         nth: usize,

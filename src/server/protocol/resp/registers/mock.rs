@@ -73,3 +73,85 @@ impl Registers for Memory {
         self.touched.push(nth);
     }
 }
+
+/// Registers of databases, by their keys.
+#[derive(Debug, Clone, Default)]
+pub struct Keyspace {
+    /// The registers.
+    pub memory: Memory,
+    /// Their keys, in the order in which they came.
+    names: Vec<(u16, Vec<u8>)>,
+}
+
+impl Keyspace {
+    /// Runs `work` on registers in one transaction.
+    pub fn transact(
+        &mut self,
+        database: u16,
+        keys: &[&[u8]],
+        work: &mut dyn FnMut(&mut dyn Registers),
+    ) {
+        let mut place = |key: &[u8]| {
+            let name = (database, key.to_vec());
+            self.names.iter().position(|known| *known == name).unwrap_or_else(|| {
+                self.names.push(name);
+                self.names.len() - 1
+            })
+        };
+        let places: Vec<usize> = keys.iter().map(|key| place(key)).collect();
+        // A transaction that begins anew: nothing of the first time is kept.
+        work(&mut Lent { memory: &mut self.memory.clone(), places: &places });
+        work(&mut Lent { memory: &mut self.memory, places: &places });
+    }
+
+    /// Calls `each` with `count` keys from a cursor on, and returns the next cursor.
+    pub fn scan(
+        &self,
+        database: u16,
+        cursor: u64,
+        count: usize,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> u64 {
+        let mut of_database = self.names.iter().filter(|(of, _)| *of == database);
+        of_database.by_ref().skip(cursor as usize).take(count).for_each(|(_, key)| each(key));
+        if of_database.next().is_some() { cursor + count as u64 } else { 0 }
+    }
+
+    /// The keys of a database.
+    pub fn count(&self, database: u16) -> u64 {
+        self.names.iter().filter(|(of, _)| *of == database).count() as u64
+    }
+}
+
+/// The registers of one transaction.
+struct Lent<'m> {
+    memory: &'m mut Memory,
+    places: &'m [usize],
+}
+
+impl Registers for Lent<'_> {
+    fn get(&self, nth: usize) -> Option<Register<'_>> {
+        self.memory.get(self.places[nth])
+    }
+
+    fn set(
+        &mut self,
+        nth: usize,
+        value: RegisterValue<'_>,
+        expires_ms: u64,
+    ) -> Result<(), RegisterError> {
+        self.memory.set(self.places[nth], value, expires_ms)
+    }
+
+    fn set_expiry(&mut self, nth: usize, expires_ms: u64) {
+        self.memory.set_expiry(self.places[nth], expires_ms);
+    }
+
+    fn remove(&mut self, nth: usize) {
+        self.memory.remove(self.places[nth]);
+    }
+
+    fn touch(&mut self, nth: usize) {
+        self.memory.touch(self.places[nth]);
+    }
+}

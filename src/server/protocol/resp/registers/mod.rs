@@ -27,10 +27,10 @@ mod strings;
 mod table;
 mod verb;
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod mock;
 
-use super::{Args, Writer};
+use super::{Args, Command, Writer};
 use expiry::{Clause, Expire, Left};
 use frs_engine::{Register, RegisterValue, Registers};
 use increx::Increx;
@@ -67,7 +67,6 @@ enum Action<'a> {
     GetMany,
     Length,
     Set(Set<'a>),
-    GetSet(&'a [u8]),
     Add(i64),
     Increx(Increx<'a>),
     Expire(Expire),
@@ -86,55 +85,45 @@ struct Within<'r> {
 }
 
 impl<'a> RegisterCommand<'a> {
-    /// Reads the arguments of a command, without its name. Their number was checked.
+    /// Reads the arguments of a command, without its name. Their number was checked. `verb` is that
+    /// of the command.
     ///
     /// # Errors
     /// What Redis answers before it looks for the key.
-    pub fn read(verb: Verb, args: Args<'a>) -> Result<RegisterCommand<'a>, RegisterFault<'a>> {
+    pub fn read(
+        verb: Verb,
+        command: &Command,
+        args: Args<'a>,
+    ) -> Result<RegisterCommand<'a>, RegisterFault<'a>> {
         let mut rest = args;
         rest.next();
-        let first = args.first(1);
-        let (keys, action) = match verb {
-            Verb::Get => (first, Action::Get),
-            Verb::GetDel => (first, Action::GetDelete),
-            Verb::GetEx => (first, Action::GetExpire(strings::read_getex(rest)?)),
-            Verb::MGet => (args, Action::GetMany),
-            Verb::StrLen => (first, Action::Length),
-            Verb::Set => (first, Action::Set(Set::read(rest)?)),
-            Verb::SetNx => (first, Action::Set(Set::read_setnx(rest))),
-            Verb::SetEx | Verb::PSetEx => (first, Action::Set(Set::read_setex(verb, rest))),
-            Verb::GetSet => (first, Action::GetSet(rest.next().unwrap_or_default())),
-            Verb::Incr => (first, Action::Add(1)),
-            Verb::Decr => (first, Action::Add(-1)),
-            Verb::IncrBy | Verb::DecrBy => (first, Action::Add(counters::read_by(verb, rest)?)),
-            Verb::IncrEx => (first, Action::Increx(Increx::read(rest)?)),
+        let action = match verb {
+            Verb::Get => Action::Get,
+            Verb::GetDel => Action::GetDelete,
+            Verb::GetEx => Action::GetExpire(strings::read_getex(rest)?),
+            Verb::MGet => Action::GetMany,
+            Verb::StrLen => Action::Length,
+            Verb::Set => Action::Set(Set::read(rest)?),
+            Verb::SetNx => Action::Set(Set::read_setnx(rest)),
+            Verb::SetEx | Verb::PSetEx => Action::Set(Set::read_setex(verb, rest)),
+            Verb::GetSet => Action::Set(Set::read_getset(rest)),
+            Verb::Incr => Action::Add(1),
+            Verb::Decr => Action::Add(-1),
+            Verb::IncrBy | Verb::DecrBy => Action::Add(counters::read_by(verb, rest)?),
+            Verb::IncrEx => Action::Increx(Increx::read(rest)?),
             Verb::Expire | Verb::PExpire | Verb::ExpireAt | Verb::PExpireAt => {
-                (first, Action::Expire(Expire::read(verb, rest)?))
+                Action::Expire(Expire::read(verb, rest)?)
             }
-            Verb::Persist => (first, Action::Persist),
+            Verb::Persist => Action::Persist,
             Verb::Ttl | Verb::PTtl | Verb::ExpireTime | Verb::PExpireTime => {
-                (first, Action::Left(Left::of(verb)))
+                Action::Left(Left::of(verb))
             }
-            Verb::Exists => (args, Action::Exists),
-            Verb::Del | Verb::Unlink => (args, Action::Delete),
-            Verb::Touch => (args, Action::Touch),
-            Verb::Type => (first, Action::Type),
+            Verb::Exists => Action::Exists,
+            Verb::Del | Verb::Unlink => Action::Delete,
+            Verb::Touch => Action::Touch,
+            Verb::Type => Action::Type,
         };
-        Ok(RegisterCommand { keys, action })
-    }
-
-    /// Whether it writes.
-    pub fn is_write(&self) -> bool {
-        !matches!(
-            self.action,
-            Action::Get
-                | Action::GetMany
-                | Action::Length
-                | Action::Left(_)
-                | Action::Exists
-                | Action::Touch
-                | Action::Type
-        )
+        Ok(RegisterCommand { keys: command.keys(args), action })
     }
 
     /// Appends the beginning of a reply whose parts follow.
@@ -146,6 +135,9 @@ impl<'a> RegisterCommand<'a> {
 
     /// Runs the command on the registers at `places`, which are those of its keys or of some of
     /// them, and appends its reply. What the end of the reply counts is added to `sum`.
+    ///
+    /// # Errors
+    /// What fails the command at its key. The registers are as before, and nothing is appended.
     pub fn run(
         &self,
         places: &[usize],
@@ -153,7 +145,7 @@ impl<'a> RegisterCommand<'a> {
         now_ms: u64,
         sum: &mut i64,
         writer: &mut Writer<'_>,
-    ) {
+    ) -> Result<(), RegisterFault<'static>> {
         let within = &mut Within { registers, now_ms };
         let many = |each: fn(&mut Within<'_>, usize) -> bool, within: &mut Within<'_>| {
             places.iter().filter(|&&nth| each(within, nth)).count() as i64
@@ -161,29 +153,33 @@ impl<'a> RegisterCommand<'a> {
         match self.action {
             Action::GetMany => {
                 places.iter().for_each(|&nth| strings::get(within, nth, writer));
-                return;
+                return Ok(());
             }
-            Action::Exists => return *sum += many(keyspace::is_there, within),
-            Action::Delete => return *sum += many(keyspace::delete, within),
-            Action::Touch => return *sum += many(keyspace::touch, within),
+            Action::Exists => *sum += many(keyspace::is_there, within),
+            Action::Delete => *sum += many(keyspace::delete, within),
+            Action::Touch => *sum += many(keyspace::touch, within),
             _ => {}
         }
-        let [nth] = *places else { return };
+        let [nth] = *places else { return Ok(()) };
         match self.action {
             Action::Get => strings::get(within, nth, writer),
             Action::GetDelete => strings::get_delete(within, nth, writer),
-            Action::GetExpire(clause) => strings::get_expire(within, nth, clause, writer),
+            Action::GetExpire(clause) => strings::get_expire(within, nth, clause, writer)?,
             Action::Length => strings::length(within, nth, writer),
-            Action::Set(set) => set.run(within, nth, writer),
-            Action::GetSet(value) => strings::get_set(within, nth, value, writer),
-            Action::Add(by) => counters::add(within, nth, by, writer),
-            Action::Increx(increx) => increx.run(within, nth, writer),
-            Action::Expire(expire) => expire.run(within, nth, writer),
+            Action::Set(set) => set.run(within, nth, writer)?,
+            Action::Add(by) => writer.integer(counters::add(within, nth, by)?),
+            Action::Increx(increx) => {
+                let figures = increx.run(within, nth)?;
+                writer.array(figures.len());
+                figures.into_iter().for_each(|figure| writer.integer(figure));
+            }
+            Action::Expire(expire) => writer.integer(expire.run(within, nth)?.into()),
             Action::Persist => expiry::persist(within, nth, writer),
             Action::Left(left) => left.run(within, nth, writer),
             Action::Type => keyspace::kind(within, nth, writer),
             Action::GetMany | Action::Exists | Action::Delete | Action::Touch => {}
         }
+        Ok(())
     }
 
     /// Appends the end of the reply.
@@ -211,8 +207,11 @@ impl Within<'_> {
     }
 }
 
-/// The number whose one decimal form these bytes are.
-fn number(bytes: &[u8]) -> Result<i64, RegisterFault<'static>> {
+/// The number whose one decimal form these bytes are, as Redis reads it.
+///
+/// # Errors
+/// It is none.
+pub fn number(bytes: &[u8]) -> Result<i64, RegisterFault<'static>> {
     match RegisterValue::of(bytes) {
         RegisterValue::Number(number) => Ok(number),
         RegisterValue::Text(_) => Err(RegisterFault::NotInteger),

@@ -6,7 +6,7 @@ use super::expiry::{Clause, clause};
 use super::{Args, RegisterFault, Verb, Within, Writer, show};
 use frs_engine::RegisterValue;
 
-/// SET, SETNX, SETEX and PSETEX.
+/// SET, SETNX, SETEX, PSETEX and GETSET.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Set<'a> {
     value: &'a [u8],
@@ -87,23 +87,25 @@ impl<'a> Set<'a> {
         Set { value, condition, expiry, reply: SetReply::Ok }
     }
 
-    /// Whether the reply is the value before.
-    fn shows_old(&self) -> bool {
-        self.reply == SetReply::Old
+    pub fn read_getset(mut args: Args<'a>) -> Set<'a> {
+        let value = args.next().unwrap_or_default();
+        let (condition, reply) = (Condition::Always, SetReply::Old);
+        Set { value, condition, expiry: SetExpiry::None, reply }
     }
 
-    pub fn run(&self, within: &mut Within<'_>, nth: usize, writer: &mut Writer<'_>) {
+    pub fn run(
+        &self,
+        within: &mut Within<'_>,
+        nth: usize,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), RegisterFault<'static>> {
         let given = match self.expiry {
-            SetExpiry::Of(clause) => clause.resolve(within.now_ms).map(Some),
-            SetExpiry::None | SetExpiry::Kept => Ok(None),
-        };
-        let given = match given {
-            Ok(given) => given,
-            Err(error) => return writer.error(error),
+            SetExpiry::Of(clause) => Some(clause.resolve(within.now_ms)?),
+            SetExpiry::None | SetExpiry::Kept => None,
         };
         let begin = writer.written();
         let old = within.get(nth);
-        if self.shows_old() {
+        if self.reply == SetReply::Old {
             match old {
                 Some(register) => show(register.value, writer),
                 None => writer.null(),
@@ -122,7 +124,7 @@ impl<'a> Set<'a> {
             let value = RegisterValue::of(self.value);
             if let Err(error) = within.registers.set(nth, value, given.unwrap_or(kept)) {
                 writer.truncate(begin);
-                return writer.error(RegisterFault::from(error));
+                return Err(error.into());
             }
         }
         match (self.reply, is_met) {
@@ -131,6 +133,7 @@ impl<'a> Set<'a> {
             (SetReply::Ok, false) => writer.null(),
             (SetReply::Flag, is_met) => writer.integer(is_met.into()),
         }
+        Ok(())
     }
 }
 
@@ -168,26 +171,14 @@ pub(super) fn get_expire(
     nth: usize,
     clause: Option<Clause<'_>>,
     writer: &mut Writer<'_>,
-) {
-    let Some(clause) = clause.filter(|_| within.get(nth).is_some()) else {
-        return get(within, nth, writer);
-    };
-    match clause.resolve(within.now_ms) {
-        Ok(expires_ms) => {
-            get(within, nth, writer);
-            within.registers.set_expiry(nth, expires_ms);
-        }
-        Err(error) => writer.error(error),
-    }
-}
-
-pub(super) fn get_set(within: &mut Within<'_>, nth: usize, value: &[u8], writer: &mut Writer<'_>) {
-    let begin = writer.written();
+) -> Result<(), RegisterFault<'static>> {
+    let clause = clause.filter(|_| within.get(nth).is_some());
+    let expires_ms = clause.map(|clause| clause.resolve(within.now_ms)).transpose()?;
     get(within, nth, writer);
-    if let Err(error) = within.registers.set(nth, RegisterValue::of(value), 0) {
-        writer.truncate(begin);
-        writer.error(RegisterFault::from(error));
+    if let Some(expires_ms) = expires_ms {
+        within.registers.set_expiry(nth, expires_ms);
     }
+    Ok(())
 }
 
 pub(super) fn length(within: &mut Within<'_>, nth: usize, writer: &mut Writer<'_>) {

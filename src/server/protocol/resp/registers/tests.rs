@@ -22,15 +22,17 @@ fn ask(memory: &mut Memory, line: &str) -> String {
     assert!(command.takes(whole), "{line}: arity");
     let writer = &mut Writer::new(&mut out, Version::Two);
     memory.now_ms = NOW_MS;
-    match RegisterCommand::read(verb, args) {
+    match RegisterCommand::read(verb, command, args) {
         Ok(command) => {
             // A key is its place: `k3` is the third register.
             let place = |key: &[u8]| key.iter().fold(0, |sum, &byte| sum * 256 + byte as usize);
             let places: Vec<usize> = command.keys.map(place).collect();
             let mut sum = 0;
             command.begin(writer);
-            command.run(&places, memory, NOW_MS, &mut sum, writer);
-            command.end(sum, writer);
+            match command.run(&places, memory, NOW_MS, &mut sum, writer) {
+                Ok(()) => command.end(sum, writer),
+                Err(error) => writer.error(error),
+            }
         }
         Err(error) => writer.error(error),
     }

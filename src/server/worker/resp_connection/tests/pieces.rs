@@ -57,6 +57,67 @@ fn the_pipeline_in_two_pieces_cut_anywhere() {
     assert_eq!(outcome(input.chunks(1)), whole);
 }
 
+/// Commands over registers, alone and in transactions.
+fn pipeline_over_registers() -> Vec<u8> {
+    [
+        array(&["INCR", "a"]),
+        array(&["INCR", "a"]),
+        array(&["FRS.UPDATE", "login", "a"]),
+        "expire a 10\n".to_owned(),
+        array(&["SET", "b", "text", "PX", "500", "GET"]),
+        array(&["MGET", "a", "b", "a", "c"]),
+        array(&["INCREX", "c", "UBOUND", "3", "EX", "60", "ENX"]),
+        array(&["GET", ""]),
+        array(&["INCR", "b"]),
+        array(&["MULTI"]),
+        array(&["SET", "a", "1", "NX"]),
+        array(&["GETSET", "b", "other"]),
+        "DEL a b ~\r\n".to_owned(),
+        array(&["PTTL", "c"]),
+        array(&["EXEC"]),
+        array(&["HELLO", "3"]),
+        array(&["SELECT", "3"]),
+        array(&["GETDEL", "a"]),
+        array(&["MULTI"]),
+        array(&["SETEX", "d", "10", "x"]),
+        array(&["SCAN", "0", "COUNT", "1", "MATCH", "*"]),
+        array(&["CLIENT", "INFO"]),
+        array(&["EXEC"]),
+        array(&["TIME"]),
+        array(&["DBSIZE"]),
+        array(&["SCAN", "0", "COUNT", "5"]),
+        array(&["COMMAND", "GETKEYS", "MGET", "a", "b"]),
+        array(&["EVAL", "x", "0"]),
+    ]
+    .concat()
+    .into_bytes()
+}
+
+/// The output, whether the connection closed, and the keys of each transaction.
+fn outcome_over_registers<'a>(
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> (Vec<u8>, bool, Vec<usize>) {
+    let mut line = super::registers::line();
+    for piece in pieces {
+        line.push(piece);
+    }
+    (line.talk.out, line.talk.closed, line.talk.serve.transactions)
+}
+
+#[test]
+fn commands_over_registers_in_two_pieces_cut_anywhere() {
+    let input = pipeline_over_registers();
+    let whole = outcome_over_registers([&input[..]]);
+    let text = String::from_utf8_lossy(&whole.0);
+    assert!(text.starts_with(":1\r\n:2\r\n-ERR unknown-biz ("), "{text}");
+    assert!(!whole.1 && text.ends_with(&format!("'EVAL' {NO_SCRIPTS}\r\n")), "{text}");
+    assert_eq!(whole.2, [1, 1, 0, 1, 1, 4, 1, 1, 1, 3, 1, 1]);
+    for cut in 0..=input.len() {
+        assert_eq!(outcome_over_registers([&input[..cut], &input[cut..]]), whole, "cut at {cut}");
+    }
+    assert_eq!(outcome_over_registers(input.chunks(1)), whole);
+}
+
 #[test]
 fn what_waits_waits_wherever_the_input_is_cut() {
     let input = [
@@ -88,6 +149,19 @@ fn what_waits_waits_wherever_the_input_is_cut() {
     assert_eq!(found, format!("{PASSED}{queued}*3 {PASSED}+PONG {PASSED}{PASSED}"));
 }
 
+/// Places of an input, and the bytes that come there.
+fn damages() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
+    prop::collection::vec(any::<(prop::sample::Index, u8)>(), 1..4)
+}
+
+fn damaged(mut input: Vec<u8>, damages: Vec<(prop::sample::Index, u8)>) -> Vec<u8> {
+    for (at, byte) in damages {
+        let at = at.index(input.len());
+        input[at] = byte;
+    }
+    input
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
@@ -108,15 +182,19 @@ proptest! {
 
     // Shows: bad-input.
     #[test]
-    fn a_damaged_pipeline_in_any_pieces(
-        damages in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    fn damaged_commands_over_registers_in_any_pieces(
+        damages in damages(),
         cut in any::<prop::sample::Index>(),
     ) {
-        let mut input = pipeline();
-        for (at, byte) in damages {
-            let at = at.index(input.len());
-            input[at] = byte;
-        }
+        let input = damaged(pipeline_over_registers(), damages);
+        let (head, tail) = input.split_at(cut.index(input.len() + 1));
+        prop_assert_eq!(outcome_over_registers([&input[..]]), outcome_over_registers([head, tail]));
+    }
+
+    // Shows: bad-input.
+    #[test]
+    fn a_damaged_pipeline_in_any_pieces(damages in damages(), cut in any::<prop::sample::Index>()) {
+        let input = damaged(pipeline(), damages);
         let run = |pieces: &[&[u8]]| {
             let mut line = Line::new();
             pieces.iter().for_each(|piece| _ = line.push(piece));

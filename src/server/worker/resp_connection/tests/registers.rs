@@ -1,26 +1,21 @@
 //! Redis' own commands on a connection, with registers in memory.
 
 use super::*;
-use crate::protocol::resp::Memory;
+use crate::protocol::resp::Keyspace;
 use crate::worker::connection::{Databases, RegistersAt};
 use frs_base::clock::Millis;
 use frs_conf::Http;
-use frs_engine::{
-    Answer, Answers, Exchange, ItemError, Register, RegisterError, RegisterValue, Registers,
-    Request, Stage,
-};
+use frs_engine::{Answer, Answers, Exchange, ItemError, Registers, Request, Stage};
 
 const NO_INTEGER: &str = "-ERR value is not an integer or out of range";
 const NOW_MS: u64 = 1_700_000_000_123;
 
 /// Registers of databases, in memory.
 #[derive(Default)]
-struct Held {
-    memory: Memory,
-    /// The names of the registers, in the order in which they came.
-    names: Vec<(u16, Vec<u8>)>,
+pub(super) struct Held {
+    keyspace: Keyspace,
     /// The keys of each transaction.
-    transactions: Vec<usize>,
+    pub transactions: Vec<usize>,
     /// The keys that were expected together.
     expected: Vec<Vec<String>>,
     fails: Option<ItemError>,
@@ -28,39 +23,6 @@ struct Held {
     items_wait: bool,
     unknown: Vec<String>,
     answered: Vec<(Call, u16)>,
-}
-
-/// The registers of one transaction.
-struct Some16<'m> {
-    memory: &'m mut Memory,
-    places: Vec<usize>,
-}
-
-impl Registers for Some16<'_> {
-    fn get(&self, nth: usize) -> Option<Register<'_>> {
-        self.memory.get(self.places[nth])
-    }
-
-    fn set(
-        &mut self,
-        nth: usize,
-        value: RegisterValue<'_>,
-        expires_ms: u64,
-    ) -> Result<(), RegisterError> {
-        self.memory.set(self.places[nth], value, expires_ms)
-    }
-
-    fn set_expiry(&mut self, nth: usize, expires_ms: u64) {
-        self.memory.set_expiry(self.places[nth], expires_ms);
-    }
-
-    fn remove(&mut self, nth: usize) {
-        self.memory.remove(self.places[nth]);
-    }
-
-    fn touch(&mut self, nth: usize) {
-        self.memory.touch(self.places[nth]);
-    }
 }
 
 impl Serve for Held {
@@ -100,7 +62,7 @@ impl Serve for Held {
         &mut self,
         at: RegistersAt<'_>,
         keys: &[&[u8]],
-        work: &mut dyn FnMut(&mut dyn Registers, Millis),
+        work: &mut dyn FnMut(&mut dyn Registers),
     ) -> Result<(), ItemError> {
         assert_eq!(at.biz, "redis");
         if let Some(error) = self.fails {
@@ -110,19 +72,8 @@ impl Serve for Held {
             return Err(ItemError::BadKey);
         }
         self.transactions.push(keys.len());
-        self.memory.now_ms = NOW_MS;
-        let mut place = |key: &[u8]| {
-            let name = (at.database, key.to_vec());
-            self.names.iter().position(|known| *known == name).unwrap_or_else(|| {
-                self.names.push(name);
-                self.names.len() - 1
-            })
-        };
-        let places: Vec<usize> = keys.iter().map(|key| place(key)).collect();
-        // A transaction that begins anew: nothing of the first time is kept.
-        let first = &mut Some16 { memory: &mut self.memory.clone(), places: places.clone() };
-        work(first, NOW_MS);
-        work(&mut Some16 { memory: &mut self.memory, places }, NOW_MS);
+        self.keyspace.memory.now_ms = NOW_MS;
+        self.keyspace.transact(at.database, keys, work);
         Ok(())
     }
 
@@ -142,14 +93,11 @@ impl Serve for Held {
         count: usize,
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<u64, ItemError> {
-        let mut of_database = self.names.iter().filter(|(database, _)| *database == at.database);
-        let from = cursor as usize;
-        of_database.by_ref().skip(from).take(count).for_each(|(_, key)| each(key));
-        Ok(if of_database.next().is_some() { (from + count) as u64 } else { 0 })
+        Ok(self.keyspace.scan(at.database, cursor, count, each))
     }
 
     fn count_registers(&mut self, at: RegistersAt<'_>) -> Result<u64, ItemError> {
-        Ok(self.names.iter().filter(|(database, _)| *database == at.database).count() as u64)
+        Ok(self.keyspace.count(at.database))
     }
 
     fn unknown_command(&mut self, word: &[u8]) {
@@ -157,7 +105,8 @@ impl Serve for Held {
     }
 }
 
-fn line() -> Line<'static, Held> {
+/// A connection with registers.
+pub(super) fn line() -> Line<'static, Held> {
     let mut line = Line::serving(Held::default());
     line.own.registers = Some(Databases { biz: "redis", count: 4 });
     line
@@ -208,6 +157,39 @@ fn commands_over_registers_in_both_versions() {
     let of =
         |call, status| line.serve.answered.iter().filter(|one| **one == (call, status)).count();
     assert_eq!((of(Call::Update, 200), of(Call::Query, 200)), (3, 5));
+}
+
+#[test]
+fn a_command_that_fails_at_its_key_is_counted_as_failed() {
+    let line = &mut line();
+    let long = "x".repeat(41);
+    let too_long = "-ERR text-too-long (a text has at most 40 bytes here)";
+    all(
+        line,
+        &[
+            ("SET a x", "+OK"),
+            ("INCR a", NO_INTEGER),
+            ("INCREX a", NO_INTEGER),
+            (&format!("SET a {long}"), too_long),
+            (&format!("GETSET a {long}"), too_long),
+            (&format!("SET a {long} GET"), too_long),
+            ("GETEX a EX 0", "-ERR invalid expire time in 'getex' command"),
+            ("SET a 9223372036854775807", "+OK"),
+            ("INCR a", "-ERR increment or decrement would overflow"),
+            ("EXPIRE a 9223372036854775807", "-ERR invalid expire time in 'expire' command"),
+        ],
+    );
+    line.serve.keyspace.memory.is_full = true;
+    all(line, &[("SET b x", "-ERR full (no room for another register)"), ("GET b", "$-1")]);
+    let of = |status| {
+        let counted = line.serve.answered.iter();
+        counted.filter(|one| **one == (Call::Update, status)).count()
+    };
+    assert_eq!((of(200), of(400), of(503)), (2, 8, 1));
+    // Within a transaction it fails alone.
+    let found = line.ask("MULTI|SET a x|INCR a|SET b x|EXEC|");
+    let full = "-ERR full (no room for another register)";
+    assert!(found.ends_with(&format!(" *3 +OK {NO_INTEGER} {full} ")), "{found}");
 }
 
 #[test]
