@@ -1,4 +1,4 @@
-import type { FastifyRateLimitStore, FastifyRateLimitStoreCtor } from '@fastify/rate-limit';
+import type { FastifyRateLimitStoreCtor } from '@fastify/rate-limit';
 import type { FrsOptions } from './frs';
 
 export { Frs, FrsError } from './frs';
@@ -13,6 +13,3 @@ export interface FastifyStoreOptions extends FrsOptions {
 export function fastifyStore(
   options: FastifyStoreOptions,
 ): FastifyRateLimitStoreCtor & { close(): void };
-
-/** What an instance of the class is. */
-export type FrsFastifyStore = FastifyRateLimitStore;

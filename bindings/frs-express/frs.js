@@ -4,14 +4,17 @@
 
 'use strict';
 
-const { randomUUID } = require('node:crypto');
+const { createHash, randomUUID } = require('node:crypto');
 const Redis = require('ioredis');
 
 const DEFAULT_PORT = 6380;
 /** The first version that takes limits in the call. */
 const OLDEST = [0, 1];
 /** Gives back all that a key has used. A count has 32 bits. */
-const ALL = -2147483647;
+const ALL = -(2 ** 31);
+/** What frs takes as a key: so many bytes, without the characters that XML forbids. */
+const LONGEST_KEY = 1024;
+const KEY = /^[^\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]+$/;
 /** The errors of a server that cannot answer just now. Any other one lasts, as a wrong setting. */
 const AWAY = new Set(['away', 'timeout', 'busy', 'store']);
 const REMEDY = '. For more uses take a business such as adhoc-fixed, or raise its most in map.xml';
@@ -67,7 +70,7 @@ class Frs {
 
   /** Charges `count` uses if the limit admits them, or with `force` whatever it says. */
   async update(key, { biz = this.biz, rate, count = 1, force = false }) {
-    const words = ['FRS.UPDATE', biz, key, 'RATE', rate, 'COUNT', count];
+    const words = ['FRS.UPDATE', biz, short(key), 'RATE', rate, 'COUNT', count];
     if (force) words.push('FORCE');
     if (this.#withoutIds.has(biz)) return fields(await this.#call(words));
     try {
@@ -81,7 +84,8 @@ class Frs {
 
   /** Says whether `count` uses would be admitted. Charges nothing. */
   async query(key, { biz = this.biz, rate, count = 0 }) {
-    return fields(await this.#call(['FRS.QUERY', biz, key, 'RATE', rate, 'COUNT', count], true));
+    const words = ['FRS.QUERY', biz, short(key), 'RATE', rate, 'COUNT', count];
+    return fields(await this.#call(words, true));
   }
 
   /** Forgets the uses of a key. */
@@ -171,8 +175,14 @@ function isAboutTokens({ message }) {
   return /NOAUTH|WRONGPASS/.test(message);
 }
 
+/** A key that frs does not take becomes a digest, so that no client makes a limit fail. */
+function short(key) {
+  const fits = Buffer.byteLength(key) <= LONGEST_KEY && KEY.test(key);
+  return fits ? key : createHash('sha256').update(key).digest('hex');
+}
+
 function parse(url) {
-  const expected = 'expected frs://HOST:PORT or frs+unix:///PATH';
+  const expected = 'expected frs://HOST:PORT or frs+unix:///PATH, and ?biz=NAME at most';
   let parts;
   try {
     parts = new URL(url);
@@ -180,10 +190,12 @@ function parse(url) {
     // Its text may hold a token.
     throw new TypeError(`url: found no URL, ${expected}`);
   }
+  const unknown = [...parts.searchParams.keys()].find((name) => name !== 'biz');
+  if (unknown !== undefined) throw new TypeError(`url: found ?${unknown}=, ${expected}`);
   const biz = parts.searchParams.get('biz') ?? undefined;
   const path = decodeURIComponent(parts.pathname);
   if (parts.protocol === 'frs+unix:' && !parts.host && path) return { path, biz };
-  if (!['frs:', 'redis:'].includes(parts.protocol) || !parts.hostname) {
+  if (parts.protocol !== 'frs:' || !parts.hostname || !['', '/'].includes(path)) {
     throw new TypeError(`url: found ${parts.protocol}//${parts.host}${path}, ${expected}`);
   }
   return {

@@ -93,6 +93,27 @@ fn answers(mut far: TcpStream, mut near: TcpStream, is_armed: &AtomicBool) {
     let _ = near.shutdown(Shutdown::Both);
 }
 
+/// The port of a server that answers each question, of RESP or HTTP, that it is busy.
+fn busy() -> u16 {
+    const RESP: &[u8] = b"-ERR busy (the record was not free within lock-timeout)\r\n";
+    const HTTP: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy";
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bound");
+    let port = listener.local_addr().expect("bound").port();
+    thread::spawn(move || {
+        for asker in listener.incoming() {
+            let mut asker = asker.expect("accepted");
+            thread::spawn(move || {
+                let mut bytes = [0; 4096];
+                while let Ok(length @ 1..) = asker.read(&mut bytes) {
+                    let answer = if bytes[..length].starts_with(b"GET ") { HTTP } else { RESP };
+                    asker.write_all(answer).expect("the program listens");
+                }
+            });
+        }
+    });
+    port
+}
+
 /// Checks a program that asks six times. `make` builds it in a folder, and gives its command.
 #[track_caller]
 fn check(make: impl Fn(&Path, &Changes) -> Command) {
@@ -117,6 +138,11 @@ fn check(make: impl Fn(&Path, &Changes) -> Command) {
     let [closed, open] = [false, true].map(|open| Changes { resp, http, biz: "adhoc", open });
     expect("away, fails closed", NONE, &closed);
     expect("away, fails open", ALL, &open);
+    let busy = busy();
+    let [closed, open] =
+        [false, true].map(|open| Changes { resp: busy, http: busy, biz: "adhoc", open });
+    expect("busy, fails closed", NONE, &closed);
+    expect("busy, fails open", ALL, &open);
 }
 
 /// Whether a command runs. Reports a skip if it does not.

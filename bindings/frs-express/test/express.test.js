@@ -9,7 +9,8 @@ const { rateLimit } = require('express-rate-limit');
 const { RedisStore } = require('rate-limit-redis');
 const { FrsError, FrsStore } = require('..');
 const {
-  PATIENT, Serving, TOKEN, atMost, freePort, proxy, random, redis, rounds, sleep, until,
+  BUSY, PATIENT, Serving, TOKEN, atMost, failing, freePort, proxy, random, redis, rounds, sleep,
+  until,
 } = require('./serving');
 
 /** An app behind a limiter. `ask` gives the answer to a request of a key. */
@@ -179,12 +180,39 @@ test('a server that is away refuses, or admits if passOnStoreError says so', asy
   }
 });
 
+test('a server that cannot judge just now counts as one that is away', async (t) => {
+  const options = { windowMs: 60_000, limit: 2 };
+  for (const [code, error] of Object.entries(BUSY)) {
+    const at = { url: await failing(t, error), timeout: PATIENT };
+    const closed = await app(t, { ...options, store: new FrsStore(at) });
+    const open = await app(t, { ...options, passOnStoreError: true, store: new FrsStore(at) });
+    for (let nth = 0; nth < 3; nth += 1) {
+      const { status, text } = await closed.ask('a');
+      assert.deepStrictEqual([status, text], [500, code]);
+      assert.strictEqual((await open.ask('a')).status, 200);
+    }
+  }
+});
+
+test('a key that frs does not take is judged all the same', async (t) => {
+  const frs = await Serving.start(t);
+  const store = new FrsStore(frs.at);
+  t.after(() => store.shutdown());
+  await store.init({ windowMs: 60_000, limit: 2 });
+  for (const key of ['/\0', '/\x1b', '/\uffff', `/${'a'.repeat(1024)}`, `/${'a'.repeat(1025)}`]) {
+    assert.strictEqual((await store.increment(key)).totalHits, 1);
+    assert.strictEqual((await store.get(key)).totalHits, 1);
+    await store.resetKey(key);
+    assert.strictEqual(await store.get(key), undefined);
+  }
+});
+
 test('what the configuration says wrong has a name', async (t) => {
   const frs = await Serving.start(t);
   const client = await redis(t);
   if (!client) return;
   const [windows, timeout] = [{ windowMs: 60_000, limit: 2 }, PATIENT];
-  const notFrs = `redis://127.0.0.1:${client.options.port}`;
+  const notFrs = `frs://127.0.0.1:${client.options.port}`;
   const cases = [
     [{ url: frs.guarded, timeout }, windows, 'bad-token', /NOAUTH/],
     [{ url: frs.guarded, timeout, token: 'another' }, windows, 'bad-token', /WRONGPASS/],
@@ -211,7 +239,10 @@ test('what the configuration says wrong has a name', async (t) => {
   assert.strictEqual((await good.increment('a')).totalHits, 1);
   assert.strictEqual(await frs.used('adhoc-fixed', 'rl:a'), 1);
   good.shutdown();
-  for (const url of ['nonsense', 'rediss://127.0.0.1', 'frs://', 'frs+unix://host/path']) {
+  for (const url of [
+    'nonsense', 'redis://127.0.0.1', 'frs://', 'frs+unix://host/path', 'frs://127.0.0.1:6380/7',
+    'frs://127.0.0.1?bizz=adhoc', 'frs+unix:///path?biz=adhoc&timeout=1',
+  ]) {
     assert.throws(() => new FrsStore({ url }), /expected frs:\/\/HOST:PORT/);
   }
 });

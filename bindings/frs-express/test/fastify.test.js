@@ -11,7 +11,7 @@ const fastify = require('fastify');
 const rateLimit = require('@fastify/rate-limit');
 const { fastifyStore } = require('../fastify');
 const {
-  PATIENT, Serving, atMost, freePort, proxy, random, redis, rounds, sleep,
+  BUSY, PATIENT, Serving, atMost, failing, freePort, proxy, random, redis, rounds, sleep,
 } = require('./serving');
 
 /** An app behind a limiter. `ask` gives the answer to a request of a key. */
@@ -98,6 +98,18 @@ test('a server that is away refuses, or admits if skipOnError says so', async (t
     assert.strictEqual(found.status, 500);
     assert.match(found.answer.payload, /does not answer/);
     assert.strictEqual((await open.ask('a')).status, 200);
+  }
+});
+
+test('a server that cannot judge just now counts as one that is away', async (t) => {
+  for (const error of Object.values(BUSY)) {
+    const at = { url: await failing(t, error), timeout: PATIENT };
+    const closed = await app(t, { max: 1, store: store(t, at) });
+    const open = await app(t, { max: 1, skipOnError: true, store: store(t, at) });
+    for (let nth = 0; nth < 3; nth += 1) {
+      assert.strictEqual((await closed.ask('a')).status, 500);
+      assert.strictEqual((await open.ask('a')).status, 200);
+    }
   }
 });
 

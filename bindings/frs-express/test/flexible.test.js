@@ -10,7 +10,7 @@ const {
 } = require('rate-limiter-flexible');
 const { RateLimiterFrs } = require('../flexible');
 const {
-  PATIENT, Serving, atMost, freePort, proxy, random, redis, rounds, sleep, until,
+  BUSY, PATIENT, Serving, atMost, failing, freePort, proxy, random, redis, rounds, sleep, until,
 } = require('./serving');
 
 /** A limiter that closes its connection when the test ends. */
@@ -194,6 +194,17 @@ test('a server that is away rejects, or insuranceLimiter decides', async (t) => 
   await insured.consume('a');
   await assert.rejects(insured.consume('a'), RateLimiterRes);
   await assert.rejects(insured.block('a', 5).then(() => insured.consume('a')), RateLimiterRes);
+});
+
+test('a server that cannot judge just now counts as one that is away', async (t) => {
+  for (const [code, error] of Object.entries(BUSY)) {
+    const at = { points: 1, duration: 60, url: await failing(t, error), timeout: PATIENT };
+    await assert.rejects(limiter(t, at).consume('a'), { code });
+    const insuranceLimiter = new RateLimiterMemory({ points: 1, duration: 60 });
+    const insured = limiter(t, { ...at, insuranceLimiter });
+    await insured.consume('a');
+    await assert.rejects(insured.consume('a'), RateLimiterRes);
+  }
 });
 
 test('insuranceLimiter does not stand in for a wrong setting', async (t) => {

@@ -33,6 +33,9 @@ test('it is packed whole, without tests, and serves require and import', async (
     'README.md', 'fastify.d.ts', 'fastify.js', 'flexible.d.ts', 'flexible.js', 'frs.d.ts', 'frs.js',
     'index.d.ts', 'index.js', 'package.json',
   ]);
+  const manifest = fs.readFileSync(path.join(__dirname, '../../../Cargo.toml'), 'utf8');
+  const [, version] = /\[workspace\.package\][^[]*?\nversion = "(.*)"/.exec(manifest);
+  assert.strictEqual(require('../package.json').version, version);
   const frs = await Serving.start(t);
   const env = { ...process.env, NODE_PATH: '', FRS_URL: frs.url };
   const asks = `

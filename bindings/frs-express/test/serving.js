@@ -188,6 +188,36 @@ async function proxy(t, port) {
   };
 }
 
+/** What servers answer that cannot judge just now, and the words of their errors. */
+const BUSY = {
+  busy: 'ERR busy (the record was not free within lock-timeout)',
+  store: 'ERR store (the files of the group failed)',
+  away: 'ERR max number of clients reached',
+};
+
+/** The URL of a server that answers each FRS command with an error. */
+async function failing(t, error) {
+  const sockets = new Set();
+  const hello = '*4\r\n$6\r\nserver\r\n$3\r\nfrs\r\n$7\r\nversion\r\n$5\r\n0.1.0\r\n';
+  const server = net.createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => {});
+    if (error === BUSY.away) socket.end(`-${error}\r\n`);
+    socket.on('data', (data) => {
+      for (const [, name] of String(data).matchAll(/\*\d+\r\n\$\d+\r\n([a-z.]+)\r\n/gi)) {
+        const other = name.startsWith('FRS.') ? `-${error}\r\n` : '+OK\r\n';
+        socket.write(name.toUpperCase() === 'HELLO' ? hello : other);
+      }
+    });
+  });
+  await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+  t.after(() => {
+    sockets.forEach((socket) => socket.destroy());
+    server.close();
+  });
+  return `frs://127.0.0.1:${server.address().port}`;
+}
+
 /**
  * Plays and checks rounds in which no window of `ms` ends: how windows turn is not the same.
  * A round that a busy machine has drawn out is played again.
@@ -229,11 +259,13 @@ function atMost(max, ms, admitted) {
 }
 
 module.exports = {
+  BUSY,
   PATIENT,
   Serving,
   TOKEN,
   atMost,
   directory,
+  failing,
   freePort,
   proxy,
   random,

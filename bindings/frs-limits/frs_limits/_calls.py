@@ -4,6 +4,7 @@ Nothing here does input or output: the storages for threads and for asyncio shar
 """
 
 import hashlib
+import re
 import secrets
 import time
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ from ._options import Options
 ENDLESS = 2**53
 # The largest count that one call gives back.
 ALL = -(2**31)
-# Bytes of the longest key that frs takes.
+# What frs takes as a key: so many bytes, without the characters that XML forbids.
 LONGEST_KEY = 1024
+KEY = re.compile("[^\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +61,11 @@ def limit_of(key: str) -> tuple[int, int] | None:
 
 
 def short(key: str) -> str:
-    """A key that frs takes. A longer one, such as one with a path that a client chose, becomes a
+    """A key that frs takes. Another one, such as one with a path that a client chose, becomes a
     digest, so that no client makes a limit fail."""
     data = key.encode(errors="backslashreplace")
-    return data.decode() if len(data) <= LONGEST_KEY else hashlib.sha256(data).hexdigest()
+    fits = len(data) <= LONGEST_KEY and KEY.fullmatch(key)
+    return data.decode() if fits else hashlib.sha256(data).hexdigest()
 
 
 class Calls:

@@ -16,7 +16,8 @@ def _module() -> Any:
         import frs
     except ImportError as error:
         raise ConfigurationError(
-            "frs+data:// needs the package frs-limiter: pip install 'frs-limits[data]'"
+            "frs+data:// needs the package frs-limiter: build it as docs/python.md says, and "
+            "pip install dist/frs_limiter-*.whl"
         ) from error
     if not hasattr(frs, "attach"):
         raise ConfigurationError(

@@ -1,10 +1,12 @@
 """A real server for the tests, with the shipped map.xml and listeners of RESP, and a real Redis."""
 
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 from typing import Any
@@ -67,6 +69,41 @@ class Limited(unittest.TestCase):
 
     def storage(self, uri: str | None = None, **options: Any) -> Any:
         return storage_from_string(uri or self.uri, **(self.patient | options))
+
+
+class Failing:
+    """A server that answers each FRS command with an error."""
+
+    HELLO = b"*4\r\n$6\r\nserver\r\n$3\r\nfrs\r\n$7\r\nversion\r\n$5\r\n0.1.0\r\n"
+
+    def __init__(self, error: str) -> None:
+        self.error = f"-{error}\r\n".encode()
+        self.held = reserved()
+        self.held.listen()
+        self.uri = f"frs://127.0.0.1:{port_of(self.held)}"
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self) -> None:
+        while True:
+            try:
+                client, _ = self.held.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.answer, args=(client,), daemon=True).start()
+
+    def answer(self, client: socket.socket) -> None:
+        with client:
+            if b"clients" in self.error:
+                client.sendall(self.error)
+                return
+            while asked := client.recv(65536):
+                for name in re.findall(rb"\*\d+\r\n\$\d+\r\n([A-Z.]+)", asked):
+                    other = self.error if name.startswith(b"FRS.") else b"+OK\r\n"
+                    client.sendall(self.HELLO if name == b"HELLO" else other)
+
+    def close(self) -> None:
+        self.held.shutdown(socket.SHUT_RDWR)
+        self.held.close()
 
 
 HAS_REDIS = shutil.which("redis-server") is not None

@@ -18,6 +18,7 @@ from served import (
     HAS_REDIS,
     STRATEGIES,
     TOKEN,
+    Failing,
     Limited,
     Redis,
     port_of,
@@ -63,6 +64,23 @@ class Away(unittest.TestCase):
                 self.assertEqual(decide(uri, on_down="allow"), [(True, True, 5)] * 6)
                 self.assertEqual(decide(uri, on_down="refuse"), [(False, False, 0)] * 6)
                 self.assertFalse(storage_from_string(uri).check())
+
+    def test_a_server_that_cannot_judge_just_now_counts_as_one_that_is_away(self) -> None:
+        for error, raised in {
+            "ERR busy (the record was not free within lock-timeout)": redis.ResponseError,
+            "ERR store (the files of the group failed)": redis.ResponseError,
+            "ERR max number of clients reached": redis.ConnectionError,
+        }.items():
+            failing = Failing(error)
+            self.addCleanup(failing.close)
+            with self.subTest(error):
+                for on_down, decision in {
+                    "allow": (True, True, 5), "refuse": (False, False, 0),
+                }.items():
+                    found = decide(failing.uri, on_down=on_down, timeout=20)
+                    self.assertEqual(found, [decision] * 6)
+                with self.assertRaises(raised):
+                    decide(failing.uri, timeout=20)
 
     def test_without_it_the_error_is_raised(self) -> None:
         for strategy in STRATEGIES.values():

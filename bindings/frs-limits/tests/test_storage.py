@@ -139,7 +139,8 @@ class Storage(Limited):
     def test_keys_of_any_length_and_any_letters(self) -> None:
         item = parse("1/hour")
         for name, strategy, _ in self.every():
-            for key in ("x" * 5000 + name, "中文/ 🙂\r\n" + name, "\udc80" + name):
+            letters = "中文/ 🙂\r\n", "\udc80", "\0\x1b\uffff"
+            for key in ("x" * 5000 + name, *(begin + name for begin in letters)):
                 with self.subTest(name=name, key=key[:5]):
                     self.assertTrue(strategy.hit(item, key))
                     self.assertFalse(strategy.hit(item, key))

@@ -168,6 +168,46 @@ class Lossy
   end
 end
 
+# A server that answers each command but HELLO with an error.
+class Failing
+  HELLO = "*4\r\n$6\r\nserver\r\n$3\r\nfrs\r\n$7\r\nversion\r\n$5\r\n0.1.0\r\n"
+
+  def initialize(error)
+    @error = error
+    @server = TCPServer.new("127.0.0.1", 0)
+    @thread = Thread.new do
+      loop { answer(@server.accept) }
+    rescue IOError
+      nil
+    end
+  end
+
+  def url
+    "frs://127.0.0.1:#{@server.addr[1]}"
+  end
+
+  def close
+    @server.close
+    @thread.join
+  end
+
+  private
+
+  def answer(socket)
+    Thread.new do
+      full = @error.include?("clients")
+      loop do
+        asked = socket.readpartial(65_536)
+        socket.write(asked.match?(/\r\nHELLO\r\n/i) && !full ? HELLO : "-#{@error}\r\n")
+      end
+    rescue EOFError, SystemCallError
+      nil
+    ensure
+      socket.close
+    end
+  end
+end
+
 class ServingTest < Minitest::Test
   def setup
     @ends = []

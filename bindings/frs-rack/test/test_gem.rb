@@ -24,6 +24,13 @@ class GemTest < Minitest::Test
     end
   end
 
+  def test_its_version_is_that_of_the_server
+    manifest = File.read(File.expand_path("../../../Cargo.toml", __dir__))
+    version = manifest[/^\[workspace\.package\][^\[]*?\nversion = "(.*)"/, 1]
+    gem = Gem::Specification.load(File.expand_path("../frs-rack.gemspec", __dir__))
+    assert_equal version, gem.version.to_s
+  end
+
   private
 
   def run_in(folder, env, *words)

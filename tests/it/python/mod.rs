@@ -22,7 +22,7 @@ fn run_with(mut python: Command, module: &str) {
     let said = text(&output.stderr);
     assert!(output.status.success() && said.contains("\nRan "), "{said}{}", text(&output.stdout));
     if said.contains("skipped=") {
-        frs_base::testing::say_skipped(&said);
+        frs_base::testing::skip(&said);
     }
 }
 

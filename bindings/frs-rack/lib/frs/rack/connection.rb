@@ -19,27 +19,34 @@ module Frs
       end
     end
 
-    # There is no verdict, because the server does not answer.
+    # There is no verdict, because the server cannot answer just now. `code` is `away`, or its word
+    # `busy` or `store`.
     class Away < Error
-      def initialize(message)
-        super("away", message)
-      end
     end
 
     class Connection
       DEFAULT_PORT = 6380
       # The first version that takes limits in the call.
       OLDEST = Gem::Version.new("0.1")
+      # Words of a server that works, but cannot judge just now.
+      BUSY = %w[busy store].freeze
+
+      # Whether the business remembers no ids. A new connection finds out anew.
+      attr_accessor :without_ids
 
       def self.parse(url)
-        expected = "expected frs://HOST:PORT or frs+unix:///PATH"
+        expected = "expected frs://HOST:PORT or frs+unix:///PATH, and ?biz=NAME at most"
         uri = URI.parse(url.to_s)
-        biz = URI.decode_www_form(uri.query.to_s).to_h["biz"]
+        query = URI.decode_www_form(uri.query.to_s).to_h
+        unknown = query.keys.find { |name| name != "biz" }
+        raise ArgumentError, "url: found ?#{unknown}=, #{expected}" if unknown
+
+        biz = query["biz"]
         path = URI.decode_www_form_component(uri.path.to_s)
         if uri.scheme == "frs+unix" && uri.host.to_s.empty? && !path.empty?
           return { path: path, biz: biz }
         end
-        unless %w[frs redis].include?(uri.scheme) && !uri.host.to_s.empty?
+        unless uri.scheme == "frs" && !uri.host.to_s.empty? && ["", "/"].include?(path)
           raise ArgumentError, "url: found #{uri.scheme}://#{uri.host}#{path}, #{expected}"
         end
 
@@ -70,7 +77,7 @@ module Frs
       rescue Redis::BaseConnectionError => error
         raise Error.new("bad-token", said(error)) if about_tokens?(error)
 
-        raise Away, "frs does not answer: #{error.message}"
+        raise Away.new("away", "frs does not answer: #{error.message}")
       rescue Redis::CommandError => error
         raise named(error, words)
       end
@@ -109,11 +116,14 @@ module Frs
           raise Error.new("no-frs", "found #{server} #{version}, expected frs #{OLDEST} or newer")
         end
 
+        @without_ids = false
         @checked = true
       end
 
       def named(error, words)
         word = error.message[/\AERR ([a-z-]+) \(/, 1]
+        return Away.new(word, said(error)) if BUSY.include?(word)
+        return Away.new("away", said(error)) if error.message.start_with?("ERR max number of")
         return Error.new(word, said(error) + asked(word, words)) if word
         return Error.new("bad-token", said(error)) if about_tokens?(error)
         return Error.new("no-frs", said(error)) if error.message.start_with?("ERR unknown command")
