@@ -25,7 +25,7 @@ mod worth;
 use std::sync::Arc;
 
 use frs_conf::key::DigestKey;
-use frs_conf::{self as conf, Biz, Interval, Lifts, Mode, Scope};
+use frs_conf::{self as conf, Biz, Lifts, Mode, Scope};
 
 use super::any_policy::AnyPolicy;
 use super::ban::Ban;
@@ -192,22 +192,11 @@ impl Rule {
 pub use adopt::Written;
 pub use calls::HoldStep;
 use former::FormerNode;
+use lone::Lone;
 use place::{NodeLayout, OtherRoom, place};
 pub use shared::SharedRule;
 use tables::Tables;
 pub use worth::Worth;
-
-/// Whether a key has one limit and nothing else: no ban, no ring, no weights.
-#[derive(Debug, Clone, Copy)]
-enum Lone {
-    No,
-    /// One `interval`. It is copied here because most items need nothing besides.
-    Interval(Interval),
-    /// One limit of another policy.
-    Other,
-    /// One limit that no machine shares, with ids or holds.
-    WithTables,
-}
 
 /// The prepared limits of a biz.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! A walk over registers in pieces, and their number.
 //!
-//! Invariant: nothing is locked, and the work of a call is bounded. A node counts only at the place that its key
-//! leads to, so one that has moved to another group counts once.
+//! Invariant: nothing is locked, and the work of a call is bounded. A node counts only at the place
+//! that its key leads to, so one that has moved to another group counts once.
 
 use frs_base::clock::Millis;
 use frs_conf::Scope;

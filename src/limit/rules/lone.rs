@@ -5,9 +5,21 @@
 use frs_conf::{Interval, Mode, Scope};
 
 use super::tables::HoldChange;
-use super::{Lone, Rule, Rules, States};
+use super::{Rule, Rules, States};
 use crate::any_policy::{LimitReport, pass_window, refused_window};
 use crate::{Brought, Demand, Mark, Noted, Verdict};
+
+/// Whether a key has one limit and nothing else: no ban, no ring, no weights.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Lone {
+    No,
+    /// One `interval`. It is copied here because most items need nothing besides.
+    Interval(Interval),
+    /// One limit of another policy.
+    Other,
+    /// One limit that no machine shares, with ids or holds.
+    WithTables,
+}
 
 /// The verdict of a lone limit on an item that passes.
 #[inline(always)]
