@@ -291,8 +291,8 @@ impl Rules {
 
     fn replace(&mut self, position: usize, policy: &conf::Policy) {
         self.rules[position].policy.resize(policy);
-        if let (Lone::Interval(limit), Some(own)) =
-            (&mut self.lone, self.rules[position].interval())
+        if let Lone::Interval(limit) = &mut self.lone
+            && let Some(own) = self.rules[position].interval()
         {
             *limit = own;
         }

@@ -167,8 +167,11 @@ fn run(hosts: &[SocketAddr], act: impl FnOnce()) -> Told {
 /// The uses of a business that a host's Query reports.
 fn used(host: SocketAddr, biz: usize) -> u64 {
     let request = format!("<request><item biz=\"b{biz}\" key=\"k\"/></request>");
-    let response = post(&mut Client::connect(host), "/query", &request);
-    response.items[0].values.number("used").expect("figures")
+    // An item is busy while another one has its record.
+    wait_until("figures", || {
+        let response = post(&mut Client::connect(host), "/query", &request);
+        response.items[0].values.number("used")
+    })
 }
 
 /// Each request was charged wholly or not at all: the sums agree on each host, and in the ledgers
