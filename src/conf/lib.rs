@@ -32,9 +32,9 @@ pub use publish::active;
 pub use publish::{EpochError, EpochRaise, Overlay, OverlayError};
 pub use read::element_positions;
 pub use read::{
-    AdminTokens, ClusterKeys, ClusterSecret, ClusterSecrets, Fault, Faults, Grant, NamedToken,
-    Password, Position, RespTokens, SecretError, Setting, SettingError, Settings, SourceLine,
-    TokenError, duration,
+    AdminTokens, ClusterKeys, ClusterSecret, ClusterSecrets, Exposure, Fault, Faults, Grant,
+    NamedToken, Password, Position, RespTokens, SecretError, SecretReaders, Setting, SettingError,
+    Settings, SourceLine, TokenError, duration,
 };
 pub use schema::{
     AccessToken, Admin, Authority, AuthzKey, Biz, Calendar, CallRate, CallWindow, ChargeMode,

@@ -265,7 +265,7 @@ fn check(of: &WholeConf) -> Result<(), Failed> {
         Failed
     })?;
     let report = report::report(&conf, &Machine::look(&conf), &BUFFER_SIZES);
-    let token_warnings = conf.token_warnings();
+    let token_warning = conf.token_warning();
     for setting in settings.iter() {
         let (name, value) = (setting.name(), setting.value().escape_debug());
         let origin = setting.origin();
@@ -275,7 +275,7 @@ fn check(of: &WholeConf) -> Result<(), Failed> {
     let Forecast { lines, warnings, refusals } = master::forecast(&conf);
     let restarts = master::restart_needs(&conf.srv.data.dir, conf_dir);
     lines.iter().try_for_each(print_lines)?;
-    let mut warnings = report.warnings.iter().chain(&token_warnings).chain(&warnings);
+    let mut warnings = report.warnings.iter().chain(&token_warning).chain(&warnings);
     warnings.try_for_each(|warning| print_lines(format_args!("warning: {warning}")))?;
     let refused = |need| print_lines(format_args!("warning: a reload is refused: {need}"));
     restarts.iter().try_for_each(refused)?;

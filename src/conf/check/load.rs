@@ -102,7 +102,7 @@ impl Conf {
             return Err(Faults::new(vec![Fault::without_position(file, found, expected)]));
         }
         let mut files = token_faults(&srv, &conf.srv);
-        files.extend(conf.srv.cluster.iter().flat_map(Cluster::file_faults));
+        files.extend(secret_faults(&conf.srv));
         if !files.is_empty() {
             return Err(Faults::new(files));
         }
@@ -139,6 +139,21 @@ impl Conf {
             let user = read::srv::user(notes, root, &LocalHost::this())?;
             if user.is_some() || complete { Ok(user) } else { Err(Faulty) }
         })
+    }
+
+    /// srv.xml of a directory with the settings laid over it, whatever map.xml says. `None` if it
+    /// has a fault.
+    #[doc(hidden)]
+    pub fn srv_alone(dir: &Path, settings: &Settings) -> Option<Srv> {
+        let path = dir.join("srv.xml");
+        let name = path.display().to_string();
+        let source = source(&name, &read_file(&name, &path), settings);
+        let host = LocalHost::this();
+        let mut faults = Vec::new();
+        let srv = rooted(&source, "srv", &mut faults, |notes, root, _| {
+            read::srv::srv(notes, root, &host)
+        });
+        srv.ok().filter(|_| faults.is_empty())
     }
 
     /// Checks two texts. Messages use the names.
@@ -201,10 +216,16 @@ fn token_faults(source: &Source, srv: &Srv) -> Vec<Fault> {
     let mut faults = Vec::new();
     // The file is checked, so the only faults are those of the token files.
     let _ = rooted(source, "srv", &mut faults, |notes, root, _| {
-        read::resp::token_files(notes, root, &srv.resps);
+        read::resp::token_files(notes, root, srv);
         Ok(())
     });
     faults
+}
+
+/// The faults in the files of the cluster.
+fn secret_faults(srv: &Srv) -> Vec<Fault> {
+    let faults = |cluster: &Cluster| cluster.file_faults(&srv.secret_readers());
+    srv.cluster.as_ref().map(faults).unwrap_or_default()
 }
 
 fn is_same_directory(one: &Path, other: &Path) -> bool {

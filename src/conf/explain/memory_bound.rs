@@ -204,9 +204,9 @@ impl BufferSizes {
     fn plane_bytes(&self, conf: &Conf, groups: u64) -> u64 {
         let (srv, bizs) = (&conf.srv, conf.map.bizs.len() as u64);
         let maps = if srv.has_plane() { self.admin_maps } else { 0 };
-        let admin = match srv.admin {
-            Some(_) => self.admin_bytes + bizs.min(self.history_bizs) * self.history_biz_bytes,
-            None => 0,
+        let admin = match srv.admins[..] {
+            [] => 0,
+            _ => self.admin_bytes + bizs.min(self.history_bizs) * self.history_biz_bytes,
         };
         let metrics = match srv.metrics[..] {
             [] => 0,

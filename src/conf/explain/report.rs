@@ -15,7 +15,7 @@ use super::{promises, warm_costs};
 use crate::check;
 use crate::schema::{
     Biz, ChargeMode, Checkpoint, Cluster, Conf, Group, HashKind, KeyType, Limit, Map, Mode,
-    NodeCount, OnFull, Resp, Rls, SLOTS, Scope, UNDO_WORDS, duration_text,
+    NodeCount, OnFull, Resp, Rls, SLOTS, Scope, UNDO_WORDS, UnknownBiz, duration_text,
 };
 
 /// Files on disk throttle their writers beyond this part of the memory, as a divisor.
@@ -62,6 +62,7 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> ConfReport
     let groups = 0..conf.map.groups.len();
     warnings.extend(groups.filter_map(|group| promises::group_warning(&conf.map, group)));
     warnings.extend(conf.map.bizs.iter().flat_map(promises::biz_warnings));
+    warnings.extend(conf.no_biz_words().map(str::to_owned));
     if conf.srv.degrade {
         warnings.push("<degrade>true</degrade>: nothing is limited".to_owned());
     }
@@ -71,6 +72,16 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> ConfReport
         warnings.extend(doubt.map(|why| format!("{}: {why}", dir.display())));
     }
     ConfReport { text, warnings, faults: faults(machine) }
+}
+
+impl Conf {
+    /// What it means that map.xml names no business. `None` if it names one.
+    pub fn no_biz_words(&self) -> Option<&'static str> {
+        self.map.bizs.is_empty().then_some(match self.srv.http.unknown_biz {
+            UnknownBiz::Error => "map.xml names no business: every item answers `unknown-biz`",
+            UnknownBiz::Refuse => "map.xml names no business: every item is refused",
+        })
+    }
 }
 
 /// Needs that a machine does not meet, one line each. With any, frs must not start.
@@ -312,10 +323,10 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
     let client = grouped(client_bytes);
     let (needed, reserved) = (conf.srv.needed_slots(), conf.srv.reserved_slots());
     let programs = conf.srv.data.max_programs;
-    let plane = match (conf.srv.admin.is_some(), conf.srv.metrics.is_empty()) {
-        (true, true) => "admin plane",
-        (true, false) => "admin plane with metrics",
-        (false, _) => "metrics",
+    let plane = match (conf.srv.admins.is_empty(), conf.srv.metrics.is_empty()) {
+        (false, true) => "admin plane",
+        (false, false) => "admin plane with metrics",
+        (true, _) => "metrics",
     };
     let plane_slot = if conf.srv.has_plane() { format!(" + {plane}") } else { String::new() };
     let courier = match (conf.srv.cluster.is_some(), conf.srv.rls.is_some()) {

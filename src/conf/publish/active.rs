@@ -227,7 +227,7 @@ pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
         *token_file = token_file.take().map(|path| directory.join(path));
     }
     conf.srv.rls.iter_mut().for_each(|rls| absolute(&mut rls.listen));
-    if let Some(Admin { listen, token_file }) = &mut conf.srv.admin {
+    for Admin { listen, token_file } in &mut conf.srv.admins {
         absolute(listen);
         *token_file = token_file.take().map(|path| directory.join(path));
     }

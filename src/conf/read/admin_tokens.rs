@@ -14,8 +14,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::private_file::{self, SecretReaders};
 use super::scalar::is_word;
-use super::token_file::{TokenError, open_error, read_bytes};
+use super::token_file::{TokenError, unread};
 use crate::schema::{AccessToken, Conf};
 
 /// The name of a token that stands alone in its file.
@@ -54,9 +55,9 @@ impl AdminTokens {
     /// Reads the tokens of a file.
     ///
     /// # Errors
-    /// The file cannot be read, or its content cannot be used.
-    pub fn read(path: &Path) -> Result<AdminTokens, TokenError> {
-        let bytes = read_bytes(path, MAX_FILE_BYTES + 1)?;
+    /// The file cannot be read, others can read it, or its content cannot be used.
+    pub fn read(path: &Path, readers: &SecretReaders) -> Result<AdminTokens, TokenError> {
+        let bytes = private_file::read(path, MAX_FILE_BYTES + 1, readers).map_err(unread(path))?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
             let words = format!("it is longer than {MAX_FILE_BYTES} bytes");
             return Err(TokenError::of_io(path, io::Error::new(io::ErrorKind::InvalidData, words)));
@@ -140,25 +141,20 @@ impl Conf {
     /// # Errors
     /// The named file holds no usable tokens.
     pub fn admin_tokens(&self) -> Result<Option<AdminTokens>, TokenError> {
-        let file = self.srv.admin.as_ref().and_then(|admin| admin.token_file.as_deref());
-        file.map(AdminTokens::read).transpose()
+        let file = self.srv.admin_token_file();
+        file.map(|path| AdminTokens::read(path, &self.srv.secret_readers())).transpose()
     }
 
-    /// Warnings about the token file for an operator, one line each.
-    pub fn token_warnings(&self) -> Vec<String> {
-        let Some(path) = self.srv.admin.as_ref().and_then(|admin| admin.token_file.as_deref())
-        else {
-            return Vec::new();
-        };
-        match AdminTokens::read(path) {
-            Err(error) => vec![error.in_admin_words()],
-            Ok(_) => open_error(path).iter().map(TokenError::to_string).collect(),
-        }
+    /// The warning about the token file for an operator.
+    pub fn token_warning(&self) -> Option<String> {
+        self.admin_tokens().err().map(|error| error.in_admin_words())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     const ONE: &str = "0123456789abcdef";
@@ -230,12 +226,18 @@ mod tests {
         assert!(message.contains(":65: found one more token, expected at most 64"), "{message}");
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
-        let message = |path: &Path| AdminTokens::read(path).unwrap_err().to_string();
+        let readers = SecretReaders::of(None);
+        let read = |path: &Path| AdminTokens::read(path, &readers);
+        let message = |path: &Path| read(path).unwrap_err().to_string();
         assert!(message(&path).contains("token does not exist"));
         assert!(message(dir.path()).contains("it is no file"));
         std::fs::write(&path, vec![b' '; MAX_FILE_BYTES as usize + 1]).unwrap();
+        let set = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        set(0o604);
+        assert!(message(&path).contains("found mode 0604, expected 0400, 0440, 0600 or 0640"));
+        set(0o600);
         assert!(message(&path).contains("it is longer than"));
         std::fs::write(&path, format!("alice {ONE}\n")).unwrap();
-        assert!(AdminTokens::read(&path).unwrap().find(ONE.as_bytes()).is_some());
+        assert!(read(&path).unwrap().find(ONE.as_bytes()).is_some());
     }
 }

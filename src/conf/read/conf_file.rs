@@ -10,6 +10,7 @@ use std::path::Path;
 
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::Mode;
+use nix::sys::statvfs::{FsFlags, fstatvfs};
 use nix::unistd::Uid;
 
 use super::faults::Fault;
@@ -21,7 +22,8 @@ const FOREIGN_WRITES: u32 = 0o022;
 
 /// Reads map.xml. Its directory may belong to another user, who changes limits there. That user
 /// must not lead root to a file that only root may read, because a fault would quote it. So root
-/// opens the directory once, and follows a link only in a directory that nobody else may write.
+/// opens the directory once, and follows a link only in a directory that nobody else may write: one
+/// of root's, or one that is mounted read-only, such as a ConfigMap, whose files are links.
 pub(crate) fn read_map(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {
     let (parent, Some(file)) = (path.parent(), path.file_name()) else {
         return read_file(name, path);
@@ -35,7 +37,8 @@ pub(crate) fn read_map(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {
     let directory = open(parent, flags | OFlag::O_DIRECTORY, Mode::empty());
     let directory = File::from(directory.map_err(|errno| fault(errno.into()))?);
     let of = directory.metadata().map_err(fault)?;
-    let is_roots = of.uid() == 0 && of.mode() & FOREIGN_WRITES == 0;
+    let is_read_only = fstatvfs(&directory).is_ok_and(|fs| fs.flags().contains(FsFlags::ST_RDONLY));
+    let is_roots = is_read_only || of.uid() == 0 && of.mode() & FOREIGN_WRITES == 0;
     let links = if is_roots { OFlag::empty() } else { OFlag::O_NOFOLLOW };
     let opened = openat(&directory, file, flags | links, Mode::empty());
     let file = File::from(opened.map_err(|errno| fault(errno.into()))?);

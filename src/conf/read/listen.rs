@@ -16,6 +16,7 @@ use crate::schema::{Admin, Listen};
 const ADMIN: ElementSchema =
     ElementSchema { attributes: &[LISTEN, "token-file"], ..ElementSchema::EMPTY };
 const METRICS: ElementSchema = ElementSchema { attributes: &[LISTEN], ..ElementSchema::EMPTY };
+const MAX_ADMINS: usize = 2;
 const MAX_METRICS: usize = 16;
 const LISTEN: &str = "listen";
 const DEFAULT_LISTEN: SocketAddr =
@@ -92,17 +93,27 @@ pub(super) fn listen_address(text: &str) -> Parsed<Listen> {
     }
 }
 
-/// Reads `<admin>` and notes its faults.
-pub(super) fn admin(
+/// Reads every `<admin>` and notes its faults. There may be one on TCP and one on a unix socket, so
+/// that it is clear which one the tokens are for.
+pub(super) fn admins(
     notes: &mut Notes<'_>,
-    element: &Element,
+    root: &Element,
     taken: &mut Addresses,
-) -> Checked<Admin> {
-    ADMIN.check(notes, element);
-    Ok(checked!(Admin {
-        listen: taken.take(notes, element, admin_address, "<admin>"),
-        token_file: token_file(notes, element),
-    }))
+) -> Checked<Vec<Admin>> {
+    let mut kinds = HashMap::new();
+    root.read_children(notes, "admin", MAX_ADMINS, |notes, element| {
+        ADMIN.check(notes, element);
+        let admin = checked!(Admin {
+            listen: taken.take(notes, element, admin_address, "<admin>"),
+            token_file: token_file(notes, element),
+        });
+        let kind = matches!(admin.listen, Listen::Tcp(_));
+        let Some(first) = first_before(&mut kinds, kind, element.at) else { return Ok(admin) };
+        let found = format!("another <admin listen=\"{}\">", admin.listen);
+        let expected =
+            format!("one on TCP and one on a unix socket (first in {})", notes.place(first));
+        Err(notes.note(element.value_at(LISTEN), found, expected))
+    })
 }
 
 /// Reads every `<metrics>` and notes its faults.

@@ -110,8 +110,9 @@ pub(crate) fn map<'e>(notes: &mut Notes<'_>, root: &'e Element, complete: bool) 
     let group = |element| group(notes, element);
     let mut groups: Vec<RawGroup<'e>> = root.children_named("group").map(group).collect();
     unique(notes, groups.iter().map(|group| (group.element, "name", &group.name)));
-    if complete && groups.is_empty() {
-        notes.note(root.at, "<map> without <group>", "at least one <group>");
+    // An empty file is a configuration: of no business.
+    if complete && groups.is_empty() && root.child("biz").is_some() {
+        notes.note(root.at, "<map> with <biz> and without <group>", "at least one <group>");
     }
     let names = group_names(&groups);
     let biz = |element| biz(notes, element, &names, complete);

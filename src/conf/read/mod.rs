@@ -17,6 +17,7 @@
 //! | `map` | map.xml, with `limit`, `list`, `tables` and `share` |
 //! | `limit` | a limit, with `calendar`, `distinct`, `per_call` and `weight` |
 //! | `token_file` | the file of a token, for `admin_tokens` and `resp_tokens` |
+//! | `private_file` | the bytes of a file that nobody else can read |
 //! | `secret_file` | the files of a cluster's secret and of its password |
 //! | [`element_positions`] | positions of elements, for programs that edit a file |
 
@@ -36,6 +37,7 @@ pub(super) mod map;
 mod outside_settings;
 mod overrides;
 mod per_call;
+mod private_file;
 mod register;
 pub(super) mod resp;
 mod resp_tokens;
@@ -58,6 +60,7 @@ pub(super) use local_host::LocalHost;
 pub(super) use map::{RawBiz, RawGroup, RawMap, WrittenGroup};
 pub use outside_settings::{Setting, Settings};
 pub use overrides::SettingError;
+pub use private_file::{Exposure, SecretReaders};
 pub(super) use register::ELEMENT as REGISTER;
 pub(super) use resp::{CALLS_BRING_LIMITS, HAS_REGISTERS, REGISTERS, THROTTLE};
 pub use resp_tokens::RespTokens;

@@ -7,7 +7,7 @@ use super::listen::{Addresses, listen_address, token_file};
 use super::scalar::whole;
 use super::walk::ElementSchema;
 use super::xml::Element;
-use crate::schema::{AccessToken, MAX_DATABASES, Resp};
+use crate::schema::{AccessToken, MAX_DATABASES, Resp, Srv};
 
 const RESP: ElementSchema = ElementSchema {
     attributes: &["listen", "token-file", "throttle", "registers", "databases"],
@@ -66,10 +66,11 @@ fn databases(notes: &mut Notes<'_>, element: &Element) -> Checked<u16> {
     Ok(databases.map_or(1, |databases| databases as u16))
 }
 
-/// Notes the faults of the token files. `root` is the element that `resps` come from.
-pub(crate) fn token_files(notes: &mut Notes<'_>, root: &Element, resps: &[Resp]) {
-    for (element, resp) in root.children_named("resp").zip(resps) {
-        if let (Some(path), Err(error)) = (&resp.token_file, resp.read_token()) {
+/// Notes the faults of the token files. `root` is the element that `srv` comes from.
+pub(crate) fn token_files(notes: &mut Notes<'_>, root: &Element, srv: &Srv) {
+    let readers = srv.secret_readers();
+    for (element, resp) in root.children_named("resp").zip(&srv.resps) {
+        if let (Some(path), Err(error)) = (&resp.token_file, resp.read_token(&readers)) {
             let path = path.to_string_lossy();
             let found = format!("token-file=\"{}\"{}", shown(&path), error.found());
             notes.note(element.value_at("token-file"), found, error.expected());

@@ -3,6 +3,7 @@
 //! Invariant: the master reads them when it takes a configuration, and hands them to its workers. A
 //! token that was not read admits nobody.
 
+use super::private_file::SecretReaders;
 use super::token_file::TokenError;
 use crate::schema::{AccessToken, Resp, Srv};
 
@@ -48,18 +49,28 @@ impl RespTokens {
 
 impl Resp {
     /// Reads the token. `None` if there is no file, and so no AUTH.
-    pub(super) fn read_token(&self) -> Result<Option<AccessToken>, TokenError> {
-        self.token_file.as_deref().map(AccessToken::read_private).transpose()
+    pub(super) fn read_token(
+        &self,
+        readers: &SecretReaders,
+    ) -> Result<Option<AccessToken>, TokenError> {
+        self.token_file.as_deref().map(|path| AccessToken::read(path, readers)).transpose()
     }
 }
 
 impl Srv {
+    /// The users and groups whose files may hold secrets.
+    pub fn secret_readers(&self) -> SecretReaders {
+        SecretReaders::of(self.user.as_deref())
+    }
+
     /// Reads the tokens of all `<resp>` with the rights of this process.
     ///
     /// # Errors
     /// One of the tokens cannot be read.
     pub fn read_tokens(&self) -> Result<RespTokens, TokenError> {
-        self.resps.iter().map(Resp::read_token).collect::<Result<_, _>>().map(RespTokens)
+        let readers = self.secret_readers();
+        let tokens = self.resps.iter().map(|resp| resp.read_token(&readers));
+        tokens.collect::<Result<_, _>>().map(RespTokens)
     }
 
     /// Sets the tokens that were read. A `<resp>` whose token is not among them admits nobody.

@@ -1,17 +1,16 @@
 //! Files of secrets: the secret that all machines of a cluster share, and the password of the
 //! cluster.
 //!
-//! Invariant: a file that others can read is refused, and no message ever shows the content of a
-//! file.
+//! Invariant: a file that others can read is refused (`private_file`), and no message ever shows
+//! the content of a file.
 
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use frs_base::hash::siphash_digest;
 
 use super::faults::Fault;
+use super::private_file::{self, SecretReaders, Unread};
 use crate::schema::{Cluster, Login, hide_in_debug};
 
 /// Bytes of a cluster's secret.
@@ -160,15 +159,15 @@ impl Cluster {
     ///
     /// # Errors
     /// A file does not exist, others can read it, or its content is malformed.
-    pub fn secrets(&self) -> Result<ClusterSecrets, SecretError> {
-        Ok(ClusterSecrets { secret: self.secret()?, password: self.password()? })
+    pub fn secrets(&self, readers: &SecretReaders) -> Result<ClusterSecrets, SecretError> {
+        Ok(ClusterSecrets { secret: self.secret(readers)?, password: self.password(readers)? })
     }
 
     /// Reads the secret.
     ///
     /// # Errors
     /// The file does not exist, others can read it, or its content is malformed.
-    pub fn secret(&self) -> Result<ClusterSecret, SecretError> {
+    pub fn secret(&self, readers: &SecretReaders) -> Result<ClusterSecret, SecretError> {
         let path = &self.secret_file;
         let shown = path.display();
         let expected = || {
@@ -178,7 +177,7 @@ impl Cluster {
                 2 * SECRET_BYTES
             )
         };
-        let bytes = read(path, expected)?;
+        let bytes = read(path, readers, expected)?;
         ClusterSecret::of(&bytes).ok_or_else(|| {
             let found = match bytes.trim_ascii().len() == 2 * SECRET_BYTES {
                 true => "characters that are no hexadecimal digits".to_owned(),
@@ -192,20 +191,20 @@ impl Cluster {
     ///
     /// # Errors
     /// The file does not exist, others can read it, or its content is malformed.
-    pub fn password(&self) -> Result<Option<Password>, SecretError> {
+    pub fn password(&self, readers: &SecretReaders) -> Result<Option<Password>, SecretError> {
         let Some(Login { user, password_file: path }) = &self.login else { return Ok(None) };
         let expected = || {
             let user = user.as_deref().unwrap_or("default");
             format!("{PASSWORD} of the cluster's user {user}")
         };
-        let bytes = read(path, expected)?;
+        let bytes = read(path, readers, expected)?;
         let password = Password::of(&bytes);
         password.map(Some).ok_or_else(|| SecretError::new(path, size_of(&bytes), expected()))
     }
 
     /// The faults of its files.
-    pub(crate) fn file_faults(&self) -> Vec<Fault> {
-        let errors = [self.secret().err(), self.password().err()];
+    pub(crate) fn file_faults(&self, readers: &SecretReaders) -> Vec<Fault> {
+        let errors = [self.secret(readers).err(), self.password(readers).err()];
         errors.into_iter().flatten().map(SecretError::fault).collect()
     }
 }
@@ -219,28 +218,22 @@ fn size_of(bytes: &[u8]) -> String {
 }
 
 /// Reads a file that nobody else can read.
-fn read(path: &Path, expected: impl Fn() -> String) -> Result<Vec<u8>, SecretError> {
-    let failed = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound => SecretError::new(path, "no such file", expected()),
-        _ => SecretError {
+fn read(
+    path: &Path,
+    readers: &SecretReaders,
+    expected: impl Fn() -> String,
+) -> Result<Vec<u8>, SecretError> {
+    private_file::read(path, MAX_FILE_BYTES, readers).map_err(|unread| match unread {
+        Unread::Io(source) if source.kind() == io::ErrorKind::NotFound => {
+            SecretError::new(path, "no such file", expected())
+        }
+        Unread::Io(source) => SecretError {
             source: Some(io::Error::from(source.kind())),
             ..SecretError::new(path, source.to_string(), "a file that the server can read")
         },
-    };
-    // The kind is checked before the file is opened, because opening a pipe waits for its writer.
-    if !std::fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(SecretError::new(path, "something that is no file", expected()));
-    }
-    let file = File::open(path).map_err(failed)?;
-    let mode = file.metadata().map_err(failed)?.mode() & 0o777;
-    if mode & 0o077 != 0 {
-        let path_shown = path.display();
-        let expected = format!("600, as others can read it: chmod 600 {path_shown}");
-        return Err(SecretError::new(path, format!("mode {mode:03o}"), expected));
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(failed)?;
-    Ok(bytes)
+        Unread::NoFile => SecretError::new(path, "something that is no file", expected()),
+        Unread::Exposed(exposure) => SecretError::new(path, exposure.found(), exposure.expected()),
+    })
 }
 
 #[cfg(test)]

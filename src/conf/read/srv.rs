@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::authority::{hosts, origins};
 use super::cluster::cluster;
 use super::faults::{Checked, Faulty, Notes, checked};
-use super::listen::{Addresses, admin, listen, metrics};
+use super::listen::{Addresses, admins, listen, metrics};
 use super::local_host::LocalHost;
 use super::resp::resps;
 use super::rls::rls;
@@ -24,10 +24,10 @@ use crate::schema::{
 
 const SRV: ElementSchema = ElementSchema {
     once: &[
-        "workers", "admin", "data", "http", "log", "user", "authz", "degrade", "cluster", "rls",
-        "map",
+        "workers", "data", "http", "log", "user", "authz", "degrade", "cluster", "rls", "map",
+        "watch",
     ],
-    many: &["listen", "metrics", "resp", "allow", "trusted"],
+    many: &["listen", "admin", "metrics", "resp", "allow", "trusted"],
     ..ElementSchema::EMPTY
 };
 const DATA: ElementSchema = ElementSchema {
@@ -63,6 +63,7 @@ const HTTP: ElementSchema = ElementSchema {
 const LOG: ElementSchema =
     ElementSchema { attributes: &["level", "format", "file", "refusals"], ..ElementSchema::EMPTY };
 const MAP: ElementSchema = ElementSchema { attributes: &["file"], ..ElementSchema::EMPTY };
+const WATCH: ElementSchema = ElementSchema { attributes: &["conf"], ..ElementSchema::EMPTY };
 const AUTHZ: ElementSchema =
     ElementSchema { attributes: &["key"], many: &["trusted"], ..ElementSchema::EMPTY };
 /// The most worker processes. Workers, the keeper and programs need slots.
@@ -86,7 +87,7 @@ pub(crate) fn srv(notes: &mut Notes<'_>, root: &Element, host: &LocalHost) -> Ch
         workers: workers(notes, root, host),
         listen: listen(notes, root, &mut taken),
         allow: allow(notes, root),
-        admin: root.read_child(notes, "admin", |notes, it| admin(notes, it, &mut taken)),
+        admins: admins(notes, root, &mut taken),
         metrics: metrics(notes, root, &mut taken),
         resps: resps(notes, root, &mut taken),
         rls: root.read_child(notes, "rls", |notes, it| rls(notes, it, &mut taken)),
@@ -98,6 +99,7 @@ pub(crate) fn srv(notes: &mut Notes<'_>, root: &Element, host: &LocalHost) -> Ch
             .read_child(notes, "degrade", |notes, it| it.text_value(notes, boolean))
             .map(Option::unwrap_or_default),
         map_file: map_file(notes, root),
+        watch_ms: root.read_child(notes, "watch", watch),
         cluster: root.read_child(notes, "cluster", cluster),
         authz: root.read_child(notes, "authz", authz_key).map(Option::unwrap_or_default),
         trusted: trusted(notes, root),
@@ -149,6 +151,12 @@ pub(crate) fn map_file(notes: &mut Notes<'_>, root: &Element) -> Checked<Option<
     let Some(element) = root.child("map") else { return Ok(None) };
     MAP.check(notes, element);
     element.optional(notes, "file", file_path)
+}
+
+/// Reads `<watch>`: the interval between two looks at the files.
+fn watch(notes: &mut Notes<'_>, element: &Element) -> Checked<u64> {
+    WATCH.check(notes, element);
+    element.required(notes, "conf", duration(100, 3_600_000))
 }
 
 /// Reads `<data>`. `needed` is the number of slots of the server's own processes, which programs

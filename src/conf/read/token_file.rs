@@ -2,11 +2,10 @@
 //!
 //! Invariant: an error names the file and its fault. No message ever shows the content of a file.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use super::private_file::{self, Exposure, SecretReaders, Unread};
 use crate::schema::{AccessToken, MAX_TOKEN_BYTES};
 
 /// A token file holds no usable token. Whatever needs the token is then refused.
@@ -45,17 +44,17 @@ pub enum TokenError {
         expected: String,
     },
     /// Others can read the file.
-    #[error("token-file {}: mode is {mode:03o}, expected {PRIVATE}", path.display())]
-    Open {
+    #[error(
+        "token-file {}: found {}, expected {}",
+        path.display(), exposure.found(), exposure.expected()
+    )]
+    Exposed {
         /// The path of the file.
         path: PathBuf,
-        /// The mode of the file.
-        mode: u32,
+        /// How they can.
+        exposure: Exposure,
     },
 }
-
-/// The mode of a token file, and the reason for it.
-const PRIVATE: &str = "600: others can read it";
 
 /// The content of a token file.
 fn shape() -> String {
@@ -85,56 +84,41 @@ impl TokenError {
             TokenError::Io { source, .. } => format!(": {source}"),
             TokenError::Malformed { .. } => ", which holds no token".to_owned(),
             TokenError::Line { line, found, .. } => format!(", line {line}: {found}"),
-            TokenError::Open { mode, .. } => format!(" of mode {mode:03o}"),
+            TokenError::Exposed { exposure, .. } => format!(" with {}", exposure.found()),
         }
     }
 
     /// What was expected, for a fault.
     pub(super) fn expected(&self) -> String {
         match self {
-            TokenError::Open { .. } => PRIVATE.to_owned(),
+            TokenError::Exposed { exposure, .. } => exposure.expected().to_owned(),
             _ => format!("a file with {}", shape()),
         }
     }
 }
 
-/// The first `most` bytes of a token file.
-pub(super) fn read_bytes(path: &Path, most: u64) -> Result<Vec<u8>, TokenError> {
-    let failed = |error| TokenError::of_io(path, error);
-    // The kind is checked before the file is opened, because opening a pipe waits for its writer.
-    if !std::fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is no file")));
+/// The error of a file that is not read.
+pub(super) fn unread(path: &Path) -> impl Fn(Unread) -> TokenError {
+    move |unread| match unread {
+        Unread::Io(source) => TokenError::of_io(path, source),
+        Unread::NoFile => {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "it is no file");
+            TokenError::of_io(path, error)
+        }
+        Unread::Exposed(exposure) => TokenError::Exposed { path: path.to_owned(), exposure },
     }
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed)?;
-    file.take(most).read_to_end(&mut bytes).map_err(failed)?;
-    Ok(bytes)
 }
 
 impl AccessToken {
-    /// Like [`AccessToken::read`], for a file that nobody else may be able to read.
+    /// Reads a token of a file that nobody else can read. Surrounding white space is ignored.
     ///
     /// # Errors
     /// The file cannot be read, others can read it, or its content is malformed.
-    pub fn read_private(path: &Path) -> Result<AccessToken, TokenError> {
-        let token = AccessToken::read(path)?;
-        open_error(path).map_or(Ok(token), Err)
+    pub fn read(path: &Path, readers: &SecretReaders) -> Result<AccessToken, TokenError> {
+        let bytes = private_file::read(path, 2 * MAX_TOKEN_BYTES as u64, readers);
+        let token = AccessToken::of(&bytes.map_err(unread(path))?);
+        token.ok_or_else(|| TokenError::Malformed { path: path.to_owned() })
     }
-
-    /// Reads a token. Surrounding white space is ignored.
-    ///
-    /// # Errors
-    /// The file cannot be read, or its content is malformed.
-    pub fn read(path: &Path) -> Result<AccessToken, TokenError> {
-        let bytes = read_bytes(path, 2 * MAX_TOKEN_BYTES as u64)?;
-        AccessToken::of(&bytes).ok_or_else(|| TokenError::Malformed { path: path.to_owned() })
-    }
-}
-
-/// The error of a file that others can read. `None` if nobody else can.
-pub(super) fn open_error(path: &Path) -> Option<TokenError> {
-    let mode = std::fs::metadata(path).ok()?.mode() & 0o777;
-    (mode & 0o077 != 0).then(|| TokenError::Open { path: path.to_owned(), mode })
 }
 
 #[cfg(test)]
@@ -147,18 +131,25 @@ mod tests {
     fn files_without_a_token_are_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
-        let message = |path: &Path| AccessToken::read(path).unwrap_err().to_string();
+        let readers = SecretReaders::of(None);
+        let read = |path: &Path| AccessToken::read(path, &readers);
+        let message = |path: &Path| read(path).unwrap_err().to_string();
+        let set = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
         assert!(message(&path).contains("token does not exist"), "{}", message(&path));
         assert!(message(dir.path()).contains("it is no file"));
         std::fs::write(&path, "short\n").unwrap();
+        set(0o600);
         assert!(message(&path).contains("expected one line of 16 to 1024"), "{}", message(&path));
         assert!(!message(&path).contains("short"));
         std::fs::write(&path, "0123456789abcdef\n").unwrap();
-        assert!(AccessToken::read(&path).unwrap().matches(b"0123456789abcdef"));
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
-        let open = AccessToken::read_private(&path).unwrap_err().to_string();
-        assert!(open.contains("mode is 640, expected 600"), "{open}");
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
-        assert!(AccessToken::read_private(&path).unwrap().matches(b"0123456789abcdef"));
+        assert!(read(&path).unwrap().matches(b"0123456789abcdef"));
+        set(0o644);
+        let exposed = message(&path);
+        assert!(
+            exposed.contains("found mode 0644, expected 0400, 0440, 0600 or 0640"),
+            "{exposed}"
+        );
+        set(0o640);
+        assert!(read(&path).unwrap().matches(b"0123456789abcdef"));
     }
 }

@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::access_token::AccessToken;
 use super::authority::{Authority, HostName, Origin};
@@ -26,8 +26,9 @@ pub struct Srv {
     pub rls: Option<Rls>,
     /// Networks whose peers are served. Peers on a unix socket always are.
     pub allow: Vec<Cidr>,
-    /// The admin plane. `None` if it is off.
-    pub admin: Option<Admin>,
+    /// The addresses of the admin plane: at most one of TCP and one unix socket. Empty if it is
+    /// off.
+    pub admins: Vec<Admin>,
     /// Addresses that serve only metrics and health.
     pub metrics: Vec<Listen>,
     /// The locations of the files.
@@ -46,6 +47,9 @@ pub struct Srv {
     pub degrade: bool,
     /// The path of map.xml. `None` if it is beside srv.xml.
     pub map_file: Option<PathBuf>,
+    /// The interval between two looks at the files, of which changed ones are reloaded. `None` if a
+    /// reload is always requested.
+    pub watch_ms: Option<u64>,
     /// The cluster of shared limits and of records that it keeps. `None` without a cluster.
     pub cluster: Option<Cluster>,
 }
@@ -68,7 +72,7 @@ impl fmt::Display for Listen {
     }
 }
 
-/// `<admin>`: the admin plane.
+/// `<admin>`: an address of the admin plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
     /// A loopback TCP address, or a unix socket.
@@ -166,9 +170,35 @@ impl Srv {
         peer.is_none_or(|peer| self.allow.iter().any(|block| block.contains(peer)))
     }
 
+    /// All files that a reading of the directory `dir` reads. A new setting that names a file is
+    /// added here.
+    pub fn files(&self, dir: &Path) -> Vec<PathBuf> {
+        let map = self.map_file.clone().unwrap_or_else(|| dir.join("map.xml"));
+        let admin = self.admin_token_file().map(Path::to_owned);
+        let resps = self.resps.iter().filter_map(|resp| resp.token_file.clone());
+        let cluster = self.cluster.iter().flat_map(|cluster| {
+            let password = cluster.login.as_ref().map(|login| login.password_file.clone());
+            password.into_iter().chain([cluster.secret_file.clone()])
+        });
+        let mut files = vec![dir.join("srv.xml"), map];
+        files.extend(admin.into_iter().chain(resps).chain(cluster));
+        files
+    }
+
+    /// The address of the admin plane that needs tokens, or else the only one.
+    pub fn main_admin(&self) -> Option<&Admin> {
+        let is_tcp = |admin: &&Admin| matches!(admin.listen, Listen::Tcp(_));
+        self.admins.iter().find(is_tcp).or(self.admins.first())
+    }
+
+    /// The file of the tokens of the admin plane.
+    pub fn admin_token_file(&self) -> Option<&Path> {
+        self.main_admin().and_then(|admin| admin.token_file.as_deref())
+    }
+
     /// Whether the thread of the admin plane runs. It serves metrics, too.
     pub fn has_plane(&self) -> bool {
-        self.admin.is_some() || !self.metrics.is_empty()
+        !self.admins.is_empty() || !self.metrics.is_empty()
     }
 
     /// Slots that the server's own processes need at once.

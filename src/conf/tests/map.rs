@@ -82,10 +82,26 @@ fn faulty_groups() {
     for (map, expected) in cases {
         map_faults(map, &[&format!("map.xml:2:{expected}")]);
     }
+    let lone = "<map><biz id='1' name='a' key='ip'><limit policy='total' max='1'/></biz></map>";
     faults(
-        parse("<srv/>", "<map/>"),
-        &["map.xml:1:1: found <map> without <group>, expected at least one <group>"],
+        parse("<srv/>", lone),
+        &["map.xml:1:1: found <map> with <biz> and without <group>, expected at least one <group>"],
     );
+}
+
+// Shows: no-business.
+#[test]
+fn a_file_of_no_business_is_a_configuration_that_says_so() {
+    const ONE_GROUP: &str = "<map><group name='g' keys='1' node-size='64'/></map>";
+    for (map, groups) in [("<map/>", 0), ("<map><!-- none --></map>", 0), (ONE_GROUP, 1)] {
+        let conf = good("<srv/>", map);
+        assert_eq!((conf.map.groups.len(), conf.map.bizs.len()), (groups, 0));
+        let words = conf.no_biz_words().expect("said");
+        assert!(words.contains("every item answers `unknown-biz`"), "{words}");
+    }
+    let refused = good("<srv><http unknown-biz='refuse'/></srv>", "<map/>");
+    let words = refused.no_biz_words().expect("said");
+    assert!(words.contains("every item is refused"), "{words}");
 }
 
 #[test]

@@ -162,12 +162,14 @@ fn a_file_without_a_token_is_a_fault_at_its_place() {
     std::fs::remove_dir(&path).unwrap();
     for text in ["", "\n", "short", &"x".repeat(1025), "0123456789abcdef 0123456789abcdef"] {
         std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
         check(", which holds no token", EXPECTED);
     }
     std::fs::write(&path, format!("{TOKEN}\n")).unwrap();
-    for mode in [0o640, 0o604] {
+    for mode in [0o644, 0o604] {
         std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
-        check(&format!(" of mode {mode:03o}"), "600: others can read it");
+        let expected = "0400, 0440, 0600 or 0640, so that nobody but the server can read it";
+        check(&format!(" with mode {mode:04o}"), expected);
     }
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
     Conf::load(dir.path()).unwrap_or_else(|faults| panic!("{faults}"));

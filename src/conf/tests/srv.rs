@@ -207,7 +207,7 @@ fn faulty_srv_values() {
         ),
         (
             "<srv><degarde>true</degarde></srv>",
-            "1:6: found <degarde> in <srv>, expected one of workers, admin, data, http, log, user, authz, degrade, cluster, rls, map, listen, metrics, resp, allow, trusted (nearest: degrade)",
+            "1:6: found <degarde> in <srv>, expected one of workers, data, http, log, user, authz, degrade, cluster, rls, map, watch, listen, admin, metrics, resp, allow, trusted (nearest: degrade)",
         ),
         (
             "<srv><log/>\n<log/></srv>",
@@ -235,6 +235,33 @@ fn faulty_srv_values() {
 fn fewer_items_lower_the_default_of_atomic_items() {
     let conf = good("<srv><http max-items='10'/></srv>", &format!("<map>{GROUP}</map>"));
     assert_eq!(conf.srv.http.max_atomic_items, 10);
+}
+
+#[test]
+fn the_admin_plane_listens_on_a_socket_and_on_tcp() {
+    let map = format!("<map>{GROUP}</map>");
+    let (unix, tcp) = ("<admin listen='unix:a'/>", "<admin listen='[::1]:1' token-file='t'/>");
+    for both in [format!("{unix}{tcp}"), format!("{tcp}{unix}")] {
+        let srv = good(&format!("<srv>{both}</srv>"), &map).srv;
+        assert_eq!(srv.admins.len(), 2);
+        assert_eq!(srv.admin_token_file(), Some("t".as_ref()), "its token is that of TCP");
+    }
+    assert_eq!(good(&format!("<srv>{unix}</srv>"), &map).srv.admin_token_file(), None);
+    let other = "<admin listen='unix:b'/>";
+    for (elements, expected) in [
+        (
+            format!("{unix}\n{other}"),
+            "2:16: found another <admin listen=\"unix:b\">, expected one on TCP and one on a unix \
+             socket (first in line 1)",
+        ),
+        (
+            format!("{tcp}\n{unix}\n{other}"),
+            "3:1: found another <admin>, expected at most 2 of <srv>",
+        ),
+    ] {
+        let expected = format!("srv.xml:{expected}");
+        srv_faults(&format!("<srv>{elements}</srv>"), &[&expected]);
+    }
 }
 
 #[test]

@@ -21,8 +21,8 @@ pub(super) const ACCEPTS_PER_TICK: usize = 16;
 /// The listeners of the admin plane's thread.
 #[derive(Default)]
 pub struct PlaneListeners {
-    /// The listener of the admin plane.
-    pub admin: Option<PlainListener>,
+    /// The listeners of the admin plane.
+    pub admins: Vec<PlainListener>,
     /// The listeners of metrics.
     pub metrics: Vec<PlainListener>,
 }
@@ -30,7 +30,7 @@ pub struct PlaneListeners {
 impl PlaneListeners {
     /// Whether there are no listeners.
     pub fn is_empty(&self) -> bool {
-        self.admin.is_none() && self.metrics.is_empty()
+        self.admins.is_empty() && self.metrics.is_empty()
     }
 }
 
@@ -61,10 +61,10 @@ impl AdminListeners {
         registry: &Registry,
         first_token: usize,
     ) -> io::Result<AdminListeners> {
-        let PlaneListeners { admin, metrics } = listeners;
-        let admin = admin.into_iter().map(|listener| (listener, ClientKind::Admin));
+        let PlaneListeners { admins, metrics } = listeners;
+        let admins = admins.into_iter().map(|listener| (listener, ClientKind::Admin));
         let metrics = metrics.into_iter().map(|listener| (listener, ClientKind::Metrics));
-        let numbered = (first_token..).zip(admin.chain(metrics));
+        let numbered = (first_token..).zip(admins.chain(metrics));
         let listeners = numbered.map(|(token, (listener, kind))| {
             let socket = AdminSocket::register(listener, registry, Token(token))?;
             Ok(AdminListener { socket, kind, ready: true })

@@ -143,8 +143,8 @@ impl Handler {
         let control = ControlStream::over(control, ANSWER_BYTES_MAX)?;
         // The file is opened before the plane is announced as ready, so that its blocks are
         // allocated by then. Listeners of metrics do not serve the history.
-        let recording =
-            listeners.admin.as_ref().map(|_| Recording::open(&data_dir, clock::instant()));
+        let has_admin = !listeners.admins.is_empty();
+        let recording = has_admin.then(|| Recording::open(&data_dir, clock::instant()));
         store::give_access_to_history(service.conf());
         Ok(Handler {
             service,
@@ -209,7 +209,7 @@ impl Handler {
             // A new installation has no token, so this is no error.
             tracing::info!("{}", missing.in_admin_words());
         } else {
-            conf.token_warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+            conf.token_warning().iter().for_each(|warning| tracing::warn!("{warning}"));
         }
         self.tokens = tokens.unwrap_or(None);
     }
@@ -506,6 +506,7 @@ impl Handler {
             quarantined: self.service.unserved_groups(),
             cluster: conf.srv.cluster.as_ref().map(|_| cluster()),
             reload_refused: runtime.is_reload_refused(),
+            no_biz: conf.no_biz_words(),
             generation,
             degraded: conf.srv.degrade,
         }

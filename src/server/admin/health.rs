@@ -54,6 +54,8 @@ pub struct HealthReport {
     pub cluster: Option<ClusterHealth>,
     /// The last reload was refused, so the files may differ from the configuration in force.
     pub reload_refused: bool,
+    /// What it means that map.xml names no business, if it names none.
+    pub no_biz: Option<&'static str>,
     /// The generation in force.
     pub generation: u64,
     /// Whether all limits are switched off.
@@ -145,7 +147,11 @@ impl HealthReport {
             )
             .holding_one(part("keeper"))
             .holding_one(part("store"))
-            .holding_one(Element::new("configuration").with("ok", !self.reload_refused));
+            .holding_one(
+                Element::new("configuration")
+                    .with("ok", !self.reload_refused)
+                    .with_some("note", self.no_biz),
+            );
         if let Some(cluster) = cluster {
             root = root.holding_one(cluster);
         }
@@ -200,6 +206,17 @@ mod tests {
         assert!(text.contains("<health ok=\"true\""), "{text}");
         assert!(text.contains("<configuration ok=\"false\""), "{text}");
         assert!(text.contains("<fault>configuration: the last reload was refused"), "{text}");
+    }
+
+    // Shows: no-business.
+    #[test]
+    fn a_map_of_no_business_is_told_and_no_fault() {
+        let no_biz = Some("map.xml names no business");
+        let report = HealthReport { has_master: true, no_biz, ..HealthReport::default() };
+        let StatusDocument { status, root } = report.document();
+        let text = root.document(Format::Xml, Layout::Lines);
+        let told = "<configuration ok=\"true\" note=\"map.xml names no business\"/>";
+        assert!(status == 200 && text.contains(told) && !text.contains("fault"), "{text}");
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub fn run(mut child: ChildContext) -> Result<(), KeeperError> {
     let service = frs_cluster::attach(&inherited.data_dir, Role::Keeper)?;
     let sweeper = Sweeper::new(clock::instant());
     let listeners = PlaneListeners {
-        admin: inherited.share.admin.take(),
+        admins: std::mem::take(&mut inherited.share.admins),
         metrics: std::mem::take(&mut inherited.share.metrics),
     };
     let admin = match inherited.control.take().filter(|_| !listeners.is_empty()) {

@@ -1,5 +1,5 @@
 //! Writes changes to the log of changes that do not come over the admin plane: reloads by a
-//! command or a signal, and resets of other machines.
+//! command, a signal or `<watch>`, and resets of other machines.
 //!
 //! Invariant: the master does not wait for another process that writes to the log. Changes wait
 //! meanwhile, up to a bound. A change is already in force, so if the disk refuses its note the
@@ -16,6 +16,8 @@ use crate::process::change_log::{Author, ChangeKind, ChangeLog, Subject};
 const SIGNAL: &str = "signal";
 /// The author of a reset on another machine.
 const CLUSTER: &str = "cluster";
+/// The author of a reload of files that have changed, by `<watch>`.
+const WATCH: &str = "watch";
 /// The most changes that wait.
 const MOST: usize = 64;
 /// The pause before the log is tried again.
@@ -33,10 +35,11 @@ impl ChangeNotes {
         ChangeNotes { log: ChangeLog::new(data_dir, Duration::ZERO), waiting: VecDeque::new() }
     }
 
-    /// Notes a reload that a command or a signal has requested, by its generations.
-    pub fn note_reload(&mut self, old: u64, new: u64) {
+    /// Notes a reload that a command, a signal or `<watch>` has requested, by its generations.
+    pub fn note_reload(&mut self, old: u64, new: u64, is_of_watch: bool) {
+        let who = if is_of_watch { WATCH } else { SIGNAL };
         let (old, new) = (Some(old.to_string()), Some(self.log.tell_generation(old, new)));
-        self.note(SIGNAL, Subject { old, new, ..Subject::of(ChangeKind::Reload, None) });
+        self.note(who, Subject { old, new, ..Subject::of(ChangeKind::Reload, None) });
     }
 
     /// Notes that a biz follows a reset of another machine.
@@ -85,7 +88,7 @@ mod tests {
     fn what_waits_for_the_log_is_written_in_order_and_bounded() {
         let dir = tempfile::tempdir().unwrap();
         let mut notes = ChangeNotes::new(dir.path());
-        notes.note_reload(1, 2);
+        notes.note_reload(1, 2, false);
         let file = std::fs::File::open(dir.path().join("changes.log")).unwrap();
         let held = Flock::lock(file, FlockArg::LockExclusive).unwrap();
         for new in 3..3 + MOST as u64 + 9 {

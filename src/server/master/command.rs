@@ -407,7 +407,7 @@ fn addresses(srv: &Srv) -> impl Iterator<Item = (&'static str, &Listen)> {
     let listens = srv.listen.iter().map(|listen| ("listens on", listen));
     let resps = srv.resps.iter().map(|resp| ("RESP on", &resp.listen));
     let rls = srv.rls.iter().map(|rls| ("Envoy on", &rls.listen));
-    let admin = srv.admin.iter().map(|admin| ("admin plane", &admin.listen));
+    let admin = srv.admins.iter().map(|admin| ("admin plane", &admin.listen));
     let metrics = srv.metrics.iter().map(|listen| ("metrics", listen));
     listens.chain(resps).chain(rls).chain(admin).chain(metrics)
 }

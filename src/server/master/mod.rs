@@ -7,6 +7,7 @@ mod change_notes;
 mod children;
 pub mod command;
 pub mod conf_trust;
+mod conf_watch;
 mod control_socket;
 mod data_directory;
 mod detached;

@@ -37,6 +37,8 @@ pub(super) struct Report {
     pub askers: Vec<Asker>,
     /// The answer is that of a reload: systemd gets it as well.
     pub is_reload: bool,
+    /// The master has found changed files by itself.
+    pub is_of_watch: bool,
 }
 
 impl Report {
@@ -90,7 +92,9 @@ impl ReloadCandidate {
             conf_trust::look(conf_dir)?;
             let loaded = Conf::load_texts(conf_dir, in_force.settings())?;
             let loaded = store::settled(loaded, &in_force.conf().map.groups)?;
-            let secrets = loaded.conf.srv.cluster.as_ref().map(Cluster::secrets).transpose()?;
+            let readers = loaded.conf.srv.secret_readers();
+            let secrets = |cluster: &Cluster| cluster.secrets(&readers);
+            let secrets = loaded.conf.srv.cluster.as_ref().map(secrets).transpose()?;
             Ok::<_, ReloadError>((loaded, secrets))
         })?;
         let (old, new) = (in_force.conf(), &loaded.conf);
@@ -178,6 +182,12 @@ impl Reloads {
         self.is_preparing() || self.waiting.iter().any(Request::is_reload)
     }
 
+    /// Whether nothing waits and nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        let is_waiting = !self.waiting.is_empty() || self.upgrade.is_some();
+        !self.is_preparing() && !is_waiting && self.acknowledging.is_empty()
+    }
+
     /// The descriptor to wait on.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.candidate.as_ref().map(|candidate| candidate.preparation.as_fd())
@@ -252,7 +262,8 @@ impl Reloads {
         let next = self.waiting.iter().position(can_begin)?;
         let is_reload = self.waiting[next].is_reload();
         let Request { by, ask } = self.waiting.remove(next)?;
-        let mut report = Report { askers: by.into_iter().collect(), is_reload };
+        let askers = by.into_iter().collect();
+        let mut report = Report { askers, is_reload, is_of_watch: false };
         if is_reload && !report.is_of_plane() {
             self.waiting.retain(|request| {
                 let is_same = request.ask == ask && !request.by.is_some_and(|by| by.is_plane);
@@ -418,7 +429,13 @@ mod tests {
         let answers = reloads.take_acknowledged(|_| Vec::new());
         let fresh = vec!["a note".to_owned()];
         let taken = Reloaded::Taken { generation: 2, laggards: Vec::new(), fresh };
-        assert_eq!(answers, [(Report { askers: vec![asker(1, false)], is_reload: true }, taken)]);
+        assert_eq!(
+            answers,
+            [(
+                Report { askers: vec![asker(1, false)], is_reload: true, is_of_watch: false },
+                taken
+            )]
+        );
         assert_eq!(next(&mut reloads), Some((PLAIN, vec![asker(3, false)])));
     }
 
@@ -461,7 +478,13 @@ mod tests {
         assert_eq!(waiting, [asker(3, false)]);
         let laggards = vec!["behind 2".to_owned()];
         let taken = Reloaded::Taken { generation: 2, laggards, fresh: Vec::new() };
-        assert_eq!(answers, [(Report { askers: vec![asker(1, false)], is_reload: true }, taken)]);
+        assert_eq!(
+            answers,
+            [(
+                Report { askers: vec![asker(1, false)], is_reload: true, is_of_watch: false },
+                taken
+            )]
+        );
         assert!(!reloads.is_busy() && next(&mut reloads).is_none());
     }
 

@@ -75,8 +75,8 @@ pub fn refused(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
         (was.log.format != is.log.format, "<log format>"),
         (was.log.file != is.log.file, "<log file>"),
         // Other changes of these are checked below.
-        (admin(old).is_none() && admin(new).is_some(), ADMIN),
-        (has_all(&is.metrics, &was.metrics) && !has_all(&was.metrics, &is.metrics), METRICS),
+        (is_more(&admins(new), &admins(old)), ADMIN),
+        (is_more(&metrics(new), &metrics(old)), METRICS),
         (rls(old).is_none() && rls(new).is_some(), RLS),
         (resps(new).len() > resps(old).len() && resps(new).starts_with(&resps(old)), RESP),
     ];
@@ -124,8 +124,8 @@ pub fn refused_to_a_new_binary(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
 fn settings_of_a_server(old: &Conf, new: &Conf) -> impl Iterator<Item = (bool, &'static str)> {
     let (was, is) = (&old.srv, &new.srv);
     let settings = [
-        (admin(old).is_some() && admin(old) != admin(new), ADMIN),
-        (!has_all(&is.metrics, &was.metrics), METRICS),
+        (!has_all(&admins(new), &admins(old)), ADMIN),
+        (!has_all(&metrics(new), &metrics(old)), METRICS),
         (rls(old).is_some() && rls(old) != rls(new), RLS),
         // Clients of older processes know their `<resp>` by its number.
         (!resps(new).starts_with(&resps(old)), RESP),
@@ -162,12 +162,21 @@ fn restarts(
     differing.map(|(_, setting)| RestartNeed::NeedsRestart { setting })
 }
 
-fn admin(conf: &Conf) -> Option<&Listen> {
-    conf.srv.admin.as_ref().map(|admin| &admin.listen)
+fn admins(conf: &Conf) -> Vec<&Listen> {
+    conf.srv.admins.iter().map(|admin| &admin.listen).collect()
 }
 
-fn has_all(addresses: &[Listen], named: &[Listen]) -> bool {
+fn metrics(conf: &Conf) -> Vec<&Listen> {
+    conf.srv.metrics.iter().collect()
+}
+
+fn has_all(addresses: &[&Listen], named: &[&Listen]) -> bool {
     named.iter().all(|address| addresses.contains(address))
+}
+
+/// Whether there are more addresses than before, and all of those before.
+fn is_more(addresses: &[&Listen], before: &[&Listen]) -> bool {
+    has_all(addresses, before) && !has_all(before, addresses)
 }
 
 fn rls(conf: &Conf) -> Option<&Listen> {

@@ -12,6 +12,7 @@
 //! | [`OlderMaster`] | the channel to the master that this one takes over from |
 //! | [`ChangeNotes`] | changes for the log that do not come over the admin plane |
 //! | [`Files`] | the last check of the files, and its time |
+//! | [`ConfWatch`] | what was last read of the configuration's files |
 //! | [`Notifier`] | messages to systemd |
 //!
 //! Invariant: the master waits only for its descriptors and its clock, and maps no group. So
@@ -23,6 +24,7 @@ mod overlays;
 mod reload;
 mod requests;
 mod supervisor_orders;
+mod watch;
 
 use std::collections::VecDeque;
 use std::io;
@@ -33,6 +35,7 @@ use std::time::Instant;
 pub(super) use self::moves::Moves;
 use super::change_notes::ChangeNotes;
 use super::children::{ChildReports, Children, NewChild};
+use super::conf_watch::ConfWatch;
 use super::control_socket::ControlSocket;
 use super::error::MasterError;
 use super::files::{self, Files};
@@ -91,6 +94,7 @@ pub(super) struct Master {
     /// Present until the older master has released the server.
     pub older: Option<OlderMaster>,
     pub files: Files,
+    pub watch: ConfWatch,
     pub notifier: Notifier,
     /// Present if there is a cluster.
     pub cluster: Option<ClusterTies>,
@@ -129,7 +133,7 @@ impl Master {
         let now = clock::instant();
         let notify = self.notifier.due(now).filter(|_| self.older.is_none());
         let times = notify.into_iter().chain(self.upgrades.until()).chain(self.next_look());
-        let times = times.chain(self.control.due());
+        let times = times.chain(self.control.due()).chain(self.next_watch());
         let waits = times.map(|until| until.saturating_duration_since(now));
         let timeout = waits.chain(self.children.due()).chain(self.reloads.due());
         let timeout = timeout.chain(self.moves.due()).chain(self.changes.due()).min();
@@ -158,6 +162,7 @@ impl Master {
         self.receive_requests();
         self.follow_reload(&mut events)?;
         self.begin_requests();
+        self.follow_files();
         self.begin_waiting_upgrade();
         self.follow_upgrade(&mut events);
         if self.older.is_none() {

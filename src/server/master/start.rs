@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::change_notes::ChangeNotes;
 use super::children::Children;
 use super::conf_trust;
+use super::conf_watch::{ConfWatch, Reading};
 use super::control_socket::ControlSocket;
 use super::data_directory;
 use super::error::MasterError;
@@ -99,7 +100,7 @@ fn start(
     let Inherited { sockets, mut predecessor, mut notifier, environment } = inherited;
     // The processes of an older binary serve until this one is ready.
     let is_beside = predecessor.is_some();
-    let LoadedConf { conf, texts } = load(conf_dir, settings, is_beside)?;
+    let (LoadedConf { conf, texts }, reading) = load(conf_dir, settings, is_beside)?;
     let account = find_account(conf.srv.user.as_deref())?;
     // From here on this process acts as the user of the workers, except in steps that need root.
     account.as_ref().map_or(Ok(()), Account::lower)?;
@@ -205,6 +206,7 @@ fn start(
         upgrades: Upgrades::new(environment),
         older,
         files: Files::new(now),
+        watch: ConfWatch::new(reading, now),
         notifier,
         cluster,
         announced: false,
@@ -221,15 +223,19 @@ fn tie_to_cluster(
     predecessor: Option<&mut Predecessor>,
 ) -> Result<Option<ClusterTies>, MasterError> {
     let Some(cluster) = &conf.srv.cluster else { return Ok(None) };
-    let secrets = cluster.secrets().map_err(MasterError::Secret)?;
+    let secrets = cluster.secrets(&conf.srv.secret_readers()).map_err(MasterError::Secret)?;
     let adopted = predecessor.and_then(|predecessor| predecessor.bells.take());
     let bells = adopted.map_or_else(Bells::new, Ok).map_err(MasterError::Bells)?;
     Ok(Some(ClusterTies { secrets, bells }))
 }
 
-/// Reads the configuration. While an older binary serves, it waits for a change that the older
-/// master may still refuse.
-fn load(conf_dir: &Path, settings: &Settings, is_in_use: bool) -> Result<LoadedConf, MasterError> {
+/// Reads the configuration, and what `<watch>` compares later looks with. While an older binary
+/// serves, it waits for a change that the older master may still refuse.
+fn load(
+    conf_dir: &Path,
+    settings: &Settings,
+    is_in_use: bool,
+) -> Result<(LoadedConf, Option<Reading>), MasterError> {
     conf_trust::look(conf_dir)?;
     let data_dir = Conf::data_dir(conf_dir, settings)?;
     // If the files name another directory by now, nobody changes them under the guard of this one.
@@ -241,7 +247,8 @@ fn load(conf_dir: &Path, settings: &Settings, is_in_use: bool) -> Result<LoadedC
             .map_err(MasterError::Change)
     };
     let _guard = (is_in_use && data_dir.is_dir()).then(guard).transpose()?;
-    Ok(store::settled(Conf::load_texts(conf_dir, settings)?, &[])?)
+    let reading = Reading::of(conf_dir, settings, false, clock::now());
+    Ok((store::settled(Conf::load_texts(conf_dir, settings)?, &[])?, reading))
 }
 
 fn look_at_machine(conf: &Conf) -> Result<(), MasterError> {

@@ -22,7 +22,7 @@ use super::port_holder::holder_of;
 use crate::account::Account;
 use crate::account::root_path::only_root_can_change;
 use frs_base::sys::process::DESCRIPTORS_MAX;
-use frs_conf::{Listen, Srv};
+use frs_conf::{Admin, Listen, Srv};
 
 /// The most connections that wait to be accepted. The kernel uses net.core.somaxconn if that is
 /// less.
@@ -84,8 +84,8 @@ impl ServedAddress<'_> {
 /// Addresses that a single process serves.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OtherAddresses<'c> {
-    /// The address of the admin plane.
-    pub admin: Option<&'c Listen>,
+    /// The addresses of the admin plane.
+    pub admins: &'c [Admin],
     /// The addresses of metrics, which the thread of the admin plane serves.
     pub metrics: &'c [Listen],
     /// The address of frs-envoy.
@@ -96,14 +96,14 @@ impl<'c> OtherAddresses<'c> {
     /// The addresses of a configuration.
     pub fn of(srv: &'c Srv) -> OtherAddresses<'c> {
         OtherAddresses {
-            admin: srv.admin.as_ref().map(|admin| &admin.listen),
+            admins: &srv.admins,
             metrics: &srv.metrics,
             envoy: srv.rls.as_ref().map(|rls| &rls.listen),
         }
     }
 
     fn all(&self) -> impl Iterator<Item = &'c Listen> {
-        self.admin.into_iter().chain(self.metrics).chain(self.envoy)
+        self.admins.iter().map(|admin| &admin.listen).chain(self.metrics).chain(self.envoy)
     }
 }
 
@@ -143,8 +143,8 @@ pub struct ListenerShare {
     pub faces: Vec<Face>,
     /// The unix sockets, which all workers share.
     pub shared: Vec<SharedListener>,
-    /// The admin plane's listener, which belongs to the keeper.
-    pub admin: Option<PlainListener>,
+    /// The admin plane's listeners, which belong to the keeper.
+    pub admins: Vec<PlainListener>,
     /// The listeners of metrics, which also belong to the keeper.
     pub metrics: Vec<PlainListener>,
     /// The listener of frs-envoy.
@@ -185,7 +185,7 @@ pub struct ListeningSockets {
     faces: Vec<Face>,
     sets: Vec<Vec<TcpListener>>,
     unix: Vec<UnixSocket>,
-    admin: Option<PlainSocket>,
+    admins: Vec<PlainSocket>,
     metrics: Vec<PlainSocket>,
     envoy: Option<PlainSocket>,
 }
@@ -254,8 +254,10 @@ impl ListeningSockets {
         listeners.make_sets(account, columns, sets)?;
         let mut open =
             |listen, mode| open_plain(account, listen, GivenSocket::take(&mut given, listen), mode);
-        let OtherAddresses { admin, metrics, envoy } = others;
-        listeners.admin = admin.map(|listen| open(listen, ADMIN_MODE)).transpose()?;
+        let OtherAddresses { admins, metrics, envoy } = others;
+        for Admin { listen, .. } in admins {
+            listeners.admins.push(open(listen, ADMIN_MODE)?);
+        }
         for listen in metrics {
             listeners.metrics.push(open(listen, OPEN_MODE)?);
         }
@@ -265,7 +267,7 @@ impl ListeningSockets {
 
     /// The sockets of single processes.
     fn plain(&self) -> impl Iterator<Item = &PlainSocket> {
-        self.admin.iter().chain(&self.metrics).chain(&self.envoy)
+        self.admins.iter().chain(&self.metrics).chain(&self.envoy)
     }
 
     /// Makes listener sets from the listeners of each address: `sets`, or as many as the longest
@@ -360,7 +362,7 @@ impl ListeningSockets {
     /// Keeps the share of the keeper and closes all other sockets.
     pub fn into_admin_share(self) -> ListenerShare {
         ListenerShare {
-            admin: self.admin.map(|socket| socket.listener),
+            admins: self.admins.into_iter().map(|socket| socket.listener).collect(),
             metrics: self.metrics.into_iter().map(|socket| socket.listener).collect(),
             ..ListenerShare::default()
         }

@@ -220,7 +220,10 @@ impl Serve for RequestHandler {
         let all = self.service.conf().map.groups.len();
         let refused = self.service.handle().runtime().is_reload_refused();
         let refused = refused.then(|| Problem { status: 200, words: RELOAD_REFUSED.into() });
-        (!unserved.is_empty()).then(|| not_served(&unserved, all)).or(refused)
+        let no_biz = self.service.conf().no_biz_words();
+        let no_biz =
+            no_biz.map(|why| Problem { status: 200, words: format!("ok, but {why}\n").into() });
+        (!unserved.is_empty()).then(|| not_served(&unserved, all)).or(refused).or(no_biz)
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use frs_cluster::connections::{ClusterFault, Event, Links, Lost, Message, MessageCounts};
 use frs_cluster::lease::{Claim, Granted, Kind, Settings, Take, Taken};
 use frs_cluster::ledger::{Answer, Reply};
-use frs_conf::{Cluster, ClusterNode, ClusterSecret, Login};
+use frs_conf::{Cluster, ClusterNode, ClusterSecret, Login, SecretReaders};
 
 use crate::common::{files, wait_until};
 
@@ -65,7 +65,7 @@ impl Host {
         let wake = Arc::new(move || {
             count.fetch_add(1, Ordering::Relaxed);
         });
-        let password = conf.password().expect("its file is there");
+        let password = conf.password(&SecretReaders::of(None)).expect("its file is there");
         let counts = Arc::<MessageCounts>::default();
         let links = Links::start(conf, secret, password.as_ref(), wake, Arc::clone(&counts))?;
         let number = std::process::id().into();

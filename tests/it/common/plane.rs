@@ -37,7 +37,7 @@ impl Plane {
         let setup = Setup::new(&Settings::default());
         let plane = Plane { setup, address: reserved.address, _reserved: reserved };
         plane.write_srv(workers, "token-file=\"conf/token\"");
-        std::fs::write(plane.setup.path("conf/token"), format!("{TOKEN}\n")).expect("written");
+        super::files::write_secret(&plane.setup.path("conf/token"), format!("{TOKEN}\n"));
         plane
     }
 

@@ -3,9 +3,11 @@
 mod commands;
 mod courier;
 mod keeper;
+mod no_business;
 mod orphans;
 mod programs;
 mod reloads;
 mod server;
 mod stopped_keeper;
 mod torture;
+mod watch;

@@ -30,13 +30,13 @@ fn the_packaged_configuration_is_the_shipped_one_in_a_directory_of_its_own() {
     packaged.srv.data.dir = shipped.srv.data.dir.clone();
     assert_eq!(std::mem::take(&mut packaged.srv.metrics), [metrics()]);
     // The administrator who installs the package decides about an admin plane.
-    assert_eq!(packaged.srv.admin, None);
-    packaged.srv.admin = shipped.srv.admin.clone();
+    assert_eq!(packaged.srv.admins, []);
+    packaged.srv.admins = shipped.srv.admins.clone();
     assert_eq!(packaged.srv, shipped.srv);
     let proposed = deploy("srv.xml").replace("  <admin", "  --><admin");
     let proposed = proposed.replace("map.xml\"/>\n  -->", "map.xml\"/>");
     let proposed = parse(&proposed).srv;
-    let admin = proposed.admin.expect("the proposed one");
+    let [admin] = &proposed.admins[..] else { panic!("the proposed one: {proposed:?}") };
     assert_eq!(admin.listen, Listen::Unix("/run/frs/admin.sock".into()));
     let own = Path::new("/var/lib/frs/conf/map.xml");
     assert_eq!(proposed.map_file.as_deref(), Some(own), "where its user may write");
@@ -132,17 +132,21 @@ fn logrotate_understands_its_settings() {
 // Shows: image.
 #[test]
 fn the_configuration_of_the_image_is_the_shipped_one_for_a_container() {
-    let map = shipped("map.xml");
+    let map = deploy("container/map.xml");
     let parse = |srv: &str| Conf::parse("srv.xml", srv, "map.xml", &map).expect("no faults");
     let (mut image, shipped) = (parse(&deploy("container/srv.xml")), parse(&shipped("srv.xml")));
     assert_eq!(image.srv.data.dir, Path::new("/data"));
     assert_eq!(image.srv.listen, [Listen::Tcp("0.0.0.0:7600".parse().expect("an address"))]);
-    let admin = image.srv.admin.take().expect("an admin plane");
-    assert_eq!(admin.listen, Listen::Unix("/run/frs/admin.sock".into()));
-    assert_eq!(admin.token_file, None, "its socket needs none");
+    let [socket, forwarded] = &std::mem::take(&mut image.srv.admins)[..] else { panic!("two") };
+    assert_eq!(socket.listen, Listen::Unix("/run/frs/admin.sock".into()));
+    assert_eq!(socket.token_file, None, "its socket needs none");
+    assert_eq!(forwarded.listen, Listen::Tcp("127.0.0.1:7601".parse().expect("an address")));
+    assert_eq!(forwarded.token_file.as_deref(), Some(Path::new("/run/secrets/frs/token")));
+    assert_eq!(image.srv.watch_ms.take(), Some(5000));
+    assert_eq!(image.map.bizs, [], "the image limits nothing by itself");
     assert_eq!(std::mem::take(&mut image.srv.metrics), [metrics()]);
     image.srv.data.dir = shipped.srv.data.dir.clone();
-    (image.srv.listen, image.srv.admin) = (shipped.srv.listen.clone(), shipped.srv.admin.clone());
+    (image.srv.listen, image.srv.admins) = (shipped.srv.listen.clone(), shipped.srv.admins.clone());
     assert_eq!(image.srv, shipped.srv);
     checked("container/srv.xml", &map);
 }

@@ -210,9 +210,14 @@ fn a_cluster_says_what_a_failover_costs() {
 
 #[test]
 fn a_learn_too_short_for_claims_is_warned_of() {
-    assert_eq!(report_of("timeout='125ms'", "").warnings, [""; 0]);
+    let warnings = |settings: &str| {
+        let mut warnings = report_of(settings, "").warnings;
+        warnings.retain(|warning| !warning.starts_with("map.xml names no business"));
+        warnings
+    };
+    assert_eq!(warnings("timeout='125ms'"), [""; 0]);
     assert_eq!(
-        report_of("timeout='126ms'", "").warnings,
+        warnings("timeout='126ms'"),
         [
             "cluster \"prod\": learn is 500 ms and timeout 126 ms: after a failover leases may be claimed too late, and go over; write a learn of 504 ms or more"
         ]

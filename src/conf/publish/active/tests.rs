@@ -64,7 +64,7 @@ fn what_was_switched_and_reset_lies_over_it() {
     assert_eq!(conf.map.bizs.iter().map(|biz| biz.epoch).collect::<Vec<_>>(), [0, 200]);
     let here = std::env::current_dir().unwrap();
     assert_eq!(conf.srv.metrics, [Listen::Unix(here.join("run/metrics"))]);
-    let admin = conf.srv.admin.unwrap();
+    let [admin] = &conf.srv.admins[..] else { panic!("{:?}", conf.srv.admins) };
     assert_eq!(admin.listen, Listen::Unix(here.join("run/admin")));
     assert_eq!(admin.token_file, Some(here.join("t")));
     assert_eq!(read_texts(dir.path(), 1).unwrap(), texts);
@@ -145,11 +145,11 @@ fn errors_name_the_file() {
         read(dir.path(), 1).unwrap_err().to_string(),
         format!("{name}: length: found 5 bytes, expected at least 104 bytes")
     );
-    let faulty = Texts { map: "<map/>".to_owned(), ..texts() };
+    let faulty = Texts { map: "<map><biz/></map>".to_owned(), ..texts() };
     fs::write(path(dir.path(), 1), encode(1, 1, Path::new("/"), &faulty, &Overlay::default()))
         .unwrap();
     let Err(ActiveError::Faults { source, .. }) = read(dir.path(), 1) else { panic!("taken") };
-    assert!(source.to_string().starts_with("conf/map.xml:1:1: found <map> without"));
+    assert!(source.to_string().starts_with("conf/map.xml:1:1: found <map> with <biz>"));
     let missing = dir.path().join("missing");
     assert!(matches!(write(&missing, 1, &texts()), Err(ActiveError::Io { .. })));
 }

@@ -40,7 +40,7 @@ impl World {
     /// The faults, with DIR for the directory.
     fn faults(&self) -> Vec<String> {
         let dir = self.dir.path().display().to_string();
-        let faults = self.cluster.file_faults();
+        let faults = self.cluster.file_faults(&SecretReaders::of(None));
         faults.iter().map(|fault| fault.to_string().replace(&dir, "DIR")).collect()
     }
 }
@@ -89,15 +89,14 @@ fn good_files_are_read() {
     world.write("secret", DIGITS.as_bytes(), 0o600);
     world.write("password", b"hunter2\n", 0o400);
     assert_eq!(world.faults(), [""; 0]);
-    assert_eq!(world.cluster.secret().unwrap().bytes()[1], 0x11);
-    let password = world.cluster.password().unwrap().unwrap();
+    let readers = SecretReaders::of(None);
+    let secret = world.cluster.secret(&readers).unwrap();
+    assert_eq!(secret.bytes()[1], 0x11);
+    let password = world.cluster.password(&readers).unwrap().unwrap();
     assert_eq!(password.bytes(), b"hunter2");
-    assert_eq!(
-        format!("{:?} {password:?}", world.cluster.secret().unwrap()),
-        "ClusterSecret(…) Password(…)"
-    );
+    assert_eq!(format!("{secret:?} {password:?}"), "ClusterSecret(…) Password(…)");
     let nobody = Cluster { login: None, ..world.cluster.clone() };
-    assert!(nobody.password().unwrap().is_none());
+    assert!(nobody.password(&readers).unwrap().is_none());
 }
 
 #[test]
@@ -123,14 +122,15 @@ fn faults_say_what_to_do() {
         world.faults(),
         both("characters that are no hexadecimal digits", "2048 bytes or more")
     );
-    world.write("secret", DIGITS.as_bytes(), 0o640);
+    world.write("secret", DIGITS.as_bytes(), 0o644);
     world.write("password", b"hunter2", 0o604);
     assert_eq!(
         world.faults(),
         [
-            "DIR/secret: found mode 640, expected 600, as others can read it: chmod 600 DIR/secret",
-            "DIR/password: found mode 604, expected 600, as others can read it: chmod 600 \
-             DIR/password",
+            "DIR/secret: found mode 0644, expected 0400, 0440, 0600 or 0640, so that nobody but the \
+             server can read it",
+            "DIR/password: found mode 0604, expected 0400, 0440, 0600 or 0640, so that nobody but \
+             the server can read it",
         ]
     );
     world.write("secret", DIGITS.as_bytes(), 0o600);

@@ -2,14 +2,18 @@
 
 use super::*;
 use crate::protocol::request_head::fields;
+use frs_conf::SecretReaders;
 
 const TOKEN: &str = "0123456789abcdef";
 
+fn tokens(text: &str) -> AdminTokens {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    AdminTokens::read(file.path(), &SecretReaders::of(None)).unwrap()
+}
+
 fn status(over: Transport, request: &str) -> u16 {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("token");
-    std::fs::write(&path, TOKEN).unwrap();
-    status_by(over, Some(&AdminTokens::read(&path).unwrap()), request)
+    status_by(over, Some(&tokens(TOKEN)), request)
 }
 
 fn status_without_token(over: Transport, request: &str) -> u16 {
@@ -227,11 +231,8 @@ fn changes_need_the_token() {
 // Shows: permissions.
 #[test]
 fn a_change_has_the_name_of_its_token_and_who_may_only_look_changes_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("token");
     let other = "fedcba9876543210";
-    std::fs::write(&path, format!("alice {TOKEN}\ngrafana {other} read-only\n")).unwrap();
-    let tokens = AdminTokens::read(&path).unwrap();
+    let tokens = tokens(&format!("alice {TOKEN}\ngrafana {other} read-only\n"));
     let admitted = |method: &str, target: &str, authorization: &str| {
         let request =
             format!("{method} {target} HTTP/1.1\r\nHost: localhost{authorization}\r\n\r\n");

@@ -174,6 +174,8 @@ function warnings() {
   const faults = (health.faults || []).filter(fault => !down || !fault.startsWith('workers: '));
   for (const fault of faults) list.push(['bad', fault]);
   if (down > 0) list.push(['bad', `${down === 1 ? 'A worker is' : down + ' workers are'} down.`]);
+  const { note } = health.configuration || {};
+  if (note) list.push(['', note + '.']);
   if (server.degraded) list.push(['', 'Degraded: nothing is limited at the moment.']);
   for (const group of groups) {
     const all = group['evictions-limiting'];

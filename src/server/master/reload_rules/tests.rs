@@ -50,10 +50,11 @@ fn conf() -> Conf {
             user: None,
             authz: AuthzKey::Peer,
             trusted: vec![],
-            admin: None,
+            admins: vec![],
             metrics: vec![],
             degrade: false,
             map_file: None,
+            watch_ms: None,
             cluster: None,
         },
         map: Map::new(
@@ -82,8 +83,8 @@ fn workers_timeouts_levels_and_new_groups_may_change() {
     (old.srv.data.checkpoint, new.srv.data.checkpoint) = (checkpoint(1), checkpoint(2));
     new.srv.log.level = LogLevel::Debug;
     let listen = Listen::Unix("admin.sock".into());
-    old.srv.admin = Some(Admin { listen: listen.clone(), token_file: None });
-    new.srv.admin = Some(Admin { listen, token_file: Some("token".into()) });
+    old.srv.admins = vec![Admin { listen: listen.clone(), token_file: None }];
+    new.srv.admins = vec![Admin { listen, token_file: Some("token".into()) }];
     let mut added = new.map.groups[0].clone();
     added.name = "more".into();
     added.geometry.chain = 3;
@@ -98,7 +99,7 @@ fn a_new_binary_may_listen_and_log_elsewhere_and_nothing_more() {
     new.srv.log.format = LogFormat::Json;
     new.srv.log.file = Some("frs.log".into());
     let listen = Listen::Unix("admin.sock".into());
-    new.srv.admin = Some(Admin { listen, token_file: None });
+    new.srv.admins = vec![Admin { listen, token_file: None }];
     assert_eq!(refused_to_a_new_binary(&old, &new), []);
     assert_eq!(refused(&old, &new).len(), 4);
     new.srv.data.live = Some("/dev/shm/frs".into());
@@ -111,13 +112,19 @@ fn a_new_binary_may_listen_and_log_elsewhere_and_nothing_more() {
 fn the_admin_plane_moves_and_goes_with_a_restart_only() {
     let (mut old, mut new) = (conf(), conf());
     let listen = Listen::Unix("admin.sock".into());
-    old.srv.admin = Some(Admin { listen, token_file: None });
+    let of = |listen| Admin { listen, token_file: None };
+    old.srv.admins = vec![of(listen.clone())];
     for admin in [None, Some(Listen::Unix("other.sock".into()))] {
-        new.srv.admin = admin.map(|listen| Admin { listen, token_file: None });
+        new.srv.admins = admin.map(of).into_iter().collect();
         let expected = [RestartNeed::NeedsRestart { setting: "<admin listen>" }];
         assert_eq!(refused(&old, &new), expected);
         assert_eq!(refused_to_a_new_binary(&old, &new), expected);
     }
+    // A second address: a new binary opens it.
+    new.srv.admins = vec![of(Listen::Tcp(([127, 0, 0, 1], 1).into())), of(listen)];
+    assert_eq!(refused(&old, &new), [RestartNeed::NeedsRestart { setting: "<admin listen>" }]);
+    assert_eq!(refused_to_a_new_binary(&old, &new), []);
+    assert_eq!(refused(&new, &old), [RestartNeed::NeedsRestart { setting: "<admin listen>" }]);
 }
 
 #[test]
@@ -229,7 +236,7 @@ fn listeners_directories_users_and_the_hash_may_not() {
     new.srv.data.live = Some("/dev/shm/frs".into());
     new.srv.user = Some("frs".into());
     let listen = Listen::Unix("admin.sock".into());
-    new.srv.admin = Some(Admin { listen, token_file: None });
+    new.srv.admins = vec![Admin { listen, token_file: None }];
     new.map.groups[0].geometry.chain = 56;
     new.map.groups[0].geometry.hash = HashKind::Siphash;
     let texts: Vec<String> = refused(&old, &new).iter().map(RestartNeed::to_string).collect();

@@ -12,7 +12,7 @@ use crate::master::preparing_child::{Answer, log_prepared};
 use crate::master::reload_queue::{self, CheckedConf, ReloadCandidate, Report, refusal};
 use crate::master::supervise::{ClusterChange, Event};
 use crate::process::bells::Bells;
-use crate::process::control::ReloadOptions;
+use crate::process::control::{Cause, ReloadOptions};
 use crate::process::log;
 use crate::process::message::ToChild;
 use frs_base::clock;
@@ -33,6 +33,7 @@ impl Master {
         if self.upgrades.is_begun() {
             return self.refuse_reload(&report, &ReloadError::TakingOver, options.is_edit);
         }
+        self.note_reading();
         let (account, control, asked) = (self.account.as_ref(), &mut self.control, report.clone());
         let (conf_dir, in_force) = (&self.conf_dir, &self.in_force);
         match ReloadCandidate::begin(asked, conf_dir, in_force, account, control, options) {
@@ -51,8 +52,9 @@ impl Master {
             match self.publish(candidate, events) {
                 Ok((generation, mut fresh)) => {
                     if !report.is_of_plane() {
-                        self.changes.note_reload(old, generation);
+                        self.changes.note_reload(old, generation, report.is_of_watch);
                     }
+                    self.watch.end_reading();
                     fresh.extend(self.unserved_words());
                     self.reloads.wait_for(report, generation, fresh);
                 }
@@ -72,7 +74,13 @@ impl Master {
     fn refuse_reload(&mut self, report: &Report, error: &ReloadError, is_edit: bool) {
         let runtime = self.in_force.runtime();
         runtime.count_refused_reload(clock::now());
-        if !is_edit {
+        if is_edit {
+            self.watch.forget_reading();
+        } else {
+            self.watch.end_reading();
+            if matches!(error.cause(), Cause::NoRoom | Cause::Moving) {
+                self.watch.try_again(clock::instant());
+            }
             runtime.set_reload_refused();
             self.reloads.faults = reload_queue::fault_lines(error);
         }

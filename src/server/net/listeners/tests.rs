@@ -142,11 +142,12 @@ fn the_admin_planes_is_handed_over_with_the_others() {
     let tcp = open_first(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("opened");
     let address = tcp.local_addr().expect("bound");
     drop(tcp);
-    for admin in [Listen::Unix(path.clone()), Listen::Tcp(address)] {
+    for listen in [Listen::Unix(path.clone()), Listen::Tcp(address)] {
+        let admins = [Admin { listen, token_file: None }];
         let first = ListeningSockets::open(
             None,
             &http(&[any_port()]),
-            OtherAddresses { admin: Some(&admin), ..OtherAddresses::default() },
+            OtherAddresses { admins: &admins, ..OtherAddresses::default() },
             1,
             &[],
         )
@@ -164,16 +165,16 @@ fn the_admin_planes_is_handed_over_with_the_others() {
         let second = ListeningSockets::open(
             None,
             &http(&[named]),
-            OtherAddresses { admin: Some(&admin), ..OtherAddresses::default() },
+            OtherAddresses { admins: &admins, ..OtherAddresses::default() },
             1,
             &given,
         )
         .expect("matched");
         let of = |listeners: ListeningSockets| {
-            let admin = listeners.into_admin_share().admin.expect("there");
+            let admin = listeners.into_admin_share().admins.pop().expect("there");
             inode(admin.as_fd().as_raw_fd())
         };
-        if let Listen::Unix(_) = admin {
+        if let Listen::Unix(_) = admins[0].listen {
             assert_eq!(mode(), ADMIN_MODE);
             second.remove_files(None);
             assert!(!path.exists(), "it is frs's own");

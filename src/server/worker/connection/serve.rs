@@ -154,7 +154,7 @@ impl<'a> ConnectionRules<'a> {
 
 impl<'a> From<&'a Srv> for ConnectionRules<'a> {
     fn from(srv: &'a Srv) -> ConnectionRules<'a> {
-        let admin = srv.admin.as_ref().map(|admin| &admin.listen);
+        let admin = srv.main_admin().map(|admin| &admin.listen);
         ConnectionRules { http: &srv.http, authz: &srv.authz, trusted: &srv.trusted, admin }
     }
 }

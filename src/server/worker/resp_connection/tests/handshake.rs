@@ -1,11 +1,12 @@
 //! Tests of the handshake of clients, in both versions of the protocol.
 
 use super::*;
+use frs_conf::SecretReaders;
 
 fn token() -> AccessToken {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), "0123456789abcdef\n").expect("written");
-    AccessToken::read(file.path()).expect("a token")
+    AccessToken::read(file.path(), &SecretReaders::of(None)).expect("a token")
 }
 
 /// The reply of HELLO, with the id of the connection.
