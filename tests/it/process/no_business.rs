@@ -35,10 +35,11 @@ fn a_server_of_no_business_serves_and_takes_businesses_and_loses_them() {
     plane.setup.write_map(EMPTY);
     let mut server = plane.start(2);
     look(&plane, true);
-    let post = "<request type=\"update\"><item biz=\"three\" key=\"k\"/></request>";
+    let post = "<request><item biz=\"three\" key=\"k\"/></request>";
     let mut client = server.client();
     client.send(&format!(
-        "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{post}",
+        "POST /update HTTP/1.1\r\nHost: x\r\nContent-Type: application/xml\r\n\
+         Content-Length: {}\r\n\r\n{post}",
         post.len()
     ));
     let answer = client.answer();
