@@ -2,6 +2,7 @@
 
 mod cluster;
 mod deploy;
+mod kubernetes;
 mod observed;
 mod queries;
 mod schema;

@@ -1,0 +1,75 @@
+{{/* srv.xml. */}}
+
+{{- define "frs.srv" -}}
+<?xml version="1.0" encoding="UTF-8"?>
+<srv>
+  <workers>{{ .Values.workers }}</workers>
+  {{- range .Values.addresses }}
+  <listen>{{ . }}:{{ $.Values.ports.http }}</listen>
+  {{- if $.Values.metrics.enabled }}
+  <metrics listen="{{ . }}:{{ $.Values.ports.metrics }}"/>
+  {{- end }}
+  {{- if $.Values.resp.enabled }}
+  <resp listen="{{ . }}:{{ $.Values.ports.resp }}" {{- include "frs.resp" $ }}/>
+  {{- end }}
+  {{- end }}
+  {{- range .Values.allow }}
+  <allow>{{ . | html }}</allow>
+  {{- end }}
+  <admin listen="unix:/run/frs/admin.sock"/>
+  {{- with .Values.admin.tokenSecret }}
+  {{- $file := include "frs.secretFile" (list $ . "admin-token") }}
+  <admin listen="127.0.0.1:7601" token-file="{{ $file }}"/>
+  {{- end }}
+  {{- with .Values.rls }}
+  {{- if .enabled }}
+  <rls listen="{{ first $.Values.addresses }}:{{ $.Values.ports.rls }}" charge="{{ .charge }}">
+    {{- .domains | trim | nindent 4 }}
+  </rls>
+  {{- end }}
+  {{- end }}
+  {{- if .Values.cluster.enabled }}
+  {{- include "frs.cluster" . | nindent 2 }}
+  {{- end }}
+  {{- with .Values.http }}
+  <http {{- include "frs.attributes" . }}/>
+  {{- end }}
+  <data dir="/data/frs" flush="{{ .Values.data.flush }}" mode="
+    {{- .Values.data.mode | default (eq .Values.kind "DaemonSet" | ternary "0660" "0600") }}"/>
+  <log level="{{ .Values.log.level }}" format="{{ .Values.log.format }}"/>
+  {{- with .Values.watch }}
+  <watch conf="{{ . }}"/>
+  {{- end }}
+  {{- with .Values.srv }}
+  {{- . | trim | nindent 2 }}
+  {{- end }}
+</srv>
+{{- end }}
+
+{{- define "frs.resp" -}}
+{{- with .Values.resp.throttle }} throttle="{{ . | html }}"{{ end }}
+{{- with .Values.resp.registers }} registers="{{ . | html }}"{{ end }}
+{{- with .Values.resp.tokenSecret }} token-file="
+{{- include "frs.secretFile" (list $ . "resp-token") }}"{{ end }}
+{{- end }}
+
+{{- define "frs.cluster" -}}
+{{- $secret := include "frs.secretFile" (list . .Values.cluster.secret "cluster-secret") -}}
+<cluster name="{{ .Values.cluster.name }}" secret-file="{{ $secret }}"
+{{- include "frs.attributes" .Values.cluster.settings }}>
+{{- range .Values.cluster.nodes }}
+  <node {{- with $.Values.cluster.user }} user="{{ . | html }}"{{ end }}
+  {{- with $.Values.cluster.passwordSecret }} password-file="
+  {{- include "frs.secretFile" (list $ . "cluster-password") }}"{{ end }}>{{ . | html }}</node>
+{{- end }}
+</cluster>
+{{- end }}
+
+{{/* A map as attributes of an element. Helm reads numbers as floats, and would write 1e+06. */}}
+{{- define "frs.attributes" -}}
+{{- range $name, $value := . }}
+{{- if kindIs "float64" $value }}
+{{- $value = int64 $value }}
+{{- end }} {{ $name }}="{{ $value | toString | html }}"
+{{- end }}
+{{- end }}
