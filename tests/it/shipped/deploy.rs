@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::common::needs;
-use frs_conf::{Conf, Listen};
+use frs_conf::{Anonymous, BizNames, Clients, Conf, Listen, Right, Rights};
 
 fn deploy(name: &str) -> String {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("deploy").join(name);
@@ -32,6 +32,7 @@ fn the_packaged_configuration_is_the_shipped_one_in_a_directory_of_its_own() {
     // The administrator who installs the package decides about an admin plane.
     assert_eq!(packaged.srv.admins, []);
     packaged.srv.admins = shipped.srv.admins.clone();
+    assert_eq!(packaged.srv.clients.take(), Some(open_to_who_shows_nothing()));
     assert_eq!(packaged.srv, shipped.srv);
     let proposed = deploy("srv.xml").replace("  <admin", "  --><admin");
     let proposed = proposed.replace("map.xml\"/>\n  -->", "map.xml\"/>");
@@ -46,6 +47,14 @@ fn the_packaged_configuration_is_the_shipped_one_in_a_directory_of_its_own() {
 /// The address at which the package and the image serve metrics.
 fn metrics() -> Listen {
     Listen::Tcp("0.0.0.0:7602".parse().expect("an address"))
+}
+
+/// The `<clients>` of the package and of the image. Who shows nothing may do what the shipped
+/// configuration lets all do, but give back uses, force, use registers and change anything.
+fn open_to_who_shows_nothing() -> Clients {
+    let may = [Right::Query, Right::Update, Right::Hold, Right::Metrics, Right::AdminRead];
+    let (rights, bizs) = (Rights::of(&may), BizNames::all());
+    Clients { list: Vec::new(), anonymous: Anonymous { rights, unix: Rights::ALL, bizs } }
 }
 
 /// Checks that `frs check` finds no fault in a packaged srv.xml, and reports who may read metrics.
@@ -147,6 +156,7 @@ fn the_configuration_of_the_image_is_the_shipped_one_for_a_container() {
     assert_eq!(std::mem::take(&mut image.srv.metrics), [metrics()]);
     image.srv.data.dir = shipped.srv.data.dir.clone();
     (image.srv.listen, image.srv.admins) = (shipped.srv.listen.clone(), shipped.srv.admins.clone());
+    assert_eq!(image.srv.clients.take(), Some(open_to_who_shows_nothing()));
     assert_eq!(image.srv, shipped.srv);
     checked("container/srv.xml", &map);
 }

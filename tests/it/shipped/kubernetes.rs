@@ -1,9 +1,9 @@
 //! What deploy/helm and deploy/kustomize render: manifests that fit their schemas, and a
 //! configuration that `frs check` takes, each of its files where the pod mounts it.
 //!
-//! Needs helm, kubectl for its kustomize, kubernetes-validate and node. FRS_KUBERNETES_MODELS names
-//! the folder where `.ci/run` has installed the models of kinds that operators bring. There is no
-//! cluster here: nothing is applied.
+//! Needs helm, kubectl for its kustomize, kubernetes-validate and node, and one test root.
+//! FRS_KUBERNETES_MODELS names the folder where `.ci/run` has installed the models of kinds that
+//! operators bring. There is no cluster here: nothing is applied.
 
 mod pod;
 
@@ -11,7 +11,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{needs, text};
+use crate::common::plane::ask_socket;
+use crate::common::{needs, text, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use pod::Pod;
 use serde_json::Value;
 
@@ -130,6 +133,8 @@ fn a_secret_or_an_attribute_that_lacks_is_a_fault_of_the_values() {
         (&["cluster.enabled=true", "cluster.name=a", "cluster.nodes={a:1}"], "/cluster/secret"),
         (&["admin.tokenSecret.name=a"], "/admin/tokenSecret"),
         (&["admin.tokenSecret.name=a", "admin.tokenSecret.value=b"], "/admin/tokenSecret"),
+        (&["clients[0].name=a", "clients[0].may=query"], "/clients/0"),
+        (&["clients[0].name=a", "clients[0].may=all", "clients[0].cert=CN=a"], "/clients/0/may"),
         (&["rls.enabled=true"], "/rls/domains"),
         (&["ports.http=0"], "/ports/http"),
     ];
@@ -153,12 +158,47 @@ fn pods_restart_for_what_needs_it_alone() {
     };
     let Some(before) = template("watch=5s") else { return };
     let after = |setting| template(setting).expect("helm is there");
-    for setting in ["map=<map></map>", "log.level=debug", "allow={10.0.0.0/8}", "data.flush=1s"] {
+    let clients = "clients[0].name=a,clients[0].may=metrics,clients[0].cert=CN=a";
+    for setting in
+        [clients, "map=<map></map>", "log.level=debug", "allow={10.0.0.0/8}", "data.flush=1s"]
+    {
         assert_eq!(after(setting), before, "{setting}");
     }
     for setting in ["ports.http=7700", "log.format=text", "addresses={[::]}", "resp.enabled=true"] {
         assert_ne!(after(setting), before, "{setting}");
     }
+}
+
+/// What no schema shows: the files as they are mounted let the container's user start, serve whom
+/// the values name, and end as process 1 would.
+// Shows: kubernetes.
+#[test]
+fn a_pod_serves_as_its_user_whom_the_values_name() {
+    let more = "srv: <listen>unix:/run/frs/data.sock</listen>\nmap: |\n  <map><group name='g' \
+        keys='1'/><biz id='1' name='a' key='string'><limit policy='total' max='5'/></biz></map>\n";
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("values.yaml");
+    std::fs::write(&file, more).expect("written");
+    let files = [Path::new(DEPLOY).join("helm/frs/ci/closed-values.yaml"), file];
+    let values = files.map(|file| format!("--values={}", file.display()));
+    let Some(yaml) = rendered(&values) else { return };
+    let Some(manifests) = read(&yaml) else { return };
+    let pod = Pod::of(&manifests);
+    let Some(mut frs) = pod.start() else { return };
+    let socket = pod.inside("/run/frs/data.sock");
+    let ask = |target: &str, token: &str| {
+        let request =
+            format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{token}\r\n");
+        ask_socket(&socket, &request).map(|answer| answer[9..12].to_owned())
+    };
+    wait_until("it serves", || ask("/health", "").ok().filter(|status| status == "200"));
+    let status = |token| ask("/update?biz=a&key=b", token).expect("an answer");
+    assert_eq!(status(""), "401");
+    assert_eq!(status("Authorization: Bearer only-for-tests-0123456780\r\n"), "401");
+    assert_eq!(status("Authorization: Bearer only-for-tests-0123456789\r\n"), "200");
+    let master = Pid::from_raw(frs.child.id() as i32);
+    kill(master, Signal::SIGTERM).expect("signalled");
+    assert!(frs.child.wait().expect("it ends").success());
 }
 
 // Shows: kubernetes.

@@ -36,6 +36,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $_ := set $refs "cluster-secret" .Values.cluster.secret }}
 {{- $_ := set $refs "cluster-password" .Values.cluster.passwordSecret }}
 {{- end }}
+{{- range .Values.clients }}
+{{- $_ := set $refs (printf "client-%s" .name) (.tokenSecret | default dict) }}
+{{- end }}
 {{- $own := dict }}
 {{- $names := list }}
 {{- range $key, $ref := $refs }}

@@ -21,6 +21,7 @@
   {{- $file := include "frs.secretFile" (list $ . "admin-token") }}
   <admin listen="127.0.0.1:7601" token-file="{{ $file }}"/>
   {{- end }}
+  {{- include "frs.clients" . | nindent 2 }}
   {{- with .Values.rls }}
   {{- if .enabled }}
   <rls listen="{{ first $.Values.addresses }}:{{ $.Values.ports.rls }}" charge="{{ .charge }}">
@@ -51,6 +52,28 @@
 {{- with .Values.resp.registers }} registers="{{ . | html }}"{{ end }}
 {{- with .Values.resp.tokenSecret }} token-file="
 {{- include "frs.secretFile" (list $ . "resp-token") }}"{{ end }}
+{{- end }}
+
+{{- define "frs.clients" -}}
+<clients>
+  {{- range .Values.clients }}
+  <client name="{{ .name }}"
+    {{- with .cert }} cert="{{ . | html }}"{{ end }}
+    {{- $own := printf "client-%s" .name }}
+    {{- with .tokenSecret }} token-file="{{ include "frs.secretFile" (list $ . $own) }}"{{ end -}}
+    {{ " " }}may="{{ .may }}"
+    {{- with .biz }} biz="{{ . | html }}"{{ end }}/>
+  {{- end }}
+  {{- $anonymous := pick .Values.anonymous "may" "unix" "biz" }}
+  {{- range $name, $value := $anonymous }}
+  {{- if not $value }}
+  {{- $_ := unset $anonymous $name }}
+  {{- end }}
+  {{- end }}
+  {{- if or $anonymous.may $anonymous.unix }}
+  <anonymous {{- include "frs.attributes" $anonymous }}/>
+  {{- end }}
+</clients>
 {{- end }}
 
 {{- define "frs.cluster" -}}

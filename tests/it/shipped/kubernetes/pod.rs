@@ -2,15 +2,20 @@
 //! directory of the test.
 
 use std::collections::BTreeMap;
-use std::fs::Permissions;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 
-use crate::common::text;
+use crate::common::{needs, programs, text};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
+/// Whom the container runs as, for setpriv.
+const USER: &str = "--reuid=10001 --regid=10001 --clear-groups --no-new-privs --bounding-set=-all";
 /// The map.xml of a ConfigMap that exists before the chart is installed.
 const GIVEN_MAP: &str = "<map><group name='default' keys='100000'/>\
     <biz id='1' name='login' key='string'><limit policy='total' max='5'/></biz></map>";
@@ -91,18 +96,61 @@ impl<'m> Pod<'m> {
     }
 
     /// The place of an absolute path of the container.
-    fn inside(&self, path: &str) -> PathBuf {
+    pub fn inside(&self, path: &str) -> PathBuf {
         self.root.path().join(path.trim_start_matches('/'))
+    }
+
+    /// Lets the mounted srv.xml name the places of this test, and returns it as it was.
+    fn move_paths(&self) -> String {
+        let file = self.inside("/frs/conf/srv.xml");
+        let srv = std::fs::read_to_string(&file).expect("mounted");
+        let root = self.root.path().display();
+        let moved = srv.replace("=\"/", &format!("=\"{root}/"));
+        std::fs::write(file, moved.replace("unix:/", &format!("unix:{root}/"))).expect("written");
+        srv
+    }
+
+    /// Starts frs with the user of the container, on files that have the owners and modes that the
+    /// kubelet gives them, in a network of its own. `None` where that cannot be done.
+    pub fn start(&self) -> Option<Running> {
+        if !nix::unistd::geteuid().is_root() {
+            needs::skip("a network, and files of other users, need root");
+            return None;
+        }
+        self.move_paths();
+        self.give_to_the_group();
+        let program = self.inside("/usr/bin/frs");
+        std::fs::create_dir_all(self.inside("/usr/bin")).expect("created");
+        programs::copy(Path::new(env!("CARGO_BIN_EXE_frs")), &program);
+        let mut command = Command::new("unshare");
+        command.args(["--net", "--", "sh", "-c"]);
+        command.arg(format!("ip link set lo up && exec setpriv {USER} -- \"$@\""));
+        command.arg("sh").arg(program).arg("--conf").arg(self.inside("/frs/conf"));
+        let log = self.inside("/log");
+        command.process_group(0).stderr(File::create(&log).expect("created"));
+        needs::spawn(&mut command).map(|child| Running { child, log })
+    }
+
+    /// All is root's, but open to the group as `fsGroup` says; what begins empty may be written.
+    fn give_to_the_group(&self) {
+        let begin_empty = ["/data", "/run/frs"].map(|path| self.inside(path));
+        let mut directories = vec![(self.root.path().to_owned(), 0o755)];
+        while let Some((directory, mode)) = directories.pop() {
+            std::fs::set_permissions(&directory, Permissions::from_mode(mode)).expect("set");
+            for entry in std::fs::read_dir(directory).expect("readable") {
+                let entry = entry.expect("an entry");
+                lchown(entry.path(), Some(0), Some(10001)).expect("given");
+                let is_empty = begin_empty.contains(&entry.path());
+                if entry.file_type().expect("a kind").is_dir() {
+                    directories.push((entry.path(), if is_empty { 0o2777 } else { 0o755 }));
+                }
+            }
+        }
     }
 
     /// Checks the configuration by `frs check`, and the pod against what it says.
     pub fn check(&self) {
-        let conf = self.inside("/frs/conf");
-        let srv = std::fs::read_to_string(conf.join("srv.xml")).expect("mounted");
-        let root = self.root.path().display();
-        let moved =
-            srv.replace("=\"/", &format!("=\"{root}/")).replace("unix:/", &format!("unix:{root}/"));
-        std::fs::write(conf.join("srv.xml"), moved).expect("written");
+        let (srv, conf) = (self.move_paths(), self.inside("/frs/conf"));
         let mut check = Command::new(env!("CARGO_BIN_EXE_frs"));
         let output = check.args(["check", "--conf"]).arg(&conf).output().expect("frs runs");
         let report = text(&output.stdout) + &text(&output.stderr);
@@ -161,12 +209,32 @@ impl<'m> Pod<'m> {
     }
 }
 
+/// A running frs. Dropping it kills all of its processes.
+pub struct Running {
+    pub child: Child,
+    log: PathBuf,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("{}", std::fs::read_to_string(&self.log).unwrap_or_default());
+        }
+    }
+}
+
 /// Secrets that a cluster would have before the chart is installed.
 fn given_secret(name: &str) -> Keys {
     let keys: &[(&str, &str)] = match name {
         "frs-cluster" => &[
             ("secret", "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"),
             ("password", "a-password"),
+        ],
+        "frs-clients" => &[
+            ("checkout", "only-for-tests-of-checkout"),
+            ("prometheus", "only-for-tests-of-prometheus\nthe-next-one-of-prometheus\n"),
         ],
         "frs-resp" => &[("token", "only-for-tests-0123456789")],
         _ => panic!("nobody makes the Secret {name}"),
