@@ -1,7 +1,7 @@
 //! What deploy/helm and deploy/kustomize render: manifests that fit their schemas, and a
 //! configuration that `frs check` takes, each of its files where the pod mounts it.
 //!
-//! Needs helm, kubectl for its kustomize, kubernetes-validate and node, and one test root.
+//! Needs helm, kubectl for its kustomize, kubernetes-validate, openssl and node, and one test root.
 //! FRS_KUBERNETES_MODELS names the folder where `.ci/run` has installed the models of kinds that
 //! operators bring. There is no cluster here: nothing is applied.
 
@@ -28,7 +28,7 @@ fn variants() -> Vec<Vec<String>> {
     let files = std::fs::read_dir(folder).expect("readable").map(|entry| entry.expect("one"));
     let mut variants: Vec<_> =
         files.map(|file| vec!["--values".to_owned(), file.path().display().to_string()]).collect();
-    assert!(variants.len() >= 4, "{variants:?}");
+    assert!(variants.len() >= 8, "{variants:?}");
     variants.push(Vec::new());
     variants.sort();
     variants
@@ -89,6 +89,7 @@ fn kind<'m>(manifests: &'m [Value], kind: &str) -> Vec<&'m Value> {
 // Shows: kubernetes.
 #[test]
 fn every_variant_of_the_chart_is_valid_and_its_configuration_passes_the_check() {
+    let Some(_) = needs::output(Command::new("openssl").arg("version")) else { return };
     for values in variants() {
         let Some(lint) = helm("lint", &[&["--strict".to_owned()], &values[..]].concat()) else {
             return;
@@ -135,6 +136,8 @@ fn a_secret_or_an_attribute_that_lacks_is_a_fault_of_the_values() {
         (&["admin.tokenSecret.name=a", "admin.tokenSecret.value=b"], "/admin/tokenSecret"),
         (&["clients[0].name=a", "clients[0].may=query"], "/clients/0"),
         (&["clients[0].name=a", "clients[0].may=all", "clients[0].cert=CN=a"], "/clients/0/may"),
+        (&["tls.enabled=true"], "/tls/secretName"),
+        (&["tls.client=wanted"], "/tls/clientCa"),
         (&["rls.enabled=true"], "/rls/domains"),
         (&["ports.http=0"], "/ports/http"),
     ];
@@ -164,8 +167,44 @@ fn pods_restart_for_what_needs_it_alone() {
     {
         assert_eq!(after(setting), before, "{setting}");
     }
-    for setting in ["ports.http=7700", "log.format=text", "addresses={[::]}", "resp.enabled=true"] {
+    for setting in [
+        "tls.enabled=true,tls.secretName=a",
+        "ports.http=7700",
+        "log.format=text",
+        "addresses={[::]}",
+        "resp.enabled=true",
+    ] {
         assert_ne!(after(setting), before, "{setting}");
+    }
+}
+
+/// The kubelet shows no certificate, and the probes ask a listener that needs none.
+// Shows: kubernetes.
+#[test]
+fn the_probes_ask_where_the_kubelet_is_answered() {
+    let (tls, required) = ("tls.enabled=true,tls.secretName=a", "tls.client=required");
+    let cases = [
+        ("tls.enabled=false", "http", "HTTP"),
+        (tls, "http", "HTTPS"),
+        (required, "metrics", "HTTP"),
+        ("tls.client=required,tls.listeners={resp}", "http", "HTTP"),
+        ("tls.client=required,tls.listeners={http,metrics}", "", ""),
+        ("tls.client=required,metrics.enabled=false", "", ""),
+    ];
+    for (setting, port, scheme) in cases {
+        let mut set = vec![tls, "tls.clientCa.name=a,tls.clientCa.key=b", setting];
+        set.retain(|set| !set.is_empty());
+        let set = set.iter().flat_map(|set| ["--set".to_owned(), (*set).to_owned()]);
+        let Some(yaml) = rendered(&set.collect::<Vec<_>>()) else { return };
+        let Some(manifests) = read(&yaml) else { return };
+        let pod = &kind(&manifests, "StatefulSet")[0]["spec"]["template"]["spec"];
+        for probe in ["startupProbe", "readinessProbe"] {
+            let probe = &pod["containers"][0][probe];
+            let http = &probe["httpGet"];
+            assert_eq!(http["port"].as_str().unwrap_or_default(), port, "{setting}: {probe}");
+            assert_eq!(http["scheme"] == "HTTPS", scheme == "HTTPS", "{setting}: {probe}");
+            assert_eq!(probe["exec"].is_object(), port.is_empty(), "{setting}: {probe}");
+        }
     }
 }
 

@@ -41,6 +41,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- $own := dict }}
 {{- $names := list }}
+{{- if .Values.tls.enabled }}
+{{- $names = append $names (include "frs.tlsSecret" .) }}
+{{- with .Values.tls.clientCa }}
+{{- $names = append $names .name }}
+{{- end }}
+{{- end }}
 {{- range $key, $ref := $refs }}
 {{- if $ref.value }}
 {{- $_ := set $own $key $ref.value }}
@@ -50,6 +56,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- end }}
 {{- toYaml (dict "own" $own "names" ($names | uniq | sortAlpha)) }}
+{{- end }}
+
+{{/* The Secret of the certificate and its key. */}}
+{{- define "frs.tlsSecret" -}}
+{{- .Values.tls.secretName | default (printf "%s-tls" (include "frs.fullname" .)) }}
+{{- end }}
+
+{{/* `true` if a listener speaks TLS, else nothing: (list $ LISTENER). */}}
+{{- define "frs.hasTls" -}}
+{{- $tls := (index . 0).Values.tls }}
+{{- if and $tls.enabled (has (index . 1) $tls.listeners) }}true{{ end }}
 {{- end }}
 
 {{/* The path of a secret: (list $ SECRET KEY-IN-THE-CHART'S-SECRET). */}}
@@ -66,6 +83,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $v := .Values }}
 {{- $admin := not (empty $v.admin.tokenSecret) }}
 {{- list $v.addresses $v.ports $v.metrics.enabled $v.resp.enabled $v.rls.enabled $admin
-    $v.cluster.enabled $v.cluster.name $v.cluster.secret $v.log.format $v.watch
+    $v.tls.enabled $v.tls.listeners $v.cluster.enabled $v.cluster.name $v.cluster.secret $v.log.format $v.watch
     | toJson | sha256sum }}
 {{- end }}

@@ -13,6 +13,9 @@ metadata:
     {{- if and .Values.metrics.enabled .Values.metrics.annotations }}
     prometheus.io/scrape: "true"
     prometheus.io/port: {{ .Values.ports.metrics | quote }}
+    {{- if include "frs.hasTls" (list . "metrics") }}
+    prometheus.io/scheme: https
+    {{- end }}
     {{- end }}
     {{- with .Values.podAnnotations }}
     {{- toYaml . | nindent 4 }}
@@ -185,14 +188,33 @@ grpc-rls: {{ .Values.ports.rls }}
 {{- end }}
 {{- end }}
 
-{{/* The question of the startup and readiness probes. */}}
+{{/* The question of the startup and readiness probes. The kubelet shows no certificate, so where
+     one is required, it asks another listener, or frs itself. */}}
 {{- define "frs.health" -}}
+{{- $closed := eq .Values.tls.client "required" }}
+{{- $http := include "frs.hasTls" (list . "http") }}
+{{- $metrics := include "frs.hasTls" (list . "metrics") }}
+{{- $port := "http" }}
+{{- $tls := $http }}
+{{- if and $http $closed }}
+{{- $port = "metrics" }}
+{{- $tls = "" }}
+{{- end }}
+{{- if and (eq $port "metrics") (or $metrics (not .Values.metrics.enabled)) -}}
+exec:
+  command: ["/usr/bin/frs", "status", "--data", "/data/frs"]
+timeoutSeconds: 5
+{{- else -}}
 httpGet:
   path: /health
-  port: http
+  port: {{ $port }}
+  {{- if $tls }}
+  scheme: HTTPS
+  {{- end }}
   {{- with .Values.http.hosts }}
   httpHeaders:
     - name: Host
       value: {{ regexFind "[^\\s]+" . | quote }}
   {{- end }}
+{{- end }}
 {{- end }}

@@ -4,10 +4,13 @@
 <?xml version="1.0" encoding="UTF-8"?>
 <srv>
   <workers>{{ .Values.workers }}</workers>
+  {{- if .Values.tls.enabled }}
+  {{- include "frs.certificate" . | nindent 2 }}
+  {{- end }}
   {{- range .Values.addresses }}
-  <listen>{{ . }}:{{ $.Values.ports.http }}</listen>
+  <listen {{- include "frs.tls" (list $ "http") }}>{{ . }}:{{ $.Values.ports.http }}</listen>
   {{- if $.Values.metrics.enabled }}
-  <metrics listen="{{ . }}:{{ $.Values.ports.metrics }}"/>
+  <metrics listen="{{ . }}:{{ $.Values.ports.metrics }}" {{- include "frs.tls" (list $ "metrics") }}/>
   {{- end }}
   {{- if $.Values.resp.enabled }}
   <resp listen="{{ . }}:{{ $.Values.ports.resp }}" {{- include "frs.resp" $ }}/>
@@ -24,7 +27,8 @@
   {{- include "frs.clients" . | nindent 2 }}
   {{- with .Values.rls }}
   {{- if .enabled }}
-  <rls listen="{{ first $.Values.addresses }}:{{ $.Values.ports.rls }}" charge="{{ .charge }}">
+  <rls listen="{{ first $.Values.addresses }}:{{ $.Values.ports.rls }}" charge="{{ .charge }}"
+    {{- include "frs.tls" (list $ "rls") }}>
     {{- .domains | trim | nindent 4 }}
   </rls>
   {{- end }}
@@ -48,10 +52,24 @@
 {{- end }}
 
 {{- define "frs.resp" -}}
+{{- include "frs.tls" (list . "resp") }}
 {{- with .Values.resp.throttle }} throttle="{{ . | html }}"{{ end }}
 {{- with .Values.resp.registers }} registers="{{ . | html }}"{{ end }}
 {{- with .Values.resp.tokenSecret }} token-file="
 {{- include "frs.secretFile" (list $ . "resp-token") }}"{{ end }}
+{{- end }}
+
+{{- define "frs.certificate" -}}
+{{- $dir := printf "/frs/secrets/%s" (include "frs.tlsSecret" .) -}}
+<tls name="edge" cert="{{ $dir }}/tls.crt" key="{{ $dir }}/tls.key" min="{{ .Values.tls.min }}"
+  {{- with .Values.tls.client }} client="{{ . }}"
+  {{- with $.Values.tls.clientCa }} client-ca="/frs/secrets/{{ .name }}/{{ .key }}"{{ end }}
+  {{- end }}/>
+{{- end }}
+
+{{/* The attribute of a listener that speaks TLS: (list $ LISTENER). */}}
+{{- define "frs.tls" -}}
+{{- if include "frs.hasTls" . }} tls="edge"{{ end }}
 {{- end }}
 
 {{- define "frs.clients" -}}
