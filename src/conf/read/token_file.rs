@@ -93,6 +93,7 @@ impl TokenError {
     pub(super) fn expected(&self) -> String {
         match self {
             TokenError::Open { .. } => PRIVATE.to_owned(),
+            TokenError::Line { expected, .. } => expected.clone(),
             _ => format!("a file with {}", shape()),
         }
     }

@@ -22,7 +22,8 @@ use crate::account::Account;
 use crate::process::control::{Ask, Loss, ReloadOptions, Reloaded};
 use frs_base::clock;
 use frs_base::sys::process::{Exit, Pid};
-use frs_conf::{Cluster, ClusterSecrets, Conf, EpochRaise, Group, LoadedConf, RespTokens};
+use frs_conf::{Cluster, ClusterSecrets, Conf, EpochRaise, Group, LoadedConf};
+use frs_engine::access::TokenDigests;
 use frs_store::{self as store, FilesBefore, Runtime, Unserved};
 
 /// Time limit for acknowledgements. Processes that exceed it are named.
@@ -62,7 +63,7 @@ pub(super) struct CheckedConf {
     /// The contents of its cluster's secret files.
     pub secrets: Option<ClusterSecrets>,
     /// The contents of the token files of its `<resp>`.
-    pub tokens: RespTokens,
+    pub tokens: TokenDigests,
     pub options: ReloadOptions,
 }
 
@@ -95,7 +96,7 @@ impl ReloadCandidate {
         })?;
         let (old, new) = (in_force.conf(), &loaded.conf);
         // Read as the user of the workers.
-        let tokens = new.srv.read_tokens()?;
+        let tokens = TokenDigests::of(&new.srv.read_tokens()?);
         let mut refused = reload_rules::refused(old, new);
         let is_moving = |name: &str| in_force.overlay().moving().contains_key(name);
         refused.extend(reload_rules::second_changes(old, new, is_moving));

@@ -10,7 +10,9 @@ use std::ops::Range;
 
 use super::buffer_pool::{BufferPool, make_room};
 use super::buffers::{Arena, Buffers};
-use super::connection::{Connection, InputProgress, ParkedItem, RespRules, Serve};
+use super::connection::{
+    Connection, ConnectionRules, Gate, InputProgress, ParkedItem, RespRules, Serve,
+};
 use super::resp_connection::{Input, RespConnection};
 use crate::net::face::Face;
 use crate::net::stream::Stream;
@@ -153,7 +155,9 @@ impl Client {
     pub fn new(stream: Stream, peer: Option<IpAddr>, face: Face) -> Client {
         let protocol = match face {
             Face::Http => ClientProtocol::Http(Connection::new(peer)),
-            Face::Resp(nth) => ClientProtocol::Resp(nth, Box::default()),
+            Face::Resp(nth) => {
+                ClientProtocol::Resp(nth, Box::new(RespConnection::new(peer, Box::default())))
+            }
         };
         Client {
             stream,
@@ -306,6 +310,7 @@ impl Client {
     pub fn run<S: Serve>(
         &mut self,
         srv: &Srv,
+        gate: Option<Gate<'_>>,
         serve: &mut S,
         Buffers { arena, scratch, out }: &mut Buffers,
     ) {
@@ -313,11 +318,12 @@ impl Client {
         let input = if self.kept.is_empty() { piece } else { &self.kept };
         let progress = match &mut self.protocol {
             ClientProtocol::Http(connection) => {
-                connection.take(input, srv.into(), serve, scratch, out)
+                connection.take(input, ConnectionRules::of(srv, gate), serve, scratch, out)
             }
             ClientProtocol::Resp(nth, connection) => {
                 let input = Input { bytes: input, has_more: self.readable };
-                connection.take(input, RespRules::of(srv, *nth), serve, scratch, out)
+                let own = RespRules::of(srv, *nth).with(gate);
+                connection.take(input, own, serve, scratch, out)
             }
         };
         // A client that resumes its parked requests does not read first. It must not process this

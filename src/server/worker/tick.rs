@@ -21,6 +21,7 @@ use super::accept::WorkerListeners;
 use super::buffers::Buffers;
 use super::client::{Client, Reading, Traffic, Writing};
 use super::conf_in_use::ConfInUse;
+use super::connection::ConnectionRules;
 use super::overload_log::OverloadLog;
 use super::parked_clients::ParkedClients;
 use super::request_handler::RequestHandler;
@@ -156,7 +157,7 @@ impl Worker {
                 unknown: UnknownCommands::default(),
                 found: None,
             },
-            refusals: RefusalLog::of(&conf.srv),
+            refusals: RefusalLog::of(conf.srv()),
             conf,
             tokens: child.tokens,
             clients: Vec::new(),
@@ -292,7 +293,7 @@ impl Worker {
     }
 
     fn lengths(&self) -> TimeoutLengths {
-        let http = &self.conf.srv.http;
+        let http = &self.conf.srv().http;
         // The clock counts whole milliseconds. One more keeps a timeout from firing early.
         TimeoutLengths {
             idle_ms: http.idle_timeout_ms.saturating_add(1),
@@ -304,10 +305,10 @@ impl Worker {
     fn take_configuration(&mut self) {
         let conf = self.handler.service.conf();
         if !self.conf.is_of(conf) {
-            self.conf = ConfInUse::of(conf, &self.tokens);
-            log::set_level(self.conf.srv.log.level);
+            self.conf = self.conf.next(conf, &self.tokens);
+            log::set_level(self.conf.srv().log.level);
             let sample = self.handler.service.refusal_sample_mut();
-            log_left_out(self.refusals.go_on(RefusalLog::of(&self.conf.srv), sample));
+            log_left_out(self.refusals.go_on(RefusalLog::of(self.conf.srv()), sample));
             tracing::debug!("took a new configuration");
         }
     }
@@ -431,7 +432,7 @@ impl Worker {
 
     fn answer_clients(&mut self) {
         if self.bells.is_some() {
-            let most = self.conf.srv.cluster.as_ref().map_or(0, |cluster| cluster.max_parked);
+            let most = self.conf.srv().cluster.as_ref().map_or(0, |cluster| cluster.max_parked);
             self.handler
                 .service
                 .set_wait_room(most as usize - self.parked.len().min(most as usize));
@@ -474,13 +475,15 @@ impl Worker {
         }
         self.buffers.scratch.begin_connection();
         self.batch.push(index);
-        client.run(&self.conf.srv, &mut self.handler, &mut self.buffers);
+        let (srv, gate) = (self.conf.srv(), self.conf.gate());
+        client.run(srv, gate, &mut self.handler, &mut self.buffers);
     }
 
     /// Runs the batch, and writes the answers of each client with one call.
     fn answer_batch(&mut self) {
         let Buffers { scratch, out, .. } = &mut self.buffers;
-        scratch.flush((&self.conf.srv).into(), &mut self.handler, out);
+        let rules = ConnectionRules::of(self.conf.srv(), self.conf.gate());
+        scratch.flush(rules, &mut self.handler, out);
         if scratch.has_parked() {
             self.park_batch();
         }
@@ -598,7 +601,7 @@ impl Worker {
     fn time_out(&mut self, index: u32) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         self.buffers.out.clear();
-        client.time_out(&self.conf.srv, &mut self.handler, &mut self.buffers);
+        client.time_out(self.conf.srv(), &mut self.handler, &mut self.buffers);
         self.write(index, 0..self.buffers.out.len());
     }
 }
