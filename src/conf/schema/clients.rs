@@ -241,6 +241,23 @@ impl BizNames {
         })
     }
 
+    /// Those of them, as they are written, that none of these businesses has.
+    pub fn unmet<'m>(&self, bizs: impl Iterator<Item = &'m str> + Clone) -> Vec<String> {
+        let is_met = |name: &BizName| match name {
+            BizName::Whole(whole) => bizs.clone().any(|biz| biz == whole),
+            BizName::Beginning(beginning) => {
+                beginning.is_empty() || bizs.clone().any(|biz| biz.starts_with(beginning.as_str()))
+            }
+        };
+        let unmet = self.0.iter().filter(|name| !is_met(name));
+        unmet
+            .map(|name| match name {
+                BizName::Whole(whole) => whole.clone(),
+                BizName::Beginning(beginning) => format!("{beginning}*"),
+            })
+            .collect()
+    }
+
     /// Whether they are all businesses, also those that map.xml does not have.
     pub fn is_all(&self) -> bool {
         self.0.iter().any(|name| matches!(name, BizName::Beginning(text) if text.is_empty()))

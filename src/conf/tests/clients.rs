@@ -182,3 +182,36 @@ fn the_configuration_in_force_holds_no_token() {
     let here = std::env::current_dir().unwrap();
     assert_eq!(clients.list[0].token_file, Some(here.join("one")), "whatever the directory");
 }
+
+// Shows: open-listeners.
+#[test]
+fn the_check_warns_of_listeners_that_everybody_reaches() {
+    let warnings = |srv: &str| {
+        let machine = crate::Machine {
+            ram_bytes: None,
+            filesystems: vec![],
+            missing_program: None,
+            shm_free_bytes: None,
+        };
+        crate::report::report(&good(srv, MAP), &machine, &super::SIZES).warnings
+    };
+    const OPEN: &str = "everybody who gets there charge, give back and force any key: <clients> \
+                        of srv.xml says who may";
+    let listen = |more: &str| format!("<srv><listen>0.0.0.0:7600</listen>{more}</srv>");
+    assert_eq!(warnings(&listen("")), [format!("0.0.0.0:7600 lets {OPEN}")]);
+    let resp = "<resp listen='[::]:6380'/><resp listen='[::]:6381' token-file='t'/>";
+    assert_eq!(warnings(&listen(resp)), [format!("0.0.0.0:7600, [::]:6380 let {OPEN}")]);
+    let local = "<srv><listen>127.0.0.1:1</listen><listen>[::1]:1</listen>\
+                 <listen>unix:a</listen><metrics listen='0.0.0.0:2'/></srv>";
+    assert!(warnings(local).is_empty());
+    assert!(warnings(&listen("<clients/>")).is_empty());
+    let client = "<clients><client name='a' cert='CN=a' may='query' biz='lo* *'/>\
+                  <client name='b' cert='CN=b' may='query' biz='order'/></clients>";
+    assert_eq!(
+        warnings(&listen(client)),
+        [
+            "client a: map.xml has no biz for biz=\"lo*\"",
+            "client b: map.xml has no biz for biz=\"order\""
+        ]
+    );
+}

@@ -86,12 +86,8 @@ impl Brake {
         self.until(peer, now_ms)
     }
 
-    /// When the wait of a peer ends that has just shown a wrong token.
-    pub fn wait_after_wrong(&self, peer: IpAddr, now_ms: u64) -> Option<u64> {
-        self.until(peer, now_ms)
-    }
-
-    fn until(&self, peer: IpAddr, now_ms: u64) -> Option<u64> {
+    /// When the wait of a peer ends that has shown a wrong token. It applies to the loopback, too.
+    pub fn until(&self, peer: IpAddr, now_ms: u64) -> Option<u64> {
         let address = of_peer(peer);
         let wrong = self.addresses.iter().find(|wrong| wrong.address == address)?;
         (wrong.until_ms > now_ms).then_some(wrong.until_ms)

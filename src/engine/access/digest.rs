@@ -127,11 +127,6 @@ impl TokenDigests {
         })
     }
 
-    /// Whether a token belongs to this holder.
-    pub(super) fn has(&self, holder: Holder) -> bool {
-        self.0.iter().any(|(other, _)| *other == holder)
-    }
-
     /// Encodes the digests so that no part of the bytes passes for the whole.
     pub fn encode(&self) -> Vec<u8> {
         let mut entries = Vec::with_capacity(self.0.len() * ENTRY_BYTES);

@@ -153,9 +153,9 @@ impl Access {
         }
     }
 
-    /// Whether the `<resp>` with this index has a token of its own.
-    pub fn has_resp_token(&self, nth_resp: u16) -> bool {
-        self.digests.has(Holder::Resp(nth_resp))
+    /// The name of a caller.
+    pub fn name(&self, caller: Caller) -> &str {
+        self.labels.get(caller.index.place()).map_or("", String::as_str)
     }
 
     fn of_holder(&self, holder: Holder) -> Option<Caller> {

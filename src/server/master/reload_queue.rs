@@ -103,6 +103,9 @@ impl ReloadCandidate {
         if !refused.is_empty() {
             return Err(ReloadError::Changes(refused));
         }
+        if old.srv.clients.is_some() && new.srv.clients.is_none() {
+            tracing::warn!("<clients> of srv.xml is gone: everybody may ask for everything");
+        }
         let work = Work { how: How::Beside, loss: options.loss, accepts_loss: false };
         let files = FilesBefore::look(new, old);
         let preparation = Preparation::start(new, work, account, control)?;

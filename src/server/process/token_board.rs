@@ -44,6 +44,11 @@ impl TokenBoard {
         Ok(board)
     }
 
+    /// The same board, for another part of this process.
+    pub fn try_clone(&self) -> io::Result<TokenBoard> {
+        Ok(TokenBoard { memory: self.memory.try_clone()? })
+    }
+
     /// Replaces the tokens.
     pub fn write(&self, tokens: &TokenDigests) -> io::Result<()> {
         self.memory.write_all_at(&tokens.encode(), 0)

@@ -20,6 +20,7 @@ use crate::protocol::response_head::ResponseOptions;
 use crate::protocol::{Error, resp};
 use frs_conf::Srv;
 use frs_engine::Exchange;
+use frs_engine::access::Brake;
 
 /// Memory of a client besides its buffers: its places in lists, timers and the event queue.
 pub const CLIENT_BYTES: usize = 1 << 10;
@@ -78,6 +79,10 @@ pub struct Client {
     pub refused: bool,
     /// The client is in the list of clients that have work in the next tick.
     pub queued: bool,
+    /// Its address waits, since it has shown wrong tokens. Nothing is read meanwhile.
+    pub held: bool,
+    /// A part of its input was processed.
+    has_served: bool,
     /// Bytes read and written that the worker has not counted yet.
     pub traffic: Traffic,
 }
@@ -155,9 +160,7 @@ impl Client {
     pub fn new(stream: Stream, peer: Option<IpAddr>, face: Face) -> Client {
         let protocol = match face {
             Face::Http => ClientProtocol::Http(Connection::new(peer)),
-            Face::Resp(nth) => {
-                ClientProtocol::Resp(nth, Box::new(RespConnection::new(peer, Box::default())))
-            }
+            Face::Resp(nth) => ClientProtocol::Resp(nth, Box::new(RespConnection::new(peer))),
         };
         Client {
             stream,
@@ -174,6 +177,8 @@ impl Client {
             phase: ClientPhase::BETWEEN_REQUESTS,
             refused: false,
             queued: false,
+            held: false,
+            has_served: false,
             traffic: Traffic::default(),
         }
     }
@@ -224,6 +229,22 @@ impl Client {
         self.phase = ClientPhase::BETWEEN_REQUESTS;
     }
 
+    /// When the wait of the client's address ends. `None` if the client need not wait: it has shown
+    /// a right token, comes over a unix socket, or was served before its address had to wait.
+    #[cold]
+    pub fn wait(&self, brake: &Brake, now_ms: u64) -> Option<u64> {
+        let peer = self.peer.filter(|_| !self.is_closing() && !self.is_blocked())?;
+        let (is_exempt, is_wrong) = match &self.protocol {
+            ClientProtocol::Http(connection) => (connection.is_exempt(), connection.is_wrong()),
+            ClientProtocol::Resp(_, connection) => (connection.is_exempt(), connection.is_wrong()),
+        };
+        match (is_exempt, is_wrong, self.has_served) {
+            (true, ..) | (false, false, true) => None,
+            (false, true, _) => brake.until(peer, now_ms),
+            (false, false, false) => brake.wait(peer, now_ms),
+        }
+    }
+
     /// Whether the worker may close the client without failing a request that it has read.
     pub fn is_idle(&self) -> bool {
         let is_held = self.is_blocked() || self.is_parked();
@@ -238,7 +259,7 @@ impl Client {
     /// Whether the client has work in the next tick, without waiting for the socket.
     pub fn has_work(&self) -> bool {
         let may_run = !self.is_blocked() && !self.is_parked();
-        may_run && (self.has_more() || !self.ended && self.readable)
+        may_run && !self.held && (self.has_more() || !self.ended && self.readable)
     }
 
     /// Reads once, unless the client has unsent answers, parked requests or unprocessed input.
@@ -330,6 +351,7 @@ impl Client {
         // piece again.
         self.piece = 0..0;
         let InputProgress { consumed, need, more, begun, close } = progress;
+        self.has_served |= consumed > 0;
         if self.kept.is_empty() {
             if consumed < piece.len() {
                 self.kept = scratch.pool.take(&piece[consumed..]);

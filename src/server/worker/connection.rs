@@ -36,7 +36,6 @@ pub use context::ConnectionBuffers;
 pub(super) use context::RequestContext;
 pub(crate) use context::{BUFFERS_IN_HAND, QUEUE_BYTES, REGISTER_BUFFERS};
 pub use gate::Gate;
-pub(crate) use gate::bearer;
 use gate::{Identity, LastToken};
 use head_cache::ConnectionSlot;
 pub use parked_items::ParkedItem;
@@ -150,15 +149,15 @@ fn page(head: &Head<'_, '_>, for_gateway: bool, http: &Http) -> Result<Option<u3
 impl Connection {
     /// A new connection. `peer` is `None` on a unix socket.
     pub fn new(peer: Option<IpAddr>) -> Connection {
-        Connection::with_cert(peer, Box::default())
-    }
-
-    /// A new connection whose peer has shown a certificate with these names, such as `CN=billing`.
-    pub fn with_cert(peer: Option<IpAddr>, names: Box<[String]>) -> Connection {
         let slot = ConnectionSlot::default();
-        let identity = Identity::new(peer.is_none(), names);
+        let identity = Identity::new(peer.is_none());
         let (gathered, id, parked) = (Vec::new(), String::new(), Vec::new());
         Connection { peer, state: BETWEEN, slot, identity, is_over: false, gathered, id, parked }
+    }
+
+    /// Notes the names of the certificate that the peer has shown, such as `CN=billing`.
+    pub fn show_cert(&mut self, names: Vec<String>) {
+        self.identity.show_cert(names);
     }
 
     /// Whether the wait of an address does not hold up this connection.

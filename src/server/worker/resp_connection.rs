@@ -82,11 +82,15 @@ struct Serving<'a, S> {
 }
 
 impl RespConnection {
-    /// A new connection. Its peer has shown a certificate with these names, such as `CN=billing`,
-    /// or none.
-    pub fn new(peer: Option<IpAddr>, names: Box<[String]>) -> RespConnection {
-        let session = Session::new(peer.is_none(), names);
+    /// A new connection. `peer` is `None` on a unix socket.
+    pub fn new(peer: Option<IpAddr>) -> RespConnection {
+        let session = Session::new(peer.is_none());
         RespConnection { peer, session, ..RespConnection::default() }
+    }
+
+    /// Notes the names of the certificate that the peer has shown, such as `CN=billing`.
+    pub fn show_cert(&mut self, names: Vec<String>) {
+        self.session.show_cert(names);
     }
 
     /// Whether the wait of an address does not hold up this connection.

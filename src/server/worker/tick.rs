@@ -5,6 +5,7 @@
 //! nothing and writes no log line, unless `<log refusals>` asks for some.
 
 mod arrivals;
+mod held_up;
 mod parking;
 mod refusal_log;
 
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
+use self::held_up::HeldUp;
 use self::refusal_log::{RefusalLog, log_left_out};
 use super::accept::WorkerListeners;
 use super::buffers::Buffers;
@@ -36,6 +38,7 @@ use crate::process::token_board::TokenBoard;
 use frs_base::clock;
 use frs_base::sys::process::{Channel, Signal, Signals};
 use frs_engine::Service;
+use frs_engine::access::Brake;
 use frs_store::counter::Counters;
 use frs_store::{Counter, RETIRED_EVERY};
 
@@ -103,6 +106,8 @@ pub struct Worker {
     batch: Vec<u32>,
     /// Clients with a request that waits for a reply.
     parked: ParkedClients,
+    /// Clients whose address waits.
+    held_up: HeldUp,
     /// `None` without a cluster.
     bells: Option<WorkerBells>,
     timers: Timers,
@@ -156,6 +161,8 @@ impl Worker {
                 figures: None,
                 unknown: UnknownCommands::default(),
                 found: None,
+                brake: Brake::default(),
+                tick_ms: 0,
             },
             refusals: RefusalLog::of(conf.srv()),
             conf,
@@ -168,6 +175,7 @@ impl Worker {
             to_run: Vec::new(),
             batch: Vec::new(),
             parked: ParkedClients::default(),
+            held_up: HeldUp::default(),
             bells,
             timers: Timers::default(),
             buffers: Buffers::default(),
@@ -219,6 +227,10 @@ impl Worker {
     }
 
     fn tick(&mut self) {
+        self.handler.tick_ms = self.now_ms;
+        if !self.held_up.is_empty() {
+            self.let_go();
+        }
         self.read_clients();
         self.handler.now = clock::now();
         self.handler.service.begin_tick();
@@ -287,7 +299,8 @@ impl Worker {
         // A worker without requests must wake to release former groups, too.
         let has_retired = self.handler.service.handle().has_retired();
         let retired_ms = has_retired.then(|| self.now_ms + RETIRED_EVERY.as_millis() as u64 + 1);
-        let all = [due_ms, paused, ending, log_ms, parked_ms, left_out_ms, retired_ms];
+        let held_ms = self.held_up.due_ms();
+        let all = [due_ms, paused, ending, log_ms, parked_ms, left_out_ms, retired_ms, held_ms];
         let next_ms = all.into_iter().flatten().min()?;
         Some(Duration::from_millis(next_ms.saturating_sub(self.now_ms)))
     }
@@ -413,8 +426,13 @@ impl Worker {
     fn read_clients(&mut self) {
         self.buffers.arena.clear();
         std::mem::swap(&mut self.ready, &mut self.reading);
+        self.handler.brake.forget(self.now_ms);
+        let brakes = !self.handler.brake.is_idle();
         for at in 0..self.reading.len() {
             let index = self.reading[at];
+            if brakes && self.hold_up(index) {
+                continue;
+            }
             let Some(client) = self.clients[index as usize].as_mut() else { continue };
             client.queued = false;
             let reading = client.read(&mut self.buffers.arena);
@@ -570,6 +588,9 @@ impl Worker {
             if client.queued {
                 // Otherwise the next client with this index would be in the list twice.
                 self.ready.retain(|&other| other != index);
+            }
+            if client.held {
+                self.held_up.remove(index);
             }
             self.timers.disarm(index);
             self.free.push(index);

@@ -72,7 +72,7 @@ fn tokens_from_the_loopback_are_examined_and_wrong_ones_wait_a_second() {
             brake.note_wrong(local, 0);
             assert_eq!(brake.wait(local, 0), None);
             let wait = (nth >= 9).then_some(1000);
-            assert_eq!(brake.wait_after_wrong(local, 0), wait, "{nth}");
+            assert_eq!(brake.until(local, 0), wait, "{nth}");
         }
     }
 }

@@ -8,6 +8,7 @@ use frs_engine::access::{Access, Caller, TokenDigest};
 
 use super::head_cache::Shown;
 use crate::protocol::Error;
+use crate::protocol::bearer::bearer;
 use crate::protocol::request_head::Head;
 
 /// The clients of the configuration in force.
@@ -36,7 +37,7 @@ pub(super) enum LastToken {
 pub(super) struct Identity {
     is_unix: bool,
     /// The names of its certificate.
-    cert: Box<[String]>,
+    cert: Vec<String>,
     /// The generation of `bare` and `caller`. 0 before the first one.
     generation: u64,
     /// The caller of a request that shows no token.
@@ -48,16 +49,21 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    pub fn new(is_unix: bool, cert: Box<[String]>) -> Identity {
+    pub fn new(is_unix: bool) -> Identity {
         Identity {
             is_unix,
-            cert,
+            cert: Vec::new(),
             generation: 0,
             bare: Caller::NOBODY,
             caller: Caller::NOBODY,
             token: None,
             last: LastToken::Never,
         }
+    }
+
+    /// Notes the names of its certificate.
+    pub fn show_cert(&mut self, names: Vec<String>) {
+        (self.cert, self.generation) = (names, 0);
     }
 
     /// Whether the wait of an address does not hold up this connection.
@@ -156,16 +162,5 @@ fn token<'b>(head: &Head<'_, 'b>, for_gateway: bool) -> Option<&'b [u8]> {
     match for_gateway {
         true => Some(first.trim_ascii()),
         false => bearer(first),
-    }
-}
-
-/// The token of an Authorization field. `None` for another scheme than Bearer.
-pub(crate) fn bearer(value: &[u8]) -> Option<&[u8]> {
-    let (scheme, rest) = value.split_at_checked(6)?;
-    let is_bearer = scheme.eq_ignore_ascii_case(b"bearer");
-    match rest.split_first() {
-        None if is_bearer => Some(b""),
-        Some((b' ' | b'\t', token)) if is_bearer => Some(token.trim_ascii()),
-        _ => None,
     }
 }

@@ -39,7 +39,7 @@ pub(super) struct Session {
     pub version: Version,
     is_unix: bool,
     /// The names of its certificate.
-    cert: Box<[String]>,
+    cert: Vec<String>,
     /// What the client has named, and whose it is.
     shown: Option<ShownToken>,
     /// The configuration of `caller`. 0 before the first one.
@@ -66,8 +66,13 @@ struct ShownToken {
 
 impl Session {
     /// The session of a new connection.
-    pub fn new(is_unix: bool, cert: Box<[String]>) -> Session {
-        Session { is_unix, cert, ..Session::default() }
+    pub fn new(is_unix: bool) -> Session {
+        Session { is_unix, ..Session::default() }
+    }
+
+    /// Notes the names of the client's certificate.
+    pub fn show_cert(&mut self, names: Vec<String>) {
+        (self.cert, self.generation) = (names, 0);
     }
 
     /// The session after RESET.
@@ -91,38 +96,40 @@ impl Session {
     /// Who asks. `None` if the client has to say so first.
     #[inline]
     pub fn caller(&mut self, own: RespRules<'_>) -> Option<Caller> {
-        let generation = own.rules.gate.map_or(0, |gate| gate.generation);
-        // 0: there are no clients, and so nothing to find.
-        if self.generation != generation || generation == 0 {
-            self.resolve(own, generation);
+        match own.rules.gate {
+            Some(gate) if self.generation == gate.generation => self.caller,
+            Some(gate) => self.resolve(own, gate),
+            None => (self.shown.is_some() || !own.has_token).then_some(Caller::EVERYBODY),
         }
-        self.caller
     }
 
-    fn resolve(&mut self, own: RespRules<'_>, generation: u64) {
+    fn resolve(&mut self, own: RespRules<'_>, gate: Gate<'_>) -> Option<Caller> {
+        let Gate { access, map, generation } = gate;
         self.generation = generation;
-        self.caller = match own.rules.gate {
-            Some(Gate { access, .. }) if access.is_on() => {
-                let by_token = |it: &ShownToken| access.by_name(own.nth, &it.name, &it.token);
-                let shown = self.shown.as_ref().and_then(by_token);
-                let of_cert = || access.by_cert(&self.cert);
-                let bare = || of_cert().unwrap_or_else(|| access.anonymous(self.is_unix));
-                let caller = shown.unwrap_or_else(bare);
-                (!caller.is_anonymous() || caller.rights.has_any(Rights::OF_BIZS)).then_some(caller)
+        self.caller = match (access.is_on(), &self.shown) {
+            (false, shown) => (shown.is_some() || !own.has_token).then_some(Caller::EVERYBODY),
+            // A reload may have taken the token away.
+            (true, Some(ShownToken { name, token })) => access.by_name(own.nth, name, token),
+            (true, None) => {
+                let of_cert = access.by_cert(&self.cert);
+                let bare = of_cert.unwrap_or_else(|| access.anonymous(self.is_unix));
+                let is_somebody = !bare.is_anonymous() || bare.rights.has_any(Rights::OF_BIZS);
+                is_somebody.then_some(bare)
             }
-            _ => (self.shown.is_some() || !own.has_token).then_some(Caller::EVERYBODY),
         };
-        self.may_use_registers = match (own.rules.gate, own.registers, self.caller) {
-            (Some(Gate { access, map, .. }), Some(Databases { biz, .. }), Some(caller)) => {
+        self.may_use_registers = match (own.registers, self.caller) {
+            (Some(Databases { biz, .. }), Some(caller)) => {
                 access.may_name(caller, Rights::of(&[Right::Registers]), map, biz)
             }
             _ => true,
         };
+        self.caller
     }
 
     /// The error of a command over registers that the caller may not send.
     #[inline]
     pub fn lacks_registers(&mut self, own: RespRules<'_>) -> Option<CommandError<'static>> {
+        own.rules.gate?;
         let caller = self.caller(own)?;
         match (self.may_use_registers, caller.is_anonymous()) {
             (true, _) => None,
