@@ -118,7 +118,13 @@ fn documents(c: &mut Criterion) {
 fn connections(c: &mut Criterion) {
     let mut group = c.benchmark_group("connection");
     let http = Http::default();
-    let rules = ConnectionRules { http: &http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
+    let rules = ConnectionRules {
+        http: &http,
+        authz: &AuthzKey::Peer,
+        trusted: &[],
+        admin: None,
+        gate: None,
+    };
     let get = b"GET /update?biz=login&key=user-000000000042 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
     for (name, requests, input) in [
         ("post 1", 1, post(Format::Xml, 1)),

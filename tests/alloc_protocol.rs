@@ -111,8 +111,13 @@ fn allocations(input: &[u8], turns: u64) -> usize {
 }
 
 fn allocations_by(http: &Http, input: &[u8], turns: u64) -> usize {
-    let rules =
-        ConnectionRules { http, authz: &AuthzKey::Forwarded, trusted: &[], admin: Some(&ADMIN) };
+    let rules = ConnectionRules {
+        http,
+        authz: &AuthzKey::Forwarded,
+        trusted: &[],
+        admin: Some(&ADMIN),
+        gate: None,
+    };
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     let mut connection = Connection::new(None);
     let mut turn = |now: u64| {
@@ -213,8 +218,15 @@ fn the_steady_state_in_resp_allocates_nothing() {
     .concat()
     .into_bytes();
     let http = Http::default();
-    let rules = ConnectionRules { http: &http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
-    let own = RespRules { rules, token: None, throttle: Some("login"), registers: None };
+    let rules = ConnectionRules {
+        http: &http,
+        authz: &AuthzKey::Peer,
+        trusted: &[],
+        admin: None,
+        gate: None,
+    };
+    let own =
+        RespRules { rules, nth: 0, has_token: false, throttle: Some("login"), registers: None };
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     let mut connection = RespConnection::default();
     let mut turn = || {

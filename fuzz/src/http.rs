@@ -25,7 +25,13 @@ impl Serve for Busy {
 }
 
 fn answers(http: &Http, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
-    let rules = ConnectionRules { http, authz: &AuthzKey::Forwarded, trusted: &[], admin: None };
+    let rules = ConnectionRules {
+        http,
+        authz: &AuthzKey::Forwarded,
+        trusted: &[],
+        admin: None,
+        gate: None,
+    };
     let (mut connection, mut scratch) = (Connection::new(None), ConnectionBuffers::default());
     talk(pieces, |unread, out| connection.advance(unread, rules, &mut Busy, &mut scratch, out))
 }

@@ -70,9 +70,10 @@ impl Serve for Even {
 }
 
 fn answers(http: &Http, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
-    let rules = ConnectionRules { http, authz: &AuthzKey::Peer, trusted: &[], admin: None };
+    let rules =
+        ConnectionRules { http, authz: &AuthzKey::Peer, trusted: &[], admin: None, gate: None };
     let registers = Some(Databases { biz: "registers", count: 4 });
-    let own = RespRules { rules, token: None, throttle: Some("throttle"), registers };
+    let own = RespRules { rules, nth: 0, has_token: false, throttle: Some("throttle"), registers };
     let (mut connection, mut scratch) = (RespConnection::default(), ConnectionBuffers::default());
     let mut serve = Even::default();
     talk(pieces, |unread, out| connection.advance(unread, own, &mut serve, &mut scratch, out))

@@ -32,23 +32,24 @@ pub use publish::active;
 pub use publish::{EpochError, EpochRaise, Overlay, OverlayError};
 pub use read::element_positions;
 pub use read::{
-    AdminTokens, ClusterKeys, ClusterSecret, ClusterSecrets, Exposure, Fault, Faults, Grant,
-    NamedToken, Password, Position, RespTokens, SecretError, SecretReaders, Setting, SettingError,
+    AdminTokens, ClientTokens, ClusterKeys, ClusterSecret, ClusterSecrets, Exposure, Fault, Faults,
+    Grant, NamedToken, Password, Position, SecretError, SecretReaders, Setting, SettingError,
     Settings, SourceLine, TokenError, duration,
 };
 pub use schema::{
-    AccessToken, Admin, Authority, AuthzKey, Biz, Calendar, CallRate, CallWindow, ChargeMode,
-    ChargeTarget, Checkpoint, Cidr, Cluster, ClusterNode, Concurrent, Conf, Count,
-    DISTINCT_HEADER_WORDS, Data, Descriptor, DescriptorEntry, Distinct, DistinctCounting, Domain,
-    EpochStep, FileAccess, Gcra, Geometry, GeometrySettings, Group, HISTORY_HEADER_BYTES,
-    HISTORY_WINDOW_BYTES, HOLD_BYTES, HashKind, Holds, Http, Interval, KeyType, Lifts, Limit,
-    ListRule, Listed, Listen, Log, LogFormat, LogLevel, Login, MAX_COUNT, MAX_DATABASES, MAX_EPOCH,
-    MAX_GCRA_NS, MAX_HISTORY, MAX_HOLDS, MAX_KEY_BYTES, MAX_ONCE, MAX_PER_CALL, MAX_REGISTERS,
-    MAX_RING_USES, MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS, MAX_TEXT_BYTES, Map, Mode,
-    MoveMode, NodeCount, ONCE_BYTES, OnDown, OnFull, OnLapse, OnMiss, Once, Origin, OtherSetting,
-    Pattern, PerCall, Policy, REGISTER_HEADER_BYTES, RING_HEADER_BYTES, RING_USE_BYTES, Rate,
-    RegisterRoom, Resp, Rls, SHARED_WORDS, SLOTS, Scope, Share, SharedLimit, SharedLimits, Sharing,
-    Sliding, SlidingCounter, Srv, StatePlace, TABLE_HEADER_BYTES, TOKEN_UNITS, Template,
+    AccessToken, Admin, Anonymous, Authority, AuthzKey, Biz, BizNames, Calendar, CallRate,
+    CallWindow, CertName, ChargeMode, ChargeTarget, Checkpoint, Cidr, Client, ClientIndex, Clients,
+    Cluster, ClusterNode, Concurrent, Conf, Count, DISTINCT_HEADER_WORDS, Data, Descriptor,
+    DescriptorEntry, Distinct, DistinctCounting, Domain, EpochStep, FileAccess, Gcra, Geometry,
+    GeometrySettings, Group, HISTORY_HEADER_BYTES, HISTORY_WINDOW_BYTES, HOLD_BYTES, HashKind,
+    Holds, Http, Interval, KeyType, Lifts, Limit, ListRule, Listed, Listen, Log, LogFormat,
+    LogLevel, Login, MAX_CLIENTS, MAX_COUNT, MAX_DATABASES, MAX_EPOCH, MAX_GCRA_NS, MAX_HISTORY,
+    MAX_HOLDS, MAX_KEY_BYTES, MAX_ONCE, MAX_PER_CALL, MAX_PLACES, MAX_REGISTERS, MAX_RING_USES,
+    MAX_SHARED, MAX_SHARED_COUNTER_MS, MAX_SHARED_MS, MAX_TEXT_BYTES, Map, Mode, MoveMode,
+    NodeCount, ONCE_BYTES, OnDown, OnFull, OnLapse, OnMiss, Once, Origin, OtherSetting, Pattern,
+    PerCall, Policy, REGISTER_HEADER_BYTES, RING_HEADER_BYTES, RING_USE_BYTES, Rate, RegisterRoom,
+    Resp, Right, Rights, Rls, SHARED_WORDS, SLOTS, Scope, Share, SharedLimit, SharedLimits,
+    Sharing, Sliding, SlidingCounter, Srv, StatePlace, TABLE_HEADER_BYTES, TOKEN_UNITS, Template,
     TemplatePart, Token, Total, Turns, UNDO_WORDS, Unit, UnknownBiz, ValuePattern, Weight,
     sketch_words,
 };

@@ -9,6 +9,8 @@ use frs_store::counter::ITEM_ERRORS;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.word())]
 pub enum ItemError {
+    /// `forbidden`: the client has no right to do this with the business.
+    Forbidden = 11,
     /// `unknown-biz`: map.xml names no such business.
     UnknownBiz = 0,
     /// `bad-key`: the text is empty, too long, or not a key of the business's type.
@@ -49,12 +51,14 @@ impl ItemError {
         ItemError::BadOnce,
         ItemError::BadHold,
         ItemError::FullHolds,
+        ItemError::Forbidden,
     ];
 
     /// The error's word, as the server's clients read it.
     #[inline]
     pub const fn word(self) -> &'static str {
         match self {
+            ItemError::Forbidden => "forbidden",
             ItemError::UnknownBiz => "unknown-biz",
             ItemError::BadKey => "bad-key",
             ItemError::BadCount => "bad-count",

@@ -11,6 +11,8 @@
 #![cfg(any(not(test), feature = "crash-points"))]
 #![allow(missing_docs, reason = "for the crates above; programs see what `frs` exports")]
 
+#[cfg(feature = "access")]
+pub mod access;
 pub mod answer;
 mod edit_record;
 mod exchange;
@@ -66,7 +68,7 @@ pub use parked_bytes::{
 pub use plug::{Cluster, Files, Plug, Plugged, Remote};
 pub use quotas::QUOTAS_MAX;
 pub use registers::{EXPECTED_REGISTERS, MAX_REGISTERS, RegisterError, RegisterScan, Registers};
-pub use request::{Command, Item, ItemNames, ItemOptions, Request};
+pub use request::{Command, Grant, Item, ItemNames, ItemOptions, Request};
 pub use table::{Entry, Seen, Table, with_room};
 pub use void_records::VoidRecords;
 

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use frs_base::scan::Short;
-use frs_conf::CallRate;
+use frs_conf::{CallRate, ClientIndex};
 
 use frs_limit::CallNumbers;
 
@@ -70,6 +70,18 @@ impl TextSpan {
     }
 }
 
+/// What the caller of an item may do with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Grant {
+    /// What it asks for.
+    #[default]
+    Everything,
+    /// The same, except to settle a hold that the record does not know.
+    KnownHolds,
+    /// Nothing: it answers `forbidden`.
+    Nothing,
+}
+
 /// One item. The [`Request`] that contains it holds its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Item {
@@ -88,6 +100,8 @@ pub struct Item {
     pub biz_is_number: bool,
     /// The key was sent as a JSON number, and is echoed as one.
     pub key_is_number: bool,
+    /// What its caller may do with it.
+    pub grant: Grant,
 }
 
 /// The options that few items have.
@@ -111,6 +125,8 @@ impl Brought {
 /// A parsed request of one or more items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
+    /// Who asks. Of a program, or without `<clients>`: [`ClientIndex::ANONYMOUS`].
+    pub client: ClientIndex,
     /// Query or Update.
     pub command: Command,
     /// All items or none.
@@ -135,6 +151,7 @@ pub struct Request {
 impl Default for Request {
     fn default() -> Self {
         Request {
+            client: ClientIndex::ANONYMOUS,
             command: Command::Query,
             atomic: false,
             is_plain: false,
@@ -153,7 +170,7 @@ impl Request {
     /// Empties the request for the next use, and keeps its buffers.
     #[inline]
     pub fn begin(&mut self, command: Command) {
-        self.command = command;
+        (self.client, self.command) = (ClientIndex::ANONYMOUS, command);
         (self.atomic, self.is_plain) = (false, false);
         self.text.clear();
         self.items.clear();
@@ -168,6 +185,7 @@ impl Request {
     /// Becomes a copy of another request, in its own buffers.
     pub fn copy_from(&mut self, other: &Request) {
         (self.command, self.atomic, self.is_plain) = (other.command, other.atomic, other.is_plain);
+        self.client = other.client;
         self.text.clone_from(&other.text);
         self.items.clone_from(&other.items);
         self.brought.clone_from(&other.brought);
@@ -210,6 +228,7 @@ impl Request {
             brought_at: 0,
             biz_is_number,
             key_is_number,
+            grant: Grant::Everything,
         });
     }
 
@@ -353,6 +372,20 @@ impl Request {
     /// The items in order.
     pub fn items(&self) -> &[Item] {
         &self.items
+    }
+
+    /// Notes what the caller may do with the item at this index.
+    #[inline]
+    pub fn set_grant(&mut self, at: usize, grant: Grant) {
+        if let Some(item) = self.items.get_mut(at) {
+            item.grant = grant;
+        }
+    }
+
+    /// Whether an item belongs to a hold.
+    #[inline]
+    pub fn has_hold(&self, item: &Item) -> bool {
+        item.brought_at != 0 && self.extras(item).hold.is_some()
     }
 
     /// Whether it has one item, which is its own transaction.

@@ -80,7 +80,7 @@ mod tests {
             number_bytes: 20,
             scanned_keys: 1056,
             register_buffers: 4,
-            waiting_item_bytes: 640,
+            waiting_item_bytes: 644,
             waiting_limit_bytes: 88,
             waiting_window_bytes: 4,
             spare_bytes: 2 << 10,

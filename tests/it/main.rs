@@ -4,6 +4,7 @@
 //! All of them are one program. So each test uses its own directory and addresses, and no test
 //! changes state that a process has only once: working directory, environment, limits and signals.
 
+mod access;
 mod admin;
 mod cluster;
 mod common;

@@ -118,6 +118,8 @@ pub(crate) fn code_of_item(error: ItemError) -> c_int {
         ItemError::BadOnce => BAD_ONCE,
         ItemError::BadHold => BAD_HOLD,
         ItemError::FullHolds => FULL_HOLDS,
+        // Rights are asked of clients of the server, and not of programs.
+        ItemError::Forbidden => OTHER,
     }
 }
 

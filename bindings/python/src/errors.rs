@@ -40,6 +40,8 @@ fn class_of(error: ItemError) -> &'static str {
         ItemError::BadOnce => "BadOnce",
         ItemError::BadHold => "BadHold",
         ItemError::FullHolds => "FullHolds",
+        // Rights are asked of clients of the server, and not of programs.
+        ItemError::Forbidden => "ItemError",
     }
 }
 
@@ -99,6 +101,7 @@ fn item_exception(py: Python<'_>, error: ItemError, asked: &ItemArguments<'_>) -
         ItemError::FullHolds => {
             format!("the record of {key} of the business {biz} has no room for another hold")
         }
+        ItemError::Forbidden => format!("no right to do this with the business {biz}"),
     };
     new(py, class_of(error), &format!("{}: {text}", error.word()))
 }

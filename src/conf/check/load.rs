@@ -69,7 +69,7 @@ impl LoadedConf {
 
 impl Conf {
     /// Reads and checks `srv.xml` and `map.xml` of a directory, and the secret files that they
-    /// name: a cluster's secret and password, and the tokens of `<resp>`.
+    /// name: a cluster's secret and password, and the tokens of clients.
     ///
     /// # Errors
     /// All faults of both files. If they have none, the faults of the secret files. A file that
@@ -211,12 +211,12 @@ fn read_srv<T>(
     rooted(&source, "srv", &mut faults, read).map_err(|Faulty| Faults::new(faults))
 }
 
-/// The faults in the token files of `<resp>`.
+/// The faults in the token files of clients and of `<resp>`.
 fn token_faults(source: &Source, srv: &Srv) -> Vec<Fault> {
     let mut faults = Vec::new();
     // The file is checked, so the only faults are those of the token files.
     let _ = rooted(source, "srv", &mut faults, |notes, root, _| {
-        read::resp::token_files(notes, root, srv);
+        read::client_tokens::token_files(notes, root, srv);
         Ok(())
     });
     faults

@@ -5,6 +5,7 @@
 //!
 //! | file | what it tells |
 //! | --- | --- |
+//! | `clients` | who may do what |
 //! | `describe` | what limits allow |
 //! | `promises` | what shared limits promise and cost |
 //! | `warm_costs` | what records in the cluster promise and cost |
@@ -13,6 +14,7 @@
 //! | [`report`] | all of these, with warnings, as `frs check` prints them |
 //! | `differences` | what a reload changed |
 
+mod clients;
 mod describe;
 mod differences;
 pub mod memory_bound;

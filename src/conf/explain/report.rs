@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use frs_base::figures::{bytes, exact_bytes, grouped};
 
+use super::clients::{self, client_lines, open_warning};
 use super::describe::biz_words;
 use super::memory_bound::{
     BufferSizes, MAPPING_PROCESSES, Memory, RUNTIME_BYTES, groups_bytes, process_bytes, slot_bytes,
@@ -48,6 +49,7 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> ConfReport
     let srv = &conf.srv;
     let mut lines: Vec<String> = srv.cluster.iter().flat_map(promises::cluster_lines).collect();
     lines.extend(srv.cluster.iter().map(|cluster| parked_line(conf, cluster, sizes)));
+    lines.extend(srv.clients.iter().flat_map(client_lines));
     lines.extend(srv.resps.iter().map(resp_line));
     lines.extend(srv.rls.iter().map(rls_line));
     let metrics =
@@ -66,6 +68,8 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> ConfReport
     if conf.srv.degrade {
         warnings.push("<degrade>true</degrade>: nothing is limited".to_owned());
     }
+    warnings.extend(open_warning(srv));
+    warnings.extend(clients::unmet_names(conf));
     warnings.extend(disk_warning(conf, machine));
     for DirFilesystem { dir, filesystem } in &machine.filesystems {
         let doubt = filesystem.as_ref().ok().and_then(|&kind| filesystem_doubt(kind));

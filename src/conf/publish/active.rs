@@ -226,6 +226,9 @@ pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
         absolute(listen);
         *token_file = token_file.take().map(|path| directory.join(path));
     }
+    for client in conf.srv.clients.iter_mut().flat_map(|clients| &mut clients.list) {
+        client.token_file = client.token_file.take().map(|path| directory.join(path));
+    }
     conf.srv.rls.iter_mut().for_each(|rls| absolute(&mut rls.listen));
     for Admin { listen, token_file } in &mut conf.srv.admins {
         absolute(listen);

@@ -89,6 +89,11 @@ impl AdminTokens {
         if tokens.is_empty() { Err(malformed()) } else { Ok(AdminTokens(tokens)) }
     }
 
+    /// The tokens with this grant.
+    pub(super) fn with(&self, grant: Grant) -> Vec<AccessToken> {
+        self.0.iter().filter(|it| it.grant == grant).map(|it| it.token.clone()).collect()
+    }
+
     /// The token that equals the given text. The time does not reveal which token the text
     /// resembles.
     pub fn find(&self, given: &[u8]) -> Option<&NamedToken> {

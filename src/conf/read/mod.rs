@@ -13,10 +13,10 @@
 //! | `scalar`, `suggest` | a value of an attribute; the known name nearest to an unknown one |
 //! | `outside_settings`, `overrides` | settings from outside; how they replace those of srv.xml |
 //! | `local_host` | values of the system |
-//! | `srv` | srv.xml, with `listen`, `authority`, `cluster`, `resp` and `rls` |
+//! | `srv` | srv.xml, with `listen`, `authority`, `clients`, `cluster`, `resp` and `rls` |
 //! | `map` | map.xml, with `limit`, `list`, `tables` and `share` |
 //! | `limit` | a limit, with `calendar`, `distinct`, `per_call` and `weight` |
-//! | `token_file` | the file of a token, for `admin_tokens` and `resp_tokens` |
+//! | `token_file` | the file of a token, for `admin_tokens` and `client_tokens` |
 //! | `private_file` | the bytes of a file that nobody else can read |
 //! | `secret_file` | the files of a cluster's secret and of its password |
 //! | [`element_positions`] | positions of elements, for programs that edit a file |
@@ -24,6 +24,8 @@
 mod admin_tokens;
 mod authority;
 mod calendar;
+pub(super) mod client_tokens;
+mod clients;
 mod cluster;
 pub(super) mod conf_file;
 mod distinct;
@@ -40,7 +42,6 @@ mod per_call;
 mod private_file;
 mod register;
 pub(super) mod resp;
-mod resp_tokens;
 mod rls;
 mod scalar;
 mod secret_file;
@@ -54,6 +55,7 @@ mod weight;
 pub(super) mod xml;
 
 pub use admin_tokens::{AdminTokens, Grant, NamedToken};
+pub use client_tokens::ClientTokens;
 pub(super) use faults::{Checked, Faulty, Notes, SourceText, shown};
 pub use faults::{Fault, Faults, Position, SourceLine};
 pub(super) use local_host::LocalHost;
@@ -63,7 +65,6 @@ pub use overrides::SettingError;
 pub use private_file::{Exposure, SecretReaders};
 pub(super) use register::ELEMENT as REGISTER;
 pub(super) use resp::{CALLS_BRING_LIMITS, HAS_REGISTERS, REGISTERS, THROTTLE};
-pub use resp_tokens::RespTokens;
 pub use scalar::duration;
 pub(super) use scalar::lower_case_name;
 pub use secret_file::{ClusterKeys, ClusterSecret, ClusterSecrets, Password, SecretError};

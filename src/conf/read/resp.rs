@@ -1,13 +1,13 @@
-//! `<resp>`, read: its shape, its bounds, and its file of a token.
+//! `<resp>`, read: its shape and its bounds.
 //!
 //! Invariant: nothing else in srv.xml listens on its address.
 
-use super::faults::{Checked, Notes, checked, shown};
+use super::faults::{Checked, Notes, checked};
 use super::listen::{Addresses, listen_address, token_file};
 use super::scalar::whole;
 use super::walk::ElementSchema;
 use super::xml::Element;
-use crate::schema::{AccessToken, MAX_DATABASES, Resp, Srv};
+use crate::schema::{MAX_DATABASES, Resp};
 
 const RESP: ElementSchema = ElementSchema {
     attributes: &["listen", "token-file", "throttle", "registers", "databases"],
@@ -41,7 +41,6 @@ fn resp(notes: &mut Notes<'_>, element: &Element, taken: &mut Addresses) -> Chec
     Ok(checked!(Resp {
         listen: taken.take(notes, element, listen_address, name),
         token_file: token_file(notes, element),
-        token: token_file.clone().map(|file| file.map(|_| AccessToken::UNKNOWN)),
         throttle: element.optional(notes, THROTTLE, named(CALLS_BRING_LIMITS)),
         registers: element.optional(notes, REGISTERS, named(HAS_REGISTERS)),
         databases: databases(notes, element),
@@ -64,16 +63,4 @@ fn databases(notes: &mut Notes<'_>, element: &Element) -> Checked<u16> {
         return Err(notes.note(attribute.at, found, "it with registers only"));
     }
     Ok(databases.map_or(1, |databases| databases as u16))
-}
-
-/// Notes the faults of the token files. `root` is the element that `srv` comes from.
-pub(crate) fn token_files(notes: &mut Notes<'_>, root: &Element, srv: &Srv) {
-    let readers = srv.secret_readers();
-    for (element, resp) in root.children_named("resp").zip(&srv.resps) {
-        if let (Some(path), Err(error)) = (&resp.token_file, resp.read_token(&readers)) {
-            let path = path.to_string_lossy();
-            let found = format!("token-file=\"{}\"{}", shown(&path), error.found());
-            notes.note(element.value_at("token-file"), found, error.expected());
-        }
-    }
 }

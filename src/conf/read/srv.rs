@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use super::authority::{hosts, origins};
+use super::clients::clients;
 use super::cluster::cluster;
 use super::faults::{Checked, Faulty, Notes, checked};
 use super::listen::{Addresses, admins, listen, metrics};
@@ -25,7 +26,7 @@ use crate::schema::{
 const SRV: ElementSchema = ElementSchema {
     once: &[
         "workers", "data", "http", "log", "user", "authz", "degrade", "cluster", "rls", "map",
-        "watch",
+        "watch", "clients",
     ],
     many: &["listen", "admin", "metrics", "resp", "allow", "trusted"],
     ..ElementSchema::EMPTY
@@ -90,6 +91,7 @@ pub(crate) fn srv(notes: &mut Notes<'_>, root: &Element, host: &LocalHost) -> Ch
         admins: admins(notes, root, &mut taken),
         metrics: metrics(notes, root, &mut taken),
         resps: resps(notes, root, &mut taken),
+        clients: root.read_child(notes, "clients", clients),
         rls: root.read_child(notes, "rls", |notes, it| rls(notes, it, &mut taken)),
         data: data(notes, root, needed_slots(workers.unwrap_or(1), others), host),
         http: root.read_child(notes, "http", http).map(Option::unwrap_or_default),

@@ -5,8 +5,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::private_file::{self, Exposure, SecretReaders, Unread};
-use crate::schema::{AccessToken, MAX_TOKEN_BYTES};
+use super::private_file::{Exposure, Unread};
+use crate::schema::AccessToken;
 
 /// A token file holds no usable token. Whatever needs the token is then refused.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +92,7 @@ impl TokenError {
     pub(super) fn expected(&self) -> String {
         match self {
             TokenError::Exposed { exposure, .. } => exposure.expected().to_owned(),
+            TokenError::Line { expected, .. } => expected.clone(),
             _ => format!("a file with {}", shape()),
         }
     }
@@ -109,30 +110,19 @@ pub(super) fn unread(path: &Path) -> impl Fn(Unread) -> TokenError {
     }
 }
 
-impl AccessToken {
-    /// Reads a token of a file that nobody else can read. Surrounding white space is ignored.
-    ///
-    /// # Errors
-    /// The file cannot be read, others can read it, or its content is malformed.
-    pub fn read(path: &Path, readers: &SecretReaders) -> Result<AccessToken, TokenError> {
-        let bytes = private_file::read(path, 2 * MAX_TOKEN_BYTES as u64, readers);
-        let token = AccessToken::of(&bytes.map_err(unread(path))?);
-        token.ok_or_else(|| TokenError::Malformed { path: path.to_owned() })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::read::private_file::SecretReaders;
 
     #[test]
     fn files_without_a_token_are_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         let readers = SecretReaders::of(None);
-        let read = |path: &Path| AccessToken::read(path, &readers);
+        let read = |path: &Path| AccessToken::read_lines(path, &readers);
         let message = |path: &Path| read(path).unwrap_err().to_string();
         let set = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
         assert!(message(&path).contains("token does not exist"), "{}", message(&path));
@@ -142,7 +132,7 @@ mod tests {
         assert!(message(&path).contains("expected one line of 16 to 1024"), "{}", message(&path));
         assert!(!message(&path).contains("short"));
         std::fs::write(&path, "0123456789abcdef\n").unwrap();
-        assert!(read(&path).unwrap().matches(b"0123456789abcdef"));
+        assert!(read(&path).unwrap()[0].matches(b"0123456789abcdef"));
         set(0o644);
         let exposed = message(&path);
         assert!(
@@ -150,6 +140,6 @@ mod tests {
             "{exposed}"
         );
         set(0o640);
-        assert!(read(&path).unwrap().matches(b"0123456789abcdef"));
+        assert!(read(&path).unwrap()[0].matches(b"0123456789abcdef"));
     }
 }

@@ -18,6 +18,7 @@
 //! | `srv` | srv.xml |
 //! | `rls` | the domains and descriptors that frs-envoy answers for |
 //! | `access_token` | the tokens that clients must carry |
+//! | `clients` | who may ask: clients and their rights |
 //! | `authority` | hosts and origins |
 //! | `cidr` | blocks of addresses |
 //! | `quantity` | units, rates, the largest numbers |
@@ -32,6 +33,7 @@ mod authority;
 mod bounds;
 mod calls;
 mod cidr;
+mod clients;
 mod cluster;
 mod conf;
 mod epoch;
@@ -64,6 +66,10 @@ pub use calls::{
     TABLE_HEADER_BYTES,
 };
 pub use cidr::Cidr;
+pub use clients::{
+    Anonymous, BizNames, CertName, Client, ClientIndex, Clients, MAX_CLIENTS, MAX_PLACES, Right,
+    Rights,
+};
 pub use cluster::{Cluster, ClusterNode, Login};
 pub use conf::Conf;
 pub use epoch::{EpochStep, MAX_EPOCH};

@@ -6,9 +6,9 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use super::access_token::AccessToken;
 use super::authority::{Authority, HostName, Origin};
 use super::cidr::Cidr;
+use super::clients::Clients;
 use super::cluster::Cluster;
 use super::quantity::Rate;
 use super::rls::{ChargeMode, Domain};
@@ -22,6 +22,8 @@ pub struct Srv {
     pub listen: Vec<Listen>,
     /// Addresses at which frs speaks RESP.
     pub resps: Vec<Resp>,
+    /// Who may ask. `None` if everybody may who reaches a listener.
+    pub clients: Option<Clients>,
     /// Envoy's rate limit service. `None` if it is off.
     pub rls: Option<Rls>,
     /// Networks whose peers are served. Peers on a unix socket always are.
@@ -87,10 +89,9 @@ pub struct Admin {
 pub struct Resp {
     /// The address.
     pub listen: Listen,
-    /// The file with the token that AUTH must carry. `None` if there is no AUTH.
+    /// The file with the token of the client `default`, which AUTH carries. `None` if there is no
+    /// such client.
     pub token_file: Option<PathBuf>,
-    /// The token, if there is a file. [`AccessToken::UNKNOWN`] until [`Srv::set_tokens`].
-    pub token: Option<AccessToken>,
     /// The biz of CL.THROTTLE, by name or id. Its only limit is a `gcra` with limits that calls
     /// bring. `None` if there is no CL.THROTTLE.
     pub throttle: Option<String>,
@@ -176,12 +177,14 @@ impl Srv {
         let map = self.map_file.clone().unwrap_or_else(|| dir.join("map.xml"));
         let admin = self.admin_token_file().map(Path::to_owned);
         let resps = self.resps.iter().filter_map(|resp| resp.token_file.clone());
+        let clients = self.clients.iter().flat_map(|clients| &clients.list);
+        let clients = clients.filter_map(|client| client.token_file.clone());
         let cluster = self.cluster.iter().flat_map(|cluster| {
             let password = cluster.login.as_ref().map(|login| login.password_file.clone());
             password.into_iter().chain([cluster.secret_file.clone()])
         });
         let mut files = vec![dir.join("srv.xml"), map];
-        files.extend(admin.into_iter().chain(resps).chain(cluster));
+        files.extend(admin.into_iter().chain(resps).chain(clients).chain(cluster));
         files
     }
 

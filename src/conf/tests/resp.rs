@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{faults, good, parse, report};
 use crate::memory_bound::Memory;
-use crate::{AccessToken, Conf, Listen, Machine, RespTokens, Settings, Texts, active};
+use crate::{Conf, Listen, Machine, Settings, Texts, active};
 
 const TOKEN: &str = "0123456789abcdef";
 /// Businesses that take limits of calls, that do not, and that also have another limit.
@@ -23,12 +23,11 @@ fn every_setting_is_taken() {
         <resp listen='[::1]:6380' throttle='7'/></srv>";
     let [first, second, third] = good(srv, MAP).srv.resps.try_into().unwrap();
     assert_eq!(first.listen, Listen::Tcp("127.0.0.1:6380".parse().unwrap()));
-    assert_eq!((first.token_file, first.token, first.throttle), (None, None, None));
+    assert_eq!((first.token_file, first.throttle), (None, None));
     assert_eq!(second.listen, Listen::Unix("run/resp".into()));
     assert_eq!(second.token_file.as_deref(), Some(Path::new("t")));
-    assert_eq!(second.token, Some(AccessToken::UNKNOWN), "until it is read, nobody gets in");
     assert_eq!(second.throttle.as_deref(), Some("throttle"));
-    assert_eq!((third.token, third.throttle.as_deref()), (None, Some("7")));
+    assert_eq!((third.token_file, third.throttle.as_deref()), (None, Some("7")));
     assert_eq!(good("<srv/>", MAP).srv.resps, []);
 }
 
@@ -194,29 +193,11 @@ fn tokens_are_read_by_who_serves_and_never_copied() {
     let here = std::env::current_dir().unwrap();
     assert_eq!(srv.resps[1].token_file, Some(here.join("token")), "whatever the directory");
     srv.resps[1].token_file = Some(path.clone());
-    // Before the token is handed over nobody is admitted, not even with an empty token.
-    assert_eq!(srv.resps[1].token, Some(AccessToken::UNKNOWN));
-    assert!(!srv.resps[1].token.as_ref().unwrap().matches(b""));
     let tokens = srv.read_tokens().unwrap();
     std::fs::remove_file(path).unwrap();
     assert!(srv.read_tokens().unwrap_err().to_string().contains("does not exist"));
-    let handed = tokens.encode();
-    for cut in 0..handed.len() {
-        assert_eq!(RespTokens::decode(&handed[..cut]), None, "a part of it");
-    }
-    let mut torn = handed.clone();
-    torn[12] ^= 1;
-    assert_eq!(RespTokens::decode(&torn), None);
-    let found = RespTokens::decode(&[&handed[..], b"what was there"].concat()).unwrap();
-    assert_eq!(found, tokens);
-    srv.set_tokens(found.clone());
-    assert_eq!(srv.resps[0].token, None, "it needs none");
-    assert!(srv.resps[1].token.as_ref().unwrap().matches(TOKEN.as_bytes()));
-    // Tokens of another configuration admit nobody.
-    srv.resps.swap(0, 1);
-    srv.set_tokens(found);
-    assert_eq!(srv.resps[0].token, Some(AccessToken::UNKNOWN));
-    assert_eq!(srv.resps[1].token, None, "it needs none");
+    assert_eq!(tokens.resps[0], [], "it needs none");
+    assert!(tokens.resps[1][0].matches(TOKEN.as_bytes()));
 }
 
 #[test]

@@ -94,8 +94,12 @@ impl ItemTransaction<'_> {
         self.detail(states, step.judged(), details);
         let judgement = rules.judge(states, now, step.judged());
         let is_held_back = self.is_held_back(&judgement);
-        let error = (!is_held_back && !rules.has_hold_room(states, step, hold))
-            .then_some(ItemError::FullHolds);
+        let error = if hold.only_known && step == HoldStep::SettleUnknown {
+            Some(ItemError::Forbidden)
+        } else {
+            (!is_held_back && !rules.has_hold_room(states, step, hold))
+                .then_some(ItemError::FullHolds)
+        };
         let changes = command == Command::Update
             && !is_held_back
             && error.is_none()

@@ -8,7 +8,7 @@ use frs_store::{FormerPlace, Sought, Wanted};
 
 use crate::request::Brought as BroughtOptions;
 use crate::table::{Entry, Table};
-use crate::{Command, Extras, Item, ItemError, Request};
+use crate::{Command, Extras, Grant, Item, ItemError, Request};
 
 /// A biz name from a request, and its index in a generation. One with registers has none.
 #[derive(Debug, Default)]
@@ -110,7 +110,7 @@ impl Default for Resolved {
 }
 
 impl Resolved {
-    /// Errors in order of precedence: biz, key, count, member, rate, id, hold.
+    /// Errors in order of precedence: rights, biz, key, count, member, rate, id, hold.
     #[inline(always)]
     pub fn resolve(
         &mut self,
@@ -129,6 +129,9 @@ impl Resolved {
     #[inline(always)]
     fn locate(&mut self, table: &Table, request: &Request, item: &Item) -> Result<(), EarlyAnswer> {
         let key = request.bytes(item).key;
+        if item.grant == Grant::Nothing {
+            return Err(EarlyAnswer::Failed(ItemError::Forbidden));
+        }
         let biz = self.biz.ok_or(EarlyAnswer::Failed(ItemError::UnknownBiz))?;
         let entry = table.entry(biz);
         let encoded = entry.encode(key, &mut self.key);
@@ -204,7 +207,11 @@ impl Resolved {
         self.take_numbers(entry, brought, request)?;
         self.is_partial = extras.partial;
         self.brought.once = once(entry, request, &extras)?;
-        self.brought.hold = hold(entry, &extras, self.is_query)?;
+        let mut hold = hold(entry, &extras, self.is_query)?;
+        if let Some(hold) = hold.as_mut().filter(|_| item.grant == Grant::KnownHolds) {
+            hold.only_known = true;
+        }
+        self.brought.hold = hold;
         Ok(())
     }
 
@@ -335,7 +342,7 @@ fn hold(
     let settles = extras.settle;
     match ttl_ms {
         Some(ttl_ms) if !(settles && entry.is_concurrent) => {
-            Ok(Some(HoldTerms { id, ttl_ms, settles }))
+            Ok(Some(HoldTerms { id, ttl_ms, settles, only_known: false }))
         }
         _ => Err(ItemError::BadHold),
     }

@@ -127,6 +127,7 @@ fn errors_are_told_by_their_own_words() {
         (BadOnce, "bad-once"),
         (BadHold, "bad-hold"),
         (FullHolds, "full-holds"),
+        (Forbidden, "forbidden"),
     ];
     assert_eq!(ItemError::ALL, all.map(|(error, _)| error));
     for (nth, (error, word)) in all.into_iter().enumerate() {

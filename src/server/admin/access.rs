@@ -5,6 +5,8 @@
 //! never served. Over TCP a change needs a token that permits changes. Over a unix socket the mode
 //! of the file decides. Each change has an author.
 //!
+//! With `<clients>`, everything but the page and /health needs a right, over a unix socket, too.
+//!
 //! Listeners of metrics accept the hosts of `<http hosts>`, permit no change and show no key.
 //!
 //! The host is that of the target, if the target names one, else that of the Host field (RFC 9112,
@@ -16,9 +18,11 @@ use std::sync::Arc;
 use super::response::Refusal;
 use super::route::{Route, route, scrape_route};
 use crate::protocol::Error;
+use crate::protocol::bearer::bearer;
 use crate::protocol::request_head::{Body, Head, Lone};
 use crate::protocol::route::Target;
-use frs_conf::{AdminTokens, Authority, Grant, Http, NamedToken};
+use frs_conf::{AdminTokens, Authority, Grant, Http, NamedToken, Right, Rights};
+use frs_engine::access::{Access, TokenDigest};
 
 /// The transport of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +41,17 @@ pub struct Admitted {
     pub name: Option<Arc<str>>,
 }
 
+/// The tokens and the clients of the configuration in force.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Keys<'a> {
+    /// The tokens of `<admin>`.
+    pub tokens: Option<&'a AdminTokens>,
+    /// The clients. `None` without `<clients>`.
+    pub access: Option<&'a Access>,
+}
+
 /// Finds the route of a request to the admin plane, if the client has access.
-pub fn admit(
-    head: &Head<'_, '_>,
-    over: Transport,
-    tokens: Option<&AdminTokens>,
-) -> Result<Admitted, Refusal> {
+pub fn admit(head: &Head<'_, '_>, over: Transport, keys: Keys<'_>) -> Result<Admitted, Refusal> {
     let (target, host) = of_no_other_site(head)?;
     if over == Transport::Tcp && !host.is_some_and(is_loopback) {
         let words = match target.authority {
@@ -52,6 +61,11 @@ pub fn admit(
         return Err(Refusal::forbidden(words));
     }
     let route = route(head.method, &target)?;
+    let Keys { tokens, access } = keys;
+    if let Some(access) = access {
+        let name = client(head, over, &route, tokens, access)?;
+        return Ok(Admitted { route, name });
+    }
     let name = match (&route, over, tokens) {
         (_, Transport::Unix, _) => None,
         (Route::Change(_), Transport::Tcp, None) => {
@@ -73,15 +87,25 @@ pub fn shows_token(head: &Head<'_, '_>) -> bool {
 }
 
 /// Finds the route of a request to a listener of metrics. Its host must be one of `<http hosts>`,
-/// and it must have no body.
-pub fn admit_scrape(head: &Head<'_, '_>, http: &Http) -> Result<Admitted, Refusal> {
+/// it must have no body, and a client needs the right `metrics`.
+pub fn admit_scrape(
+    head: &Head<'_, '_>,
+    http: &Http,
+    over: Transport,
+    keys: Keys<'_>,
+) -> Result<Admitted, Refusal> {
     let (target, host) = of_no_other_site(head)?;
     if !http.takes_host(host) {
         return Err(Error::HostForbidden.into());
     }
     let route = scrape_route(head.method, &target)?;
     match head.body {
-        Body::Length(0) => Ok(Admitted { route, name: None }),
+        Body::Length(0) => {
+            if let Some(access) = keys.access {
+                client(head, over, &route, keys.tokens, access)?;
+            }
+            Ok(Admitted { route, name: None })
+        }
         _ => Err(Error::TooLarge { max_bytes: 0 }.into()),
     }
 }
@@ -106,6 +130,58 @@ fn of_no_other_site<'b>(
     Ok((target, host))
 }
 
+/// The rights of which a caller needs one.
+fn needed(route: &Route) -> Rights {
+    match route {
+        // The page holds no figure: it asks for them.
+        Route::Page | Route::Health => Rights::NONE,
+        Route::Metrics | Route::Scrape => {
+            Rights::of(&[Right::Metrics, Right::AdminRead, Right::Admin])
+        }
+        Route::Change(_) => Rights::of(&[Right::Admin]),
+        _ => Rights::of(&[Right::AdminRead, Right::Admin]),
+    }
+}
+
+/// The name of the caller of a request, if it has shown something and may do what it asks for.
+fn client(
+    head: &Head<'_, '_>,
+    over: Transport,
+    route: &Route,
+    tokens: Option<&AdminTokens>,
+    access: &Access,
+) -> Result<Option<Arc<str>>, Refusal> {
+    let needed = needed(route);
+    if needed.is_empty() {
+        return Ok(None);
+    }
+    let (name, rights) = match field(head, "authorization")?.and_then(bearer) {
+        None => (None, access.anonymous(over == Transport::Unix).rights),
+        Some(given) => match tokens.and_then(|tokens| tokens.find(given)) {
+            Some(NamedToken { name, grant: Grant::Change, .. }) => {
+                (Some(Arc::clone(name)), Rights::ALL)
+            }
+            Some(NamedToken { name, grant: Grant::ReadOnly, .. }) => {
+                (Some(Arc::clone(name)), Rights::of(&[Right::AdminRead]))
+            }
+            None => {
+                let caller = access.by_token(&TokenDigest::of(given));
+                let caller = caller.ok_or_else(Refusal::wrong_token)?;
+                (Some(Arc::from(access.name(caller))), caller.rights)
+            }
+        },
+    };
+    match (rights.has_any(needed), name) {
+        (true, name) => Ok(name),
+        (false, None) => Err(Refusal::unauthorized("expected Authorization: Bearer TOKEN")),
+        (false, Some(name)) => {
+            let rights: Vec<&str> = needed.iter().map(Right::word).collect();
+            let rights = rights.join(" or ");
+            Err(Refusal::forbidden(format!("{name} has no right to do this: expected {rights}")))
+        }
+    }
+}
+
 /// The name of the token that permits a change.
 fn changer(head: &Head<'_, '_>, tokens: &AdminTokens) -> Result<Arc<str>, Refusal> {
     let Some(given) = field(head, "authorization")? else {
@@ -127,12 +203,6 @@ fn looker(head: &Head<'_, '_>, tokens: &AdminTokens) -> Result<Option<Arc<str>>,
     let given = field(head, "authorization")?.and_then(bearer);
     let found = given.map(|given| tokens.find(given).ok_or_else(Refusal::wrong_token));
     Ok(found.transpose()?.map(|token| Arc::clone(&token.name)))
-}
-
-/// The token of an Authorization field with the scheme Bearer.
-fn bearer(given: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = given.split_at_checked(7)?;
-    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
 }
 
 /// The value of a field that may occur at most once.

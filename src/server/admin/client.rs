@@ -201,8 +201,9 @@ mod tests {
             }
             client.readable = true;
             client.read().expect("read");
-            if let ConnectionStep::Refused(..) =
-                client.connection.step(0, |head| access::admit(head, Transport::Unix, None))
+            if let ConnectionStep::Refused(..) = client
+                .connection
+                .step(0, |head| access::admit(head, Transport::Unix, access::Keys::default()))
             {
                 client.write().expect("written");
                 taken += request.len();

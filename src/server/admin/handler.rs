@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use mio::Waker;
 
 use super::accept::PlaneListeners;
+use super::access::Keys;
 use super::change_entry;
 use super::change_queue::{Done, MapChanges, UNKNOWN, WantedChange, unlogged};
 use super::connection::AdminRequest;
@@ -30,6 +31,7 @@ use super::route::{Change, Route};
 use crate::process::change_log::{ChangeKind, ChangeOutcome, Conclusion, LoggedChange};
 use crate::process::control::ANSWER_BYTES_MAX;
 use crate::process::control_stream::ControlStream;
+use crate::process::token_board::TokenBoard;
 use crate::protocol::element_tree::Element;
 use crate::protocol::{Code, Format};
 use crate::stats::history::History;
@@ -41,6 +43,7 @@ use frs_base::clock;
 use frs_base::sys::process::Pid;
 use frs_conf::{AdminTokens, EpochStep, Http, TokenError};
 use frs_conf::{active, element_positions};
+use frs_engine::access::Access;
 use frs_engine::{ItemError, RecordError, RecordFigures, Role, Service, VoidRecords};
 use frs_store::{self as store, Counter};
 
@@ -71,6 +74,8 @@ pub struct AdminArgs {
     pub data_dir: PathBuf,
     /// The findings of the keeper's last complete sweep.
     pub swept: Arc<Mutex<Option<Swept>>>,
+    /// The tokens of clients.
+    pub tokens: TokenBoard,
 }
 
 /// The reason why the admin plane does not start.
@@ -90,6 +95,10 @@ pub struct Handler {
     changes: MapChanges<Requester>,
     inspections: InspectQueue,
     tokens: Option<AdminTokens>,
+    /// The board of tokens of clients.
+    board: TokenBoard,
+    /// The clients. `None` without `<clients>`.
+    access: Option<Access>,
     waiting_reset: Option<WaitingReset>,
     map: Option<MapText>,
     /// The metrics as they were last scraped.
@@ -138,7 +147,7 @@ impl Handler {
         pulse: Arc<Pulse>,
         waker: Arc<Waker>,
     ) -> Result<Handler, AdminError> {
-        let AdminArgs { control, master, conf_dir, data_dir, swept } = args;
+        let AdminArgs { control, master, conf_dir, data_dir, swept, tokens: board } = args;
         let service = frs_cluster::attach(&data_dir, Role::Admin)?;
         let control = ControlStream::over(control, ANSWER_BYTES_MAX)?;
         // The file is opened before the plane is announced as ready, so that its blocks are
@@ -151,6 +160,8 @@ impl Handler {
             changes: MapChanges::new(conf_dir, data_dir.clone(), control),
             inspections: InspectQueue::start(data_dir.clone(), waker)?,
             tokens: None,
+            board,
+            access: None,
             waiting_reset: None,
             map: None,
             scraped: None,
@@ -185,9 +196,9 @@ impl Handler {
         }
     }
 
-    /// The tokens. A change over TCP must carry one of them.
-    pub fn tokens(&self) -> Option<&AdminTokens> {
-        self.tokens.as_ref()
+    /// The tokens, and the clients.
+    pub fn keys(&self) -> Keys<'_> {
+        Keys { tokens: self.tokens.as_ref(), access: self.access.as_ref() }
     }
 
     /// The `<http>` of the configuration in force.
@@ -212,6 +223,8 @@ impl Handler {
             conf.token_warning().iter().for_each(|warning| tracing::warn!("{warning}"));
         }
         self.tokens = tokens.unwrap_or(None);
+        let has_clients = conf.srv.clients.is_some();
+        self.access = has_clients.then(|| Access::of(conf, self.board.read()));
     }
 
     /// Notes the figures once a second, because a rate needs two samples.

@@ -12,7 +12,6 @@
 //! | `client` | one client: its socket and its stage |
 //! | [`keeper_pulse`] | the keeper's flush in progress |
 //! | [`access`] | which clients may make which requests |
-//! | [`token_brake`] | makes addresses with wrong tokens wait |
 //! | [`client_eviction`] | chooses the client that must leave |
 //! | [`recording`] | the history in the data directory |
 //! | [`log_ration`] | bounds log lines that clients can cause |
@@ -53,7 +52,6 @@ pub mod recording;
 pub mod response;
 pub mod route;
 pub mod server;
-pub mod token_brake;
 
 pub use accept::PlaneListeners;
 pub use handler::{AdminArgs, AdminError};

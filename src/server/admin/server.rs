@@ -24,7 +24,6 @@ use super::handler::{Handler, SCRAPE_AGE};
 use super::log_ration::Ration;
 use super::map_file;
 use super::response::{Addressed, Refusal, Requester, Response};
-use super::token_brake::Brake;
 use super::{inspections, map_json};
 use crate::process::change_log;
 use crate::process::log::LogThrottle;
@@ -32,6 +31,7 @@ use crate::protocol::Error;
 use crate::protocol::element_tree::Element;
 use crate::stats::{history_document, history_file, metrics};
 use frs_base::clock;
+use frs_engine::access::Brake;
 
 /// The time limit for a request, and for an answer.
 const BUSY: Duration = Duration::from_secs(10);
@@ -91,6 +91,8 @@ pub struct Server {
     ending: Arc<AtomicBool>,
     complaints: LogThrottle,
     brake: Brake,
+    /// The begin of the brake's time.
+    origin: Instant,
     refusals: Ration,
     turned_away: Ration,
 }
@@ -114,6 +116,7 @@ impl Server {
             ending,
             complaints: LogThrottle::new(Duration::from_secs(60)),
             brake: Brake::default(),
+            origin: clock::instant(),
             refusals: Ration::new(REFUSALS_LOGGED, Duration::from_secs(1)),
             turned_away: Ration::new(TURNED_AWAY_LOGGED, Duration::from_secs(1)),
         })
@@ -223,22 +226,29 @@ impl Server {
         if !client.connection.wants_input() || client.is_lingering() {
             return false;
         }
-        let (tokens, http) = (self.handler.tokens(), self.handler.http());
+        let (keys, http) = (self.handler.keys(), self.handler.http());
+        let now_ms = (now - self.origin).as_millis() as u64;
         let (kind, transport, is_proven) = (client.kind, client.transport, client.is_proven);
         let is_local = client.address.is_some_and(|address| address.is_loopback());
         let wait = client.address.filter(|_| !is_proven);
-        let wait = wait.and_then(|address| self.brake.wait(address, now));
+        let until_ms = wait.and_then(|address| self.brake.until(address, now_ms));
+        let wait = until_ms.map(|until_ms| Duration::from_millis(until_ms - now_ms));
         let step = client.connection.step(clock::now(), |head| match kind {
-            ClientKind::Admin => match wait.filter(|_| access::shows_token(head)) {
-                Some(wait) if is_local => match access::admit(head, transport, tokens) {
-                    Err(refusal) if refusal.wrong_token => Err(Refusal::braked(wait)),
-                    admitted => admitted,
-                },
-                Some(wait) => Err(Refusal::braked(wait)),
-                None => access::admit(head, transport, tokens),
-            },
-            ClientKind::Metrics => access::admit_scrape(head, http),
             ClientKind::Stranger => Err(Error::PeerForbidden.into()),
+            ClientKind::Admin | ClientKind::Metrics => {
+                let admit = || match kind {
+                    ClientKind::Admin => access::admit(head, transport, keys),
+                    _ => access::admit_scrape(head, http, transport, keys),
+                };
+                match wait.filter(|_| access::shows_token(head)) {
+                    Some(wait) if is_local => match admit() {
+                        Err(refusal) if refusal.wrong_token => Err(Refusal::braked(wait)),
+                        admitted => admitted,
+                    },
+                    Some(wait) => Err(Refusal::braked(wait)),
+                    None => admit(),
+                }
+            }
         });
         client.is_known |= !matches!(step, ConnectionStep::Wait);
         match step {
@@ -251,7 +261,7 @@ impl Server {
                 }
                 if let (true, Some(address)) = (refusal.wrong_token, client.address) {
                     client.is_proven = false;
-                    self.brake.note_wrong(address, now);
+                    self.brake.note_wrong(address, now_ms);
                 }
             }
             ConnectionStep::Run(asked) => {
@@ -259,7 +269,7 @@ impl Server {
                 let (format, line) = (asked.format, asked.line.clone());
                 client.is_proven |= asked.name.is_some();
                 if let (true, Some(_), Some(address)) = (changes, &asked.name, client.address) {
-                    self.brake.note_right(address);
+                    self.brake.forgive(address);
                 }
                 let peer = Arc::clone(&client.peer);
                 let name = asked.name.clone().or_else(|| client.user.clone());

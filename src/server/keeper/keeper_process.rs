@@ -64,7 +64,8 @@ pub fn run(mut child: ChildContext) -> Result<(), KeeperError> {
             let (master, swept) = (inherited.master, sweeper.found());
             let conf_dir = inherited.conf_dir.clone();
             let data_dir = inherited.data_dir.clone();
-            let args = AdminArgs { control, master, conf_dir, data_dir, swept };
+            let tokens = inherited.tokens.try_clone()?;
+            let args = AdminArgs { control, master, conf_dir, data_dir, swept, tokens };
             Some(AdminPlane::start(listeners, args)?)
         }
     };

@@ -14,7 +14,8 @@ use crate::process::token_board::TokenBoard;
 use frs_base::clock;
 use frs_cluster::PLUG;
 use frs_conf::active::{self, ActiveError};
-use frs_conf::{Conf, Overlay, RespTokens, Settings, Texts};
+use frs_conf::{Conf, Overlay, Settings, Texts};
+use frs_engine::access::TokenDigests;
 use frs_engine::note_former_limits;
 use frs_store::{self as store, Runtime};
 
@@ -77,7 +78,7 @@ impl InForce {
         &mut self,
         conf: Conf,
         texts: Texts,
-        tokens: &RespTokens,
+        tokens: &TokenDigests,
         mut overlay: Overlay,
     ) -> Result<u64, ReloadError> {
         let next = self.generation + 1;
@@ -180,7 +181,7 @@ mod tests {
         let runtime = Runtime::create_or_open(dir).expect("made");
         let [one, two] = [ONE, TWO].map(|limits| texts(dir, limits));
         let overlay = Overlay::default();
-        let tokens = conf(&one).srv.read_tokens().expect("none");
+        let tokens = TokenDigests::default();
         active::write_overlaid(dir, 1, &one, &overlay).expect("written");
         runtime.publish(1);
         let board = TokenBoard::new(&tokens).expect("a board");

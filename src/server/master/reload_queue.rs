@@ -22,7 +22,8 @@ use crate::account::Account;
 use crate::process::control::{Ask, Loss, ReloadOptions, Reloaded};
 use frs_base::clock;
 use frs_base::sys::process::{Exit, Pid};
-use frs_conf::{Cluster, ClusterSecrets, Conf, EpochRaise, Group, LoadedConf, RespTokens};
+use frs_conf::{Cluster, ClusterSecrets, Conf, EpochRaise, Group, LoadedConf};
+use frs_engine::access::TokenDigests;
 use frs_store::{self as store, FilesBefore, Runtime, Unserved};
 
 /// Time limit for acknowledgements. Processes that exceed it are named.
@@ -64,7 +65,7 @@ pub(super) struct CheckedConf {
     /// The contents of its cluster's secret files.
     pub secrets: Option<ClusterSecrets>,
     /// The contents of the token files of its `<resp>`.
-    pub tokens: RespTokens,
+    pub tokens: TokenDigests,
     pub options: ReloadOptions,
 }
 
@@ -99,12 +100,15 @@ impl ReloadCandidate {
         })?;
         let (old, new) = (in_force.conf(), &loaded.conf);
         // Read as the user of the workers.
-        let tokens = new.srv.read_tokens()?;
+        let tokens = TokenDigests::of(&new.srv.read_tokens()?);
         let mut refused = reload_rules::refused(old, new);
         let is_moving = |name: &str| in_force.overlay().moving().contains_key(name);
         refused.extend(reload_rules::second_changes(old, new, is_moving));
         if !refused.is_empty() {
             return Err(ReloadError::Changes(refused));
+        }
+        if old.srv.clients.is_some() && new.srv.clients.is_none() {
+            tracing::warn!("<clients> of srv.xml is gone: everybody may ask for everything");
         }
         let work = Work { how: How::Beside, loss: options.loss, accepts_loss: false };
         let files = FilesBefore::look(new, old);

@@ -44,6 +44,7 @@ use frs_conf::Machine;
 use frs_conf::active;
 use frs_conf::memory_bound::Memory;
 use frs_conf::{ClusterKeys, Conf, LoadedConf, Overlay, Settings, Texts, report};
+use frs_engine::access::TokenDigests;
 use frs_engine::note_limits_in_force;
 use frs_store::{self as store, LINGERING, Prepared, Runtime};
 
@@ -126,7 +127,8 @@ fn start(
     // A server that takes over is refused below if its files name another directory.
     let has_live = !is_beside || store::live_dir(&conf).is_dir();
     let live_lock = if has_live { LiveLock::take(&conf)? } else { None };
-    let tokens = TokenBoard::new(&conf.srv.read_tokens()?).map_err(MasterError::Tokens)?;
+    let tokens = TokenDigests::of(&conf.srv.read_tokens()?);
+    let tokens = TokenBoard::new(&tokens).map_err(MasterError::Tokens)?;
     let mut control = ControlSocket::default();
     let runtime = if is_beside {
         open_runtime_in_use(&data_dir, &conf, cluster_keys)?

@@ -79,7 +79,7 @@ pub struct Inheritance {
     /// The contents of the cluster's secret files, in its child, which may not read these files
     /// itself.
     pub secrets: Option<Box<ClusterSecrets>>,
-    /// The tokens of `<resp>`.
+    /// The tokens of clients.
     pub tokens: TokenBoard,
 }
 

@@ -1,25 +1,25 @@
-//! The tokens of `<resp>` in force, for all workers.
+//! The tokens of the clients in force, as SHA-256, for all children.
 //!
-//! Invariant: only the master writes, when it takes a configuration. So all workers, including
-//! those that start later, have the tokens that the master read then, even if the files have
-//! changed since. The memory has no name, so only the master's children can read it.
+//! Invariant: only the master writes, when it takes a configuration. So all
+//! children, including those that start later, have the tokens that the master read then, even if
+//! the files have changed since. The memory has no name, so only the master's children can read it.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
-use frs_conf::RespTokens;
+use frs_engine::access::TokenDigests;
 use nix::errno::Errno;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-/// The most times that a worker reads tokens that the master is writing.
+/// The most times that a child reads tokens that the master is writing.
 const LOOKS: usize = 1000;
 
 /// A flag of linux/memfd.h that neither libc nor nix defines.
 const MFD_NOEXEC_SEAL: u32 = 8;
 
-/// Memory that the master shares with its workers.
+/// Memory that the master shares with its children.
 #[derive(Debug)]
 pub struct TokenBoard {
     memory: File,
@@ -37,24 +37,29 @@ fn memory() -> io::Result<OwnedFd> {
 
 impl TokenBoard {
     /// A board with these tokens.
-    pub fn new(tokens: &RespTokens) -> io::Result<TokenBoard> {
+    pub fn new(tokens: &TokenDigests) -> io::Result<TokenBoard> {
         let memory = File::from(memory()?);
         let board = TokenBoard { memory };
         board.write(tokens)?;
         Ok(board)
     }
 
+    /// The same board, for another part of this process.
+    pub fn try_clone(&self) -> io::Result<TokenBoard> {
+        Ok(TokenBoard { memory: self.memory.try_clone()? })
+    }
+
     /// Replaces the tokens.
-    pub fn write(&self, tokens: &RespTokens) -> io::Result<()> {
+    pub fn write(&self, tokens: &TokenDigests) -> io::Result<()> {
         self.memory.write_all_at(&tokens.encode(), 0)
     }
 
     /// The tokens in force. `None` if they cannot be read.
-    pub fn read(&self) -> Option<RespTokens> {
+    pub fn read(&self) -> Option<TokenDigests> {
         (0..LOOKS).find_map(|_| {
             let mut bytes = vec![0; self.memory.metadata().ok()?.len() as usize];
             self.memory.read_exact_at(&mut bytes, 0).ok()?;
-            RespTokens::decode(&bytes)
+            TokenDigests::decode(&bytes)
         })
     }
 }
@@ -62,34 +67,34 @@ impl TokenBoard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frs_conf::{AccessToken, Conf, Srv};
+    use frs_conf::Conf;
     use std::path::Path;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     const MAP: &str =
         "<map><group name='g' files='1' key-nodes='8' chain='2' node-size='64'/></map>";
 
-    /// A server with two RESP listeners, of which the second requires a token.
-    fn srv(file: &Path) -> Srv {
-        let text = format!(
-            "<srv><resp listen='127.0.0.1:1'/><resp listen='127.0.0.1:2' token-file='{}'/></srv>",
-            file.display()
-        );
-        Conf::parse("srv.xml", &text, "map.xml", MAP).expect("sound").srv
-    }
-
-    fn tokens(token: &str) -> RespTokens {
+    /// The digests of a server with this token and so many other clients.
+    fn digests(dir: &Path, token: &str, others: usize) -> TokenDigests {
         use std::os::unix::fs::PermissionsExt;
-        let dir = tempfile::tempdir().expect("a directory");
-        let file = dir.path().join("token");
+        let file = dir.join("token");
         std::fs::write(&file, token).expect("written");
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).expect("set");
-        srv(&file).read_tokens().expect("read")
+        let resps: String = (1..=others + 1)
+            .map(|port| {
+                format!("<resp listen='127.0.0.1:{port}' token-file='{}'/>", file.display())
+            })
+            .collect();
+        let text = format!("<srv>{resps}</srv>");
+        let conf = Conf::parse("srv.xml", &text, "map.xml", MAP).expect("sound");
+        TokenDigests::of(&conf.srv.read_tokens().expect("read"))
     }
 
     #[test]
     fn what_is_read_is_what_was_written_last_and_whole() {
-        let (short, long) = (tokens("0123456789abcdef"), tokens(&"x".repeat(1024)));
+        let dir = tempfile::tempdir().expect("a directory");
+        let short = digests(dir.path(), "0123456789abcdef", 0);
+        let long = digests(dir.path(), &"x".repeat(1024), 15);
         let board = TokenBoard::new(&long).expect("made");
         assert_eq!(board.read().as_ref(), Some(&long));
         let is_over = AtomicBool::new(false);
@@ -106,15 +111,5 @@ mod tests {
                 assert!(found == short || found == long);
             }
         });
-        let mut srv = srv("nothing".as_ref());
-        assert_eq!(srv.resps[1].token, Some(AccessToken::UNKNOWN));
-        srv.set_tokens(board.read().expect("whole"));
-        assert_eq!(srv.resps[0].token, None);
-        assert!(
-            srv.resps[1]
-                .token
-                .as_ref()
-                .is_some_and(|token| token.matches("x".repeat(1024).as_bytes()))
-        );
     }
 }

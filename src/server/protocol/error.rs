@@ -72,6 +72,15 @@ pub enum Error {
     /// A browser sent the request for a page whose site the configuration does not name.
     #[error("a web page sent this request: <http allow-origin> does not name its Origin")]
     OriginForbidden,
+    /// The request shows no token, and needs one.
+    #[error("expected a token or a certificate of a <client>: this request shows neither")]
+    Unauthorized,
+    /// The token of the request is no client's.
+    #[error("the token is wrong")]
+    WrongToken,
+    /// The client may do nothing of this kind.
+    #[error("this client has no right to do this: see <clients> of srv.xml")]
+    NoRight,
     /// The request names a host that the configuration does not name.
     #[error("the request names a host that <http hosts> does not name")]
     HostForbidden,
@@ -142,6 +151,8 @@ impl Error {
             Error::CrossSite | Error::OriginForbidden | Error::HostForbidden => {
                 (403, Code::Forbidden, false)
             }
+            Error::Unauthorized | Error::WrongToken => (401, Code::Unauthorized, false),
+            Error::NoRight => (403, Code::Forbidden, false),
             Error::NotFound | Error::AdminPath => (404, Code::NotFound, false),
             Error::BadMethod { .. } => (405, Code::BadMethod, false),
             Error::Timeout => (408, Code::Timeout, true),

@@ -14,6 +14,7 @@
 //! | [`form`] | the parameters of a GET |
 //! | [`idempotency_key`] | the id of an Update in its head |
 //! | [`authz`] | the key of an /authz request |
+//! | [`bearer`] | the token of an Authorization field |
 //! | [`call`] | the kinds by which requests and answers are counted |
 //! | [`accept_header`] | which format the client prefers |
 //! | [`mod@format`] | what the formats share |
@@ -29,6 +30,7 @@
 
 pub mod accept_header;
 pub mod authz;
+pub mod bearer;
 pub mod call;
 pub mod chunked;
 pub mod codec;

@@ -7,8 +7,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::{Error, Format, Line, Pen, codec};
 use frs_base::clock::Millis;
-use frs_conf::{Listen, Origin};
-use frs_engine::{Answer, ItemError, QUOTAS_MAX, Quota, Verdict};
+use frs_conf::{ClientIndex, Listen, Origin};
+use frs_engine::{Answer, ItemError, QUOTAS_MAX, Quota, Request, Verdict};
 
 /// The status of the answer to a preflight.
 pub const PREFLIGHT: u16 = 204;
@@ -213,7 +213,7 @@ pub fn write_preflight(
     if let Some(origin) = origin {
         write_origin(&mut pen, origin);
         pen.text(b"Access-Control-Allow-Methods: POST, GET\r\n");
-        pen.text(b"Access-Control-Allow-Headers: Content-Type, Idempotency-Key\r\n");
+        pen.text(b"Access-Control-Allow-Headers: Authorization, Content-Type, Idempotency-Key\r\n");
     }
     pen.text(b"\r\n");
     pen.flush(out);
@@ -262,9 +262,16 @@ pub fn status_of(answer: &Answer, refusal: u16) -> u16 {
     }
 }
 
+/// The status of a request of which nothing is served, since its caller lacks a right: 401 if it
+/// has shown nothing.
+pub fn lacking_status(request: &Request) -> u16 {
+    if request.client == ClientIndex::ANONYMOUS { 401 } else { 403 }
+}
+
 /// The status of an item that failed.
 pub const fn error_status(error: ItemError) -> u16 {
     match error {
+        ItemError::Forbidden => 403,
         ItemError::UnknownBiz
         | ItemError::BadKey
         | ItemError::BadCount
@@ -300,6 +307,9 @@ fn begin(
     }
     pen.number(body.len() as u64);
     pen.text(b"\r\n");
+    if status == 401 {
+        pen.text(b"WWW-Authenticate: Bearer\r\n");
+    }
     pen.text(persistence(options));
 }
 

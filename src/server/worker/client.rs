@@ -10,7 +10,9 @@ use std::ops::Range;
 
 use super::buffer_pool::{BufferPool, make_room};
 use super::buffers::{Arena, Buffers};
-use super::connection::{Connection, InputProgress, ParkedItem, RespRules, Serve};
+use super::connection::{
+    Connection, ConnectionRules, Gate, InputProgress, ParkedItem, RespRules, Serve,
+};
 use super::resp_connection::{Input, RespConnection};
 use crate::net::face::Face;
 use crate::net::stream::Stream;
@@ -18,6 +20,7 @@ use crate::protocol::response_head::ResponseOptions;
 use crate::protocol::{Error, resp};
 use frs_conf::Srv;
 use frs_engine::Exchange;
+use frs_engine::access::Brake;
 
 /// Memory of a client besides its buffers: its places in lists, timers and the event queue.
 pub const CLIENT_BYTES: usize = 1 << 10;
@@ -76,6 +79,10 @@ pub struct Client {
     pub refused: bool,
     /// The client is in the list of clients that have work in the next tick.
     pub queued: bool,
+    /// Its address waits, since it has shown wrong tokens. Nothing is read meanwhile.
+    pub held: bool,
+    /// A part of its input was processed.
+    has_served: bool,
     /// Bytes read and written that the worker has not counted yet.
     pub traffic: Traffic,
 }
@@ -153,7 +160,7 @@ impl Client {
     pub fn new(stream: Stream, peer: Option<IpAddr>, face: Face) -> Client {
         let protocol = match face {
             Face::Http => ClientProtocol::Http(Connection::new(peer)),
-            Face::Resp(nth) => ClientProtocol::Resp(nth, Box::default()),
+            Face::Resp(nth) => ClientProtocol::Resp(nth, Box::new(RespConnection::new(peer))),
         };
         Client {
             stream,
@@ -170,6 +177,8 @@ impl Client {
             phase: ClientPhase::BETWEEN_REQUESTS,
             refused: false,
             queued: false,
+            held: false,
+            has_served: false,
             traffic: Traffic::default(),
         }
     }
@@ -220,6 +229,22 @@ impl Client {
         self.phase = ClientPhase::BETWEEN_REQUESTS;
     }
 
+    /// When the wait of the client's address ends. `None` if the client need not wait: it has shown
+    /// a right token, comes over a unix socket, or was served before its address had to wait.
+    #[cold]
+    pub fn wait(&self, brake: &Brake, now_ms: u64) -> Option<u64> {
+        let peer = self.peer.filter(|_| !self.is_closing() && !self.is_blocked())?;
+        let (is_exempt, is_wrong) = match &self.protocol {
+            ClientProtocol::Http(connection) => (connection.is_exempt(), connection.is_wrong()),
+            ClientProtocol::Resp(_, connection) => (connection.is_exempt(), connection.is_wrong()),
+        };
+        match (is_exempt, is_wrong, self.has_served) {
+            (true, ..) | (false, false, true) => None,
+            (false, true, _) => brake.until(peer, now_ms),
+            (false, false, false) => brake.wait(peer, now_ms),
+        }
+    }
+
     /// Whether the worker may close the client without failing a request that it has read.
     pub fn is_idle(&self) -> bool {
         let is_held = self.is_blocked() || self.is_parked();
@@ -234,7 +259,7 @@ impl Client {
     /// Whether the client has work in the next tick, without waiting for the socket.
     pub fn has_work(&self) -> bool {
         let may_run = !self.is_blocked() && !self.is_parked();
-        may_run && (self.has_more() || !self.ended && self.readable)
+        may_run && !self.held && (self.has_more() || !self.ended && self.readable)
     }
 
     /// Reads once, unless the client has unsent answers, parked requests or unprocessed input.
@@ -306,6 +331,7 @@ impl Client {
     pub fn run<S: Serve>(
         &mut self,
         srv: &Srv,
+        gate: Option<Gate<'_>>,
         serve: &mut S,
         Buffers { arena, scratch, out }: &mut Buffers,
     ) {
@@ -313,17 +339,19 @@ impl Client {
         let input = if self.kept.is_empty() { piece } else { &self.kept };
         let progress = match &mut self.protocol {
             ClientProtocol::Http(connection) => {
-                connection.take(input, srv.into(), serve, scratch, out)
+                connection.take(input, ConnectionRules::of(srv, gate), serve, scratch, out)
             }
             ClientProtocol::Resp(nth, connection) => {
                 let input = Input { bytes: input, has_more: self.readable };
-                connection.take(input, RespRules::of(srv, *nth), serve, scratch, out)
+                let own = RespRules::of(srv, *nth).with(gate);
+                connection.take(input, own, serve, scratch, out)
             }
         };
         // A client that resumes its parked requests does not read first. It must not process this
         // piece again.
         self.piece = 0..0;
         let InputProgress { consumed, need, more, begun, close } = progress;
+        self.has_served |= consumed > 0;
         if self.kept.is_empty() {
             if consumed < piece.len() {
                 self.kept = scratch.pool.take(&piece[consumed..]);

@@ -1,35 +1,59 @@
-//! The configuration that a worker uses: the srv.xml in force, with the tokens of `<resp>`.
+//! The configuration that a worker uses: the srv.xml in force, and its clients.
 //!
-//! Invariant: the tokens are those that the master has read. A token that the master has not read
-//! admits no client.
+//! Invariant: the tokens are those that the master has read. Without them, nobody shows a right
+//! one.
 
 use std::sync::Arc;
 
+use super::connection::Gate;
 use crate::process::token_board::TokenBoard;
 use frs_conf::{Conf, Srv};
+use frs_engine::access::Access;
 
 /// The configuration of a worker.
 #[derive(Debug)]
 pub struct ConfInUse {
-    /// The configuration that `srv` was made from.
-    source: Arc<Conf>,
-    /// The srv.xml of that configuration, with tokens.
-    pub srv: Srv,
+    conf: Arc<Conf>,
+    /// The clients. `None` if no listener tells callers apart.
+    access: Option<Access>,
+    /// Counts the configurations of this process, from 1.
+    generation: u64,
 }
 
 impl ConfInUse {
-    /// Combines a configuration with the tokens of the master.
-    pub fn of(source: &Arc<Conf>, tokens: &TokenBoard) -> ConfInUse {
-        let mut srv = source.srv.clone();
-        match tokens.read() {
-            Some(tokens) => srv.set_tokens(tokens),
-            None => tracing::error!("cannot read the tokens of <resp>: they let nobody in"),
-        }
-        ConfInUse { source: Arc::clone(source), srv }
+    /// Combines the first configuration with the tokens of the master.
+    pub fn of(conf: &Arc<Conf>, tokens: &TokenBoard) -> ConfInUse {
+        let needs_tokens = conf.srv.resps.iter().any(|resp| resp.token_file.is_some());
+        let access = (conf.srv.clients.is_some() || needs_tokens).then(|| {
+            let digests = tokens.read();
+            if digests.is_none() {
+                tracing::error!("cannot read the tokens of clients: they let nobody in");
+            }
+            Access::of(conf, digests)
+        });
+        ConfInUse { conf: Arc::clone(conf), access, generation: 1 }
     }
 
-    /// Whether this was made from `source`.
-    pub fn is_of(&self, source: &Arc<Conf>) -> bool {
-        Arc::ptr_eq(&self.source, source)
+    /// The configuration that follows this one.
+    pub fn next(&self, conf: &Arc<Conf>, tokens: &TokenBoard) -> ConfInUse {
+        ConfInUse { generation: self.generation + 1, ..ConfInUse::of(conf, tokens) }
+    }
+
+    /// The srv.xml.
+    #[inline]
+    pub fn srv(&self) -> &Srv {
+        &self.conf.srv
+    }
+
+    /// The clients, for connections.
+    #[inline]
+    pub fn gate(&self) -> Option<Gate<'_>> {
+        let access = self.access.as_ref()?;
+        Some(Gate { access, map: &self.conf.map, generation: self.generation })
+    }
+
+    /// Whether this was made from `conf`.
+    pub fn is_of(&self, conf: &Arc<Conf>) -> bool {
+        Arc::ptr_eq(&self.conf, conf)
     }
 }

@@ -9,6 +9,7 @@
 //! its end.
 
 mod context;
+mod gate;
 mod head_cache;
 mod parked_items;
 mod pending_request;
@@ -34,6 +35,8 @@ use frs_engine::{Command, ItemOptions};
 pub use context::ConnectionBuffers;
 pub(super) use context::RequestContext;
 pub(crate) use context::{BUFFERS_IN_HAND, QUEUE_BYTES, REGISTER_BUFFERS};
+pub use gate::Gate;
+use gate::{Identity, LastToken};
 use head_cache::ConnectionSlot;
 pub use parked_items::ParkedItem;
 use pending_request::{ClientPreferences, PendingRequest};
@@ -74,6 +77,10 @@ pub struct Connection {
     state: HttpState,
     /// The slot of the connection's last head in the cache.
     slot: ConnectionSlot,
+    identity: Identity,
+    /// It has shown a wrong token in this tick: other clients are served before more of its
+    /// requests.
+    is_over: bool,
     /// The part of a chunked body that has arrived.
     gathered: Vec<u8>,
     /// The id in the head of the request that is awaited.
@@ -143,8 +150,24 @@ impl Connection {
     /// A new connection. `peer` is `None` on a unix socket.
     pub fn new(peer: Option<IpAddr>) -> Connection {
         let slot = ConnectionSlot::default();
+        let identity = Identity::new(peer.is_none());
         let (gathered, id, parked) = (Vec::new(), String::new(), Vec::new());
-        Connection { peer, state: BETWEEN, slot, gathered, id, parked }
+        Connection { peer, state: BETWEEN, slot, identity, is_over: false, gathered, id, parked }
+    }
+
+    /// Notes the names of the certificate that the peer has shown, such as `CN=billing`.
+    pub fn show_cert(&mut self, names: Vec<String>) {
+        self.identity.show_cert(names);
+    }
+
+    /// Whether the wait of an address does not hold up this connection.
+    pub(super) fn is_exempt(&self) -> bool {
+        self.identity.is_exempt()
+    }
+
+    /// Whether the last token of the connection was wrong.
+    pub(super) fn is_wrong(&self) -> bool {
+        self.identity.last == LastToken::Wrong
     }
 
     /// Answers the requests that `input` completes, appending to `out`, for one connection of a
@@ -159,13 +182,15 @@ impl Connection {
         scratch: &mut ConnectionBuffers,
         out: &mut Vec<u8>,
     ) -> InputProgress {
+        scratch.follow(&rules);
+        self.is_over = false;
         let mut context = RequestContext { rules, serve, scratch, out };
         let (mut consumed, mut answered, mut need) = (0, 0, 1);
         let from = context.out.len();
         if !self.parked.is_empty() {
             context.resume(&mut self.parked);
         }
-        while !context.is_full(answered, from) && !context.is_parked() {
+        while !context.is_full(answered, from) && !context.is_parked() && !self.is_over {
             match self.step(&input[consumed..], &mut context) {
                 InputStep::Took(bytes) => consumed += bytes,
                 InputStep::Answered(bytes) => {
@@ -185,7 +210,7 @@ impl Connection {
         InputProgress {
             consumed: input.len() - rest,
             need,
-            more: rest > 0 && context.is_full(answered, from),
+            more: rest > 0 && (self.is_over || context.is_full(answered, from)),
             begun: !close && self.has_begun(&input[consumed..]),
             close,
         }
@@ -279,6 +304,7 @@ impl Connection {
         if *search == Search::START
             && let Some(met) = context.scratch.heads.get(self.slot, input)
             && met.fits(context.rules.http)
+            && self.identity.meet(context.rules.gate, met.shown)
         {
             self.state = HttpState::Items(met.pending, met.body_bytes);
             return InputStep::Took(met.head_bytes);
@@ -336,7 +362,8 @@ impl Connection {
                 self.begin_request(&head, &target, host, last, context);
                 // A head whose items are awaited is cached.
                 if let HttpState::Items(pending, _) = self.state
-                    && let Some(slot) = context.scratch.heads.insert(&head, bytes, pending)
+                    && let shown = self.identity.shown()
+                    && let Some(slot) = context.scratch.heads.insert(&head, bytes, pending, shown)
                 {
                     self.slot = slot;
                 }
@@ -405,6 +432,7 @@ impl Connection {
             }
             Ok(RequestPlan::Run(refusal)) => {
                 let options = self.leave_head(head, preferences, closes, context);
+                context.mark(self.identity.caller(context.rules.gate));
                 context.enqueue(ReplyForm::Http { call, refusal: Some(refusal), options });
             }
             Ok(RequestPlan::Health(problem)) => {
@@ -436,6 +464,10 @@ impl Connection {
         if matches!(head.body, Body::Length(length) if length > u64::from(max_bytes)) {
             return Err(Error::TooLarge { max_bytes });
         }
+        if !matches!(route, Route::Health) {
+            let for_gateway = matches!(route, Route::Authz(_));
+            self.find_caller(head, for_gateway, context)?;
+        }
         let ConnectionBuffers { queue, form, key, .. } = context.scratch;
         let request = queue.request();
         match route {
@@ -463,6 +495,20 @@ impl Connection {
             }
             Route::Health => Ok(RequestPlan::Health(context.serve.problem())),
         }
+    }
+
+    fn find_caller<S: Serve>(
+        &mut self,
+        head: &Head<'_, '_>,
+        for_gateway: bool,
+        context: &mut RequestContext<'_, S>,
+    ) -> Result<(), Error> {
+        let found = self.identity.find(context.rules.gate, head, for_gateway);
+        if found == Err(Error::WrongToken) {
+            self.is_over = true;
+            context.serve.wrong_token(self.peer);
+        }
+        found
     }
 
     /// Reads the id in the head of an Update, if it brings one.
@@ -593,6 +639,7 @@ impl Connection {
         match read {
             Ok(()) => {
                 let call = Call::from(command);
+                context.mark(self.identity.caller(context.rules.gate));
                 context.enqueue(ReplyForm::Http { call, refusal: None, options });
             }
             Err(error) => context.write_error(Call::from(command), options.of(format), &error),

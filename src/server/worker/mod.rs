@@ -12,7 +12,7 @@
 //! | `connection` | HTTP: bytes in, bytes out, no socket |
 //! | `resp_connection` | the same for RESP |
 //! | `request_handler` | answers requests |
-//! | `conf_in_use` | srv.xml in force, with the tokens that the master has read |
+//! | `conf_in_use` | srv.xml in force, and its clients |
 //! | `buffers` `buffer_pool` | memory that clients share |
 //! | `overload_log` | counts refused connections for the log |
 //! | `unknown_commands` | counts commands that frs does not have, for the log |

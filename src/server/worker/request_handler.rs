@@ -1,11 +1,14 @@
 //! Answers the requests of a tick through the service, with one time for all of them.
 
+use std::net::IpAddr;
+
 use super::connection::{Problem, RegistersAt, Serve};
 use super::unknown_commands::UnknownCommands;
 use crate::protocol::call::{Call, status_kind};
 use crate::protocol::resp::{ServerFigures, unknown_index};
 use frs_base::clock::{self, Millis};
 use frs_conf::UnknownBiz;
+use frs_engine::access::Brake;
 use frs_engine::{
     Answer, Answers, Exchange, ItemError, Quota, RegisterScan, Registers, Request, Service, Verdict,
 };
@@ -45,6 +48,10 @@ pub struct RequestHandler {
     pub unknown: UnknownCommands,
     /// The business of registers that was found last.
     pub found: Option<FoundBiz>,
+    /// The addresses that have shown wrong tokens.
+    pub brake: Brake,
+    /// The time of this tick, on the worker's own clock.
+    pub tick_ms: u64,
 }
 
 /// A business that was found by its name.
@@ -195,6 +202,13 @@ impl Serve for RequestHandler {
     fn count_registers(&mut self, at: RegistersAt<'_>) -> Result<u64, ItemError> {
         let biz = self.biz_of(at)?;
         self.service.registers_len(biz, at.database, self.now)
+    }
+
+    #[cold]
+    fn wrong_token(&mut self, peer: Option<IpAddr>) {
+        if let Some(peer) = peer {
+            self.brake.note_wrong(peer, self.tick_ms);
+        }
     }
 
     #[cold]

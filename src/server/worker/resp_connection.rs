@@ -11,6 +11,8 @@ mod registers;
 mod session;
 mod transaction;
 
+use std::net::IpAddr;
+
 use super::buffer_pool::BufferPool;
 use super::connection::{
     ConnectionBuffers, InputProgress, InputStep, ParkedItem, ReplyForm, RequestContext, RespRules,
@@ -24,6 +26,7 @@ use crate::protocol::resp::{
 use crate::protocol::response_head::ResponseOptions;
 use crate::protocol::{Bounds, Error};
 use frs_engine::Command;
+use frs_engine::access::Caller;
 use session::Session;
 use transaction::Transaction;
 
@@ -36,6 +39,8 @@ const MAX_WRONG_TOKENS: u8 = 3;
 /// A connection that speaks RESP.
 #[derive(Debug, Default)]
 pub struct RespConnection {
+    /// The address of the client. `None` on a unix socket.
+    peer: Option<IpAddr>,
     /// The scan of the incomplete command.
     scan: Scan,
     session: Session,
@@ -77,6 +82,27 @@ struct Serving<'a, S> {
 }
 
 impl RespConnection {
+    /// A new connection. `peer` is `None` on a unix socket.
+    pub fn new(peer: Option<IpAddr>) -> RespConnection {
+        let session = Session::new(peer.is_none());
+        RespConnection { peer, session, ..RespConnection::default() }
+    }
+
+    /// Notes the names of the certificate that the peer has shown, such as `CN=billing`.
+    pub fn show_cert(&mut self, names: Vec<String>) {
+        self.session.show_cert(names);
+    }
+
+    /// Whether the wait of an address does not hold up this connection.
+    pub(super) fn is_exempt(&self) -> bool {
+        self.session.is_exempt()
+    }
+
+    /// Whether the last token of the connection was wrong.
+    pub(super) fn is_wrong(&self) -> bool {
+        self.session.wrong_tokens > 0
+    }
+
     /// Answers the commands that `input` completes, appending to `out`, for one connection of a
     /// batch. The batch's [`ConnectionBuffers::flush`] appends the last answers.
     ///
@@ -89,6 +115,7 @@ impl RespConnection {
         scratch: &'a mut ConnectionBuffers,
         out: &'a mut Vec<u8>,
     ) -> InputProgress {
+        scratch.follow(&own.rules);
         let context = RequestContext { rules: own.rules, serve, scratch, out };
         let mut serving = Serving { context, own, behind: &[], expected: 0, is_over: false };
         let bounds = CommandBounds::from(own.rules.http);
@@ -246,6 +273,11 @@ impl RespConnection {
             };
             return self.refuse(error, serving);
         }
+        if matches!(command.name, Name::Register(_) | Name::Scan | Name::DbSize)
+            && let Some(error) = self.session.lacks_registers(serving.own)
+        {
+            return self.refuse(error, serving);
+        }
         // A reload may require a token since MULTI, so the client may be unknown here.
         let may_queue = is_known && origin == CommandOrigin::Input && !command.is_never_queued();
         if self.transaction.is_some() && may_queue {
@@ -271,7 +303,11 @@ impl RespConnection {
                 name => return self.answer(name, args, serving),
             };
         match read {
-            Ok(form) => serving.context.enqueue(ReplyForm::Resp(form)),
+            Ok(form) => {
+                let caller = self.session.caller(serving.own).unwrap_or(Caller::NOBODY);
+                serving.context.mark(caller);
+                serving.context.enqueue(ReplyForm::Resp(form));
+            }
             Err(error) => serving.error(version, error),
         }
     }

@@ -5,6 +5,7 @@
 //! nothing and writes no log line, unless `<log refusals>` asks for some.
 
 mod arrivals;
+mod held_up;
 mod parking;
 mod refusal_log;
 
@@ -16,11 +17,13 @@ use std::time::{Duration, Instant};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
+use self::held_up::HeldUp;
 use self::refusal_log::{RefusalLog, log_left_out};
 use super::accept::WorkerListeners;
 use super::buffers::Buffers;
 use super::client::{Client, Reading, Traffic, Writing};
 use super::conf_in_use::ConfInUse;
+use super::connection::ConnectionRules;
 use super::overload_log::OverloadLog;
 use super::parked_clients::ParkedClients;
 use super::request_handler::RequestHandler;
@@ -35,6 +38,7 @@ use crate::process::token_board::TokenBoard;
 use frs_base::clock;
 use frs_base::sys::process::{Channel, Signal, Signals};
 use frs_engine::Service;
+use frs_engine::access::Brake;
 use frs_store::counter::Counters;
 use frs_store::{Counter, RETIRED_EVERY};
 
@@ -102,6 +106,8 @@ pub struct Worker {
     batch: Vec<u32>,
     /// Clients with a request that waits for a reply.
     parked: ParkedClients,
+    /// Clients whose address waits.
+    held_up: HeldUp,
     /// `None` without a cluster.
     bells: Option<WorkerBells>,
     timers: Timers,
@@ -155,8 +161,10 @@ impl Worker {
                 figures: None,
                 unknown: UnknownCommands::default(),
                 found: None,
+                brake: Brake::default(),
+                tick_ms: 0,
             },
-            refusals: RefusalLog::of(&conf.srv),
+            refusals: RefusalLog::of(conf.srv()),
             conf,
             tokens: child.tokens,
             clients: Vec::new(),
@@ -167,6 +175,7 @@ impl Worker {
             to_run: Vec::new(),
             batch: Vec::new(),
             parked: ParkedClients::default(),
+            held_up: HeldUp::default(),
             bells,
             timers: Timers::default(),
             buffers: Buffers::default(),
@@ -218,6 +227,10 @@ impl Worker {
     }
 
     fn tick(&mut self) {
+        self.handler.tick_ms = self.now_ms;
+        if !self.held_up.is_empty() {
+            self.let_go();
+        }
         self.read_clients();
         self.handler.now = clock::now();
         self.handler.service.begin_tick();
@@ -286,13 +299,14 @@ impl Worker {
         // A worker without requests must wake to release former groups, too.
         let has_retired = self.handler.service.handle().has_retired();
         let retired_ms = has_retired.then(|| self.now_ms + RETIRED_EVERY.as_millis() as u64 + 1);
-        let all = [due_ms, paused, ending, log_ms, parked_ms, left_out_ms, retired_ms];
+        let held_ms = self.held_up.due_ms();
+        let all = [due_ms, paused, ending, log_ms, parked_ms, left_out_ms, retired_ms, held_ms];
         let next_ms = all.into_iter().flatten().min()?;
         Some(Duration::from_millis(next_ms.saturating_sub(self.now_ms)))
     }
 
     fn lengths(&self) -> TimeoutLengths {
-        let http = &self.conf.srv.http;
+        let http = &self.conf.srv().http;
         // The clock counts whole milliseconds. One more keeps a timeout from firing early.
         TimeoutLengths {
             idle_ms: http.idle_timeout_ms.saturating_add(1),
@@ -304,10 +318,10 @@ impl Worker {
     fn take_configuration(&mut self) {
         let conf = self.handler.service.conf();
         if !self.conf.is_of(conf) {
-            self.conf = ConfInUse::of(conf, &self.tokens);
-            log::set_level(self.conf.srv.log.level);
+            self.conf = self.conf.next(conf, &self.tokens);
+            log::set_level(self.conf.srv().log.level);
             let sample = self.handler.service.refusal_sample_mut();
-            log_left_out(self.refusals.go_on(RefusalLog::of(&self.conf.srv), sample));
+            log_left_out(self.refusals.go_on(RefusalLog::of(self.conf.srv()), sample));
             tracing::debug!("took a new configuration");
         }
     }
@@ -412,8 +426,13 @@ impl Worker {
     fn read_clients(&mut self) {
         self.buffers.arena.clear();
         std::mem::swap(&mut self.ready, &mut self.reading);
+        self.handler.brake.forget(self.now_ms);
+        let brakes = !self.handler.brake.is_idle();
         for at in 0..self.reading.len() {
             let index = self.reading[at];
+            if brakes && self.hold_up(index) {
+                continue;
+            }
             let Some(client) = self.clients[index as usize].as_mut() else { continue };
             client.queued = false;
             let reading = client.read(&mut self.buffers.arena);
@@ -431,7 +450,7 @@ impl Worker {
 
     fn answer_clients(&mut self) {
         if self.bells.is_some() {
-            let most = self.conf.srv.cluster.as_ref().map_or(0, |cluster| cluster.max_parked);
+            let most = self.conf.srv().cluster.as_ref().map_or(0, |cluster| cluster.max_parked);
             self.handler
                 .service
                 .set_wait_room(most as usize - self.parked.len().min(most as usize));
@@ -474,13 +493,15 @@ impl Worker {
         }
         self.buffers.scratch.begin_connection();
         self.batch.push(index);
-        client.run(&self.conf.srv, &mut self.handler, &mut self.buffers);
+        let (srv, gate) = (self.conf.srv(), self.conf.gate());
+        client.run(srv, gate, &mut self.handler, &mut self.buffers);
     }
 
     /// Runs the batch, and writes the answers of each client with one call.
     fn answer_batch(&mut self) {
         let Buffers { scratch, out, .. } = &mut self.buffers;
-        scratch.flush((&self.conf.srv).into(), &mut self.handler, out);
+        let rules = ConnectionRules::of(self.conf.srv(), self.conf.gate());
+        scratch.flush(rules, &mut self.handler, out);
         if scratch.has_parked() {
             self.park_batch();
         }
@@ -568,6 +589,9 @@ impl Worker {
                 // Otherwise the next client with this index would be in the list twice.
                 self.ready.retain(|&other| other != index);
             }
+            if client.held {
+                self.held_up.remove(index);
+            }
             self.timers.disarm(index);
             self.free.push(index);
         }
@@ -598,7 +622,7 @@ impl Worker {
     fn time_out(&mut self, index: u32) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
         self.buffers.out.clear();
-        client.time_out(&self.conf.srv, &mut self.handler, &mut self.buffers);
+        client.time_out(self.conf.srv(), &mut self.handler, &mut self.buffers);
         self.write(index, 0..self.buffers.out.len());
     }
 }

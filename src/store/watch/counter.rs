@@ -94,7 +94,7 @@ pub const RESPONSE_KINDS: usize = 16;
 pub const OUTCOMES: usize = 7;
 
 /// Errors of an item that are counted separately.
-pub const ITEM_ERRORS: usize = 11;
+pub const ITEM_ERRORS: usize = 12;
 
 /// Names of commands that frs does not have and that are counted separately.
 pub use layout::slot::COMMAND_NAMES;

@@ -104,6 +104,25 @@ fn schemas_take_and_refuse_what_the_check_does() {
         ("<srv><map file=''/></srv>", false),
         ("<srv><workers>201</workers></srv>", false),
         ("<srv><worker>1</worker></srv>", false),
+        ("<srv><clients/></srv>", true),
+        (
+            "<srv><clients><client name='a' token-file='t' may='query update' biz='o* v'/>\
+             <anonymous may='query' unix='update query' biz='*'/><client name='b' \
+             cert='URI:spiffe://c/b' may='metrics'/></clients></srv>",
+            true,
+        ),
+        ("<srv><clients><client cert='CN=a' may='metrics'/></clients></srv>", false),
+        ("<srv><clients><client name='a b' cert='CN=a' may='metrics'/></clients></srv>", false),
+        ("<srv><clients><client name='a' cert='a' may='metrics'/></clients></srv>", false),
+        ("<srv><clients><client name='a' cert='CN=' may='metrics'/></clients></srv>", false),
+        ("<srv><clients><client name='a' cert='CN=a' may=''/></clients></srv>", false),
+        ("<srv><clients><client name='a' cert='CN=a' may='read'/></clients></srv>", false),
+        (
+            "<srv><clients><client name='a' cert='CN=a' may='query' biz='o*r'/></clients></srv>",
+            false,
+        ),
+        ("<srv><clients><client name='a' cert='CN=a' may='query' biz=''/></clients></srv>", false),
+        ("<srv><clients><anonymous biz='*' rights='query'/></clients></srv>", false),
         ("<srv><listen>localhost:80</listen></srv>", false),
         ("<srv><http max-atomic-items='1025'/></srv>", false),
         ("<srv><http idle-timeout='60'/></srv>", false),

@@ -1,13 +1,16 @@
-// Requests to the admin plane, and the token for changes.
+// Requests to the admin plane, and the token for them.
 
 const PATIENCE_MS = 5000; // What takes longer has failed.
 let token = ''; // Never stored.
+let typed = null; // The answer to the question for the token, while it is open.
 
 /** The status and the document of an answer. An error has a `status`: 0 without an answer. */
 async function ask(path, accept) {
   try {
+    const headers = { Accept: accept || 'application/json' };
+    if (token) headers.Authorization = 'Bearer ' + token;
     const answer = await fetch(path, {
-      headers: { Accept: accept || 'application/json' },
+      headers,
       cache: 'no-store',
       signal: AbortSignal.timeout(PATIENCE_MS),
     });
@@ -18,15 +21,31 @@ async function ask(path, accept) {
 }
 const refusal = (status, body) => Object.assign(new Error(words(status, body)), { status });
 
+/** Where srv.xml has clients, reading needs a token, too: all requests wait for one question. */
+async function askWithToken(path, accept) {
+  const shown = token;
+  const answer = await ask(path, accept);
+  if (answer.status !== 401) return answer;
+  if (token === shown) {
+    const told = shown ? 'The token is wrong.' : 'This page needs a token.';
+    typed ??= confirmed('Token', told, 'Go on', true).finally(() => { typed = null; });
+    if (!(await typed)) return answer;
+    token = $('ask-token').value.trim() || token;
+    $('ask-token').value = '';
+    $('forget').hidden = !token;
+  }
+  return ask(path, accept);
+}
+
 async function get(path, accept) {
-  const { status, body } = await ask(path, accept);
+  const { status, body } = await askWithToken(path, accept);
   if (status !== 200) throw refusal(status, body);
   return body;
 }
 
 /** What an older server may not have: null then. */
 async function getIfThere(path) {
-  const { status, body } = await ask(path);
+  const { status, body } = await askWithToken(path);
   if (status === 200) return body;
   if (status === 400 || status === 404 || status === 405) return null;
   throw refusal(status, body);

@@ -22,6 +22,7 @@ fn conf() -> Conf {
             workers: 2,
             listen: vec![Listen::Unix("frs.sock".into())],
             resps: vec![],
+            clients: None,
             rls: None,
             allow: vec![],
             data: Data {
@@ -152,7 +153,6 @@ fn addresses_of_resp_may_be_added_by_a_new_binary_and_keep_their_numbers() {
     let resp = |path: &str| Resp {
         listen: Listen::Unix(path.into()),
         token_file: None,
-        token: None,
         throttle: None,
         registers: None,
         databases: 1,

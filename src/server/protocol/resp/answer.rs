@@ -83,8 +83,11 @@ pub fn write_answers(
     let mut pen = line.pen();
     match (shape, &answers.items[..], request.items()) {
         (Shape::One | Shape::Throttle, [Answer { result: Err(error), .. }], _) => {
-            pen.aside(|pen| pen.failed(*error));
+            pen.aside(|pen| pen.failed(*error, request));
             pen.flush(out);
+            if *error == ItemError::Forbidden {
+                return response_head::lacking_status(request);
+            }
             return response_head::status_of(&answers.items[0], ANSWERED);
         }
         (Shape::Throttle, [Answer { result: Ok(verdict), .. }], [item]) => {
@@ -111,7 +114,14 @@ pub fn write_answers(
 impl Pen<'_> {
     /// The error of the only item of a command.
     #[cold]
-    fn failed(&mut self, error: ItemError) {
+    fn failed(&mut self, error: ItemError, request: &Request) {
+        if error == ItemError::Forbidden {
+            let words = match response_head::lacking_status(request) {
+                401 => "-NOAUTH Authentication required.\r\n",
+                _ => "-NOPERM this client has no right to do this with the biz\r\n",
+            };
+            return self.text(words.as_bytes());
+        }
         self.text(b"-ERR ");
         self.text(error.word().as_bytes());
         self.text(b" (");

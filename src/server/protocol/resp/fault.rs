@@ -125,6 +125,9 @@ pub enum CommandError<'a> {
          RESP protocol version at the same time"
     )]
     HelloNoAuth,
+    /// The client has no right to use the registers.
+    #[error("NOPERM this client has no right to use the registers of the biz")]
+    NoPerm,
     /// The wrong token.
     #[error("WRONGPASS invalid username-password pair or user is disabled.")]
     WrongPass,
@@ -219,6 +222,7 @@ impl CommandError<'_> {
     pub const fn status(self) -> u16 {
         match self {
             CommandError::NoAuth | CommandError::HelloNoAuth | CommandError::WrongPass => 401,
+            CommandError::NoPerm => 403,
             CommandError::Unknown(_) => 404,
             CommandError::TooManyItems(_) => 413,
             CommandError::Item(error) => error_status(error),
@@ -241,6 +245,7 @@ impl fmt::Display for Lower<'_> {
 /// What an error of an item means, in the words of its page.
 pub(super) const fn words(error: ItemError) -> &'static str {
     match error {
+        ItemError::Forbidden => "this client has no right to do this with the biz: see <clients>",
         ItemError::UnknownBiz => "map.xml names no such business",
         ItemError::BadKey => "the key is empty, too long, not UTF-8, or not of the type of the biz",
         ItemError::BadCount => {

@@ -125,7 +125,7 @@ fn held_at_most(
                 idle = 0;
                 buffers.scratch.begin_batch();
                 buffers.scratch.begin_connection();
-                client.run(&conf.srv, &mut Longest, buffers);
+                client.run(&conf.srv, None, &mut Longest, buffers);
                 buffers.scratch.flush((&conf.srv).into(), &mut Longest, &mut buffers.out);
                 assert!(!client.is_closing(), "{}", String::from_utf8_lossy(&buffers.out));
                 if !buffers.out.is_empty() {
@@ -419,7 +419,7 @@ fn run_batch(
     buffers.out.clear();
     buffers.scratch.begin_batch();
     buffers.scratch.begin_connection();
-    client.run(&conf.srv, serve, buffers);
+    client.run(&conf.srv, None, serve, buffers);
     buffers.scratch.flush((&conf.srv).into(), serve, &mut buffers.out);
     let parked: Vec<_> = buffers.scratch.take_parked().collect();
     parked.into_iter().for_each(|(_, parked)| client.park(parked));

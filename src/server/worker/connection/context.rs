@@ -4,6 +4,7 @@
 //! Invariant: each request is answered completely, once and in order. An answer that bypasses the
 //! queue is written after the answers of the queue.
 
+use super::gate::Gate;
 use super::head_cache::HeadCache;
 use super::parked_items::{ParkedItem, Parking};
 use super::queued_reply::{QUEUE, QueuedReply, ReplyForm};
@@ -17,7 +18,8 @@ use crate::protocol::response_head::{
 use crate::protocol::{Decoded, Error, Line, codec, form, resp};
 use crate::worker::buffer_pool::BufferPool;
 use frs_base::clock::Millis;
-use frs_engine::{Exchange, Quota, Request, Stage};
+use frs_engine::access::{Caller, LastBiz};
+use frs_engine::{Answer, Exchange, ItemError, Quota, Request, Stage};
 
 /// Working memory for requests, shared by all connections of a worker.
 #[derive(Debug, Default)]
@@ -32,6 +34,9 @@ pub struct ConnectionBuffers {
     pub(super) body: Vec<u8>,
     pub(super) line: Line,
     pub(super) quotas: Vec<Quota>,
+    pub(in crate::worker) last_biz: LastBiz,
+    /// The configuration that the heads and `last_biz` belong to.
+    generation: u64,
     pub(in crate::worker) resp: RespBuffers,
     /// Buffers for kept input and unsent answers.
     pub(in crate::worker) pool: BufferPool,
@@ -58,6 +63,17 @@ impl ConnectionBuffers {
     pub(in crate::worker) fn refuse(&mut self, asker: Asker<'_>, error: &Error, out: &mut Vec<u8>) {
         let ConnectionBuffers { line, common, body, .. } = self;
         response_head::write_error(out, line, common, asker, error, body);
+    }
+
+    /// Forgets what belongs to another configuration.
+    #[inline]
+    pub(in crate::worker) fn follow(&mut self, rules: &ConnectionRules<'_>) {
+        let generation = rules.generation();
+        if self.generation != generation {
+            self.generation = generation;
+            self.heads.follow(generation);
+            self.last_biz.clear();
+        }
     }
 
     /// Begins a batch of connections. The output must be empty.
@@ -96,6 +112,17 @@ impl ConnectionBuffers {
     /// in the batch.
     pub fn take_parked(&mut self) -> impl Iterator<Item = (usize, ParkedItem)> {
         self.queue.parking.drain()
+    }
+}
+
+/// Whether nothing of a request is served, since its caller lacks a right: no item, or one of an
+/// atomic request.
+#[inline]
+fn is_all_forbidden(Exchange { request, answers, .. }: &Exchange) -> bool {
+    let is_forbidden = |answer: &Answer| answer.result == Err(ItemError::Forbidden);
+    match request.atomic {
+        true => answers.refused && answers.items.iter().any(is_forbidden),
+        false => !answers.items.is_empty() && answers.items.iter().all(is_forbidden),
     }
 }
 
@@ -157,6 +184,15 @@ impl Queue {
 }
 
 impl<S: Serve> RequestContext<'_, S> {
+    /// Marks the request that was read as one of this caller.
+    #[inline]
+    pub fn mark(&mut self, caller: Caller) {
+        if let Some(Gate { access, map, .. }) = self.rules.gate {
+            let ConnectionBuffers { queue, last_biz, .. } = &mut *self.scratch;
+            access.mark(caller, map, last_biz, queue.request());
+        }
+    }
+
     /// Puts the complete request into the queue. The next [`RequestContext::flush`] runs and
     /// answers it.
     pub fn enqueue(&mut self, manner: ReplyForm) {
@@ -262,6 +298,9 @@ impl<S: Serve> RequestContext<'_, S> {
                         Some(Single { name, verdict, quotas, proxied: refusal.is_some() })
                     });
                     let status = match (refusal, answer) {
+                        _ if self.rules.gate.is_some() && is_all_forbidden(exchange) => {
+                            response_head::lacking_status(request)
+                        }
                         (None, _) => 200,
                         (Some(refusal), Some(answer)) => response_head::status_of(answer, refusal),
                         (Some(_), None) => 503,

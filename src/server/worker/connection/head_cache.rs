@@ -5,7 +5,8 @@
 //!
 //! Invariant: a cached result equals the result of parsing the head. So the cache takes only heads
 //! that await items and have one plain Content-Length and no other framing. It stores only what
-//! depends on the bytes of the head. What depends on the configuration is checked each time. Heads
+//! depends on the bytes of the head, and the caller whose token it shows, until the next
+//! configuration. What else depends on the configuration is checked each time. Heads
 //! of pages are not cached, because the configuration decides whether a page is allowed, nor are
 //! heads with an id, because each is sent once.
 
@@ -14,6 +15,7 @@ use std::ops::Range;
 use super::pending_request::PendingRequest;
 use crate::protocol::request_head::{Body, Head, Lone};
 use frs_conf::{Authority, Http};
+use frs_engine::access::{Caller, TokenDigest};
 
 /// The most cached heads of a worker, shared by all its connections.
 const HEADS: usize = 8;
@@ -26,10 +28,19 @@ const DIGITS_MAX: usize = 9;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ConnectionSlot(u8);
 
+/// The token of a head, and whose it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shown {
+    pub token: TokenDigest,
+    pub caller: Caller,
+}
+
 /// A cached head that the input begins with: its request, and the lengths of head and body.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hit<'m> {
     pub pending: PendingRequest,
+    /// What the head shows. `None` if nothing.
+    pub shown: Option<Shown>,
     pub head_bytes: usize,
     pub body_bytes: usize,
     /// The value of the Host field. Empty if there is none.
@@ -66,6 +77,7 @@ struct CachedHead {
     len: usize,
     host: Range<usize>,
     pending: PendingRequest,
+    shown: Option<Shown>,
 }
 
 impl CachedHead {
@@ -96,7 +108,8 @@ impl CachedHead {
             return None;
         }
         let host = &self.bytes[self.host.clone()];
-        Some(Hit { pending: self.pending, head_bytes: self.len + digits, body_bytes, host })
+        let (pending, shown) = (self.pending, self.shown);
+        Some(Hit { pending, shown, head_bytes: self.len + digits, body_bytes, host })
     }
 }
 
@@ -105,9 +118,20 @@ impl CachedHead {
 pub(super) struct HeadCache {
     heads: Vec<CachedHead>,
     next: usize,
+    /// The configuration in which the callers were found. 0: that had no clients.
+    generation: u64,
 }
 
 impl HeadCache {
+    /// Forgets the heads if another configuration is in force.
+    #[inline]
+    pub fn follow(&mut self, generation: u64) {
+        if self.generation != generation {
+            self.heads.clear();
+            (self.next, self.generation) = (0, generation);
+        }
+    }
+
     /// The cached head in this slot, if `input` starts with it.
     pub fn get(&self, slot: ConnectionSlot, input: &[u8]) -> Option<Hit<'_>> {
         self.heads.get(usize::from(slot.0))?.get(input)
@@ -119,6 +143,7 @@ impl HeadCache {
         head: &Head<'_, '_>,
         bytes: &[u8],
         pending: PendingRequest,
+        shown: Option<Shown>,
     ) -> Option<ConnectionSlot> {
         // A head whose body is empty never waits for 100, even with an Expect field. The same head
         // with another length does wait.
@@ -149,7 +174,9 @@ impl HeadCache {
             _ => 0..0,
         };
         let known = self.heads.iter().position(|head_cache| head_cache.parts() == parts);
-        Some(ConnectionSlot(known.unwrap_or_else(|| self.put(parts, host, pending)) as u8))
+        let at = known.unwrap_or_else(|| self.put(parts, host, pending));
+        self.heads[at].shown = shown;
+        Some(ConnectionSlot(at as u8))
     }
 
     /// Caches a head in place of the oldest one.
@@ -157,7 +184,8 @@ impl HeadCache {
         let index = self.next;
         if index == self.heads.len() {
             let bytes = [0; HEAD_BYTES_MAX];
-            self.heads.push(CachedHead { bytes, before: 0, len: 0, host: 0..0, pending });
+            let (host, shown) = (0..0, None);
+            self.heads.push(CachedHead { bytes, before: 0, len: 0, host, pending, shown });
         }
         self.heads[index].set(parts, pending);
         self.heads[index].host = host;
@@ -182,6 +210,7 @@ mod tests {
             &head,
             bytes.as_bytes(),
             PendingRequest { command, format, preferences, has_id: false },
+            None,
         )
     }
 

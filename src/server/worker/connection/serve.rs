@@ -1,12 +1,14 @@
 //! The interface of a connection to its worker and to the configuration.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
+use super::gate::Gate;
 use crate::protocol::call::Call;
 use crate::protocol::resp::{CommandSet, ServerFigures};
 use crate::protocol::response_head::{Asker, ResponseOptions};
 use frs_base::clock::Millis;
-use frs_conf::{AccessToken, AuthzKey, Cidr, Http, Listen, Srv};
+use frs_conf::{AuthzKey, Cidr, Http, Listen, Srv};
 use frs_engine::{Answer, Answers, Exchange, ItemError, Quota, Registers, Request};
 
 /// The services of a worker to its connections.
@@ -100,6 +102,9 @@ pub trait Serve {
         Err(ItemError::UnknownBiz)
     }
 
+    /// Notes that a connection has shown a wrong token. `peer` is `None` on a unix socket.
+    fn wrong_token(&mut self, _peer: Option<IpAddr>) {}
+
     /// Notes that a client has sent a command that frs does not have.
     fn unknown_command(&mut self, _word: &[u8]) {}
 }
@@ -140,6 +145,8 @@ pub struct ConnectionRules<'a> {
     pub trusted: &'a [Cidr],
     /// The address of the admin plane, for clients that look for it here.
     pub admin: Option<&'a Listen>,
+    /// The clients. `None` if all callers are the same.
+    pub gate: Option<Gate<'a>>,
 }
 
 impl<'a> ConnectionRules<'a> {
@@ -152,23 +159,36 @@ impl<'a> ConnectionRules<'a> {
     }
 }
 
-impl<'a> From<&'a Srv> for ConnectionRules<'a> {
-    fn from(srv: &'a Srv) -> ConnectionRules<'a> {
-        let admin = srv.main_admin().map(|admin| &admin.listen);
-        ConnectionRules { http: &srv.http, authz: &srv.authz, trusted: &srv.trusted, admin }
+impl<'a> ConnectionRules<'a> {
+    /// The rules of a configuration with these clients.
+    pub fn of(srv: &'a Srv, gate: Option<Gate<'a>>) -> ConnectionRules<'a> {
+        ConnectionRules { gate, ..srv.into() }
+    }
+
+    /// The configuration in which callers are found. 0 without clients.
+    #[inline]
+    pub(super) fn generation(&self) -> u64 {
+        self.gate.map_or(0, |gate| gate.generation)
     }
 }
 
-/// The token of a `<resp>` that does not exist. No client can name it.
-static NO_TOKEN: AccessToken = AccessToken::UNKNOWN;
+impl<'a> From<&'a Srv> for ConnectionRules<'a> {
+    fn from(srv: &'a Srv) -> ConnectionRules<'a> {
+        let admin = srv.main_admin().map(|admin| &admin.listen);
+        let Srv { http, authz, trusted, .. } = srv;
+        ConnectionRules { http, authz, trusted, admin, gate: None }
+    }
+}
 
 /// The part of the configuration that a RESP connection uses: the common rules, and its `<resp>`.
 #[derive(Debug, Clone, Copy)]
 pub struct RespRules<'a> {
     /// The rules for every connection.
     pub rules: ConnectionRules<'a>,
-    /// The token that clients must name. `None` if all clients are served.
-    pub token: Option<&'a AccessToken>,
+    /// The index of the `<resp>`.
+    pub nth: u16,
+    /// Whether it has a token, which its client `default` shows.
+    pub has_token: bool,
     /// The business of `CL.THROTTLE`, if there is one.
     pub throttle: Option<&'a str>,
     /// The databases of Redis' own commands, if there are these commands.
@@ -190,13 +210,20 @@ impl<'a> RespRules<'a> {
         let resp = srv.resps.get(usize::from(nth));
         RespRules {
             rules: srv.into(),
-            token: resp.map_or(Some(&NO_TOKEN), |resp| resp.token.as_ref()),
+            nth,
+            has_token: resp.is_none_or(|resp| resp.token_file.is_some()),
             throttle: resp.and_then(|resp| resp.throttle.as_deref()),
             registers: resp.and_then(|resp| {
                 let biz = resp.registers.as_deref()?;
                 Some(Databases { biz, count: resp.databases })
             }),
         }
+    }
+
+    /// The same with these clients.
+    #[must_use]
+    pub fn with(self, gate: Option<Gate<'a>>) -> RespRules<'a> {
+        RespRules { rules: ConnectionRules { gate, ..self.rules }, ..self }
     }
 
     /// The commands that are served.

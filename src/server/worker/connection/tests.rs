@@ -28,7 +28,7 @@ pub(in crate::worker) const HTTP: Http = Http {
 };
 
 pub(in crate::worker) const RULES: ConnectionRules<'_> =
-    ConnectionRules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[], admin: None };
+    ConnectionRules { http: &HTTP, authz: &AuthzKey::Peer, trusted: &[], admin: None, gate: None };
 
 const JSON: &str = r#"{"items":[{"biz":"login","key":"alice"}]}"#;
 

@@ -1,6 +1,6 @@
 //! The identity of a client, and all commands that need no item.
 //!
-//! Invariant: a client that has not named the token learns only that it must name one.
+//! Invariant: a client that must name a token and has not named it learns only that it must.
 
 use super::{RespConnection, Serving};
 use crate::protocol::call::Call;
@@ -8,9 +8,11 @@ use crate::protocol::resp::{
     Args, CommandError, Hello, Name, RegisterFault, Version, Writer, command_count, command_docs,
     command_info, command_keys, command_list, command_table, hello, info, number,
 };
-use crate::worker::connection::{RespRules, Serve};
+use crate::worker::connection::{Databases, Gate, RespRules, Serve};
+use frs_conf::{Right, Rights};
+use frs_engine::access::{Caller, TokenDigest};
 
-/// The only user name, as in Redis without ACLs.
+/// The name of a client that names only a token.
 const USER: &[u8] = b"default";
 /// The longest name of a client.
 const MAX_NAME_BYTES: usize = 256;
@@ -35,8 +37,17 @@ const PID_BITS: u32 = 22;
 #[derive(Debug, Default)]
 pub(super) struct Session {
     pub version: Version,
-    /// Whether the client has named the token.
-    is_authenticated: bool,
+    is_unix: bool,
+    /// The names of its certificate.
+    cert: Vec<String>,
+    /// What the client has named, and whose it is.
+    shown: Option<ShownToken>,
+    /// The configuration of `caller`. 0 before the first one.
+    generation: u64,
+    /// Who asks. Of a listener without clients: everybody.
+    caller: Option<Caller>,
+    /// Whether the caller may use the registers of the listener.
+    may_use_registers: bool,
     name: Box<[u8]>,
     /// The id of the connection. 0 until it is first needed.
     id: i64,
@@ -46,11 +57,85 @@ pub(super) struct Session {
     pub wrong_tokens: u8,
 }
 
+/// A name and the token that a client has named with it.
+#[derive(Debug)]
+struct ShownToken {
+    name: Box<[u8]>,
+    token: TokenDigest,
+}
+
 impl Session {
+    /// The session of a new connection.
+    pub fn new(is_unix: bool) -> Session {
+        Session { is_unix, ..Session::default() }
+    }
+
+    /// Notes the names of the client's certificate.
+    pub fn show_cert(&mut self, names: Vec<String>) {
+        (self.cert, self.generation) = (names, 0);
+    }
+
+    /// The session after RESET.
+    fn reset(&mut self) {
+        let Session { id, wrong_tokens, is_unix, .. } = *self;
+        let cert = std::mem::take(&mut self.cert);
+        *self = Session { id, wrong_tokens, is_unix, cert, ..Session::default() };
+    }
+
+    /// Whether the wait of an address does not hold up this connection.
+    pub fn is_exempt(&self) -> bool {
+        self.is_unix || !self.cert.is_empty() || self.shown.is_some() && self.wrong_tokens == 0
+    }
+
     /// Whether commands are served.
     #[inline]
-    pub fn is_known(&self, own: RespRules<'_>) -> bool {
-        self.is_authenticated || own.token.is_none()
+    pub fn is_known(&mut self, own: RespRules<'_>) -> bool {
+        self.caller(own).is_some()
+    }
+
+    /// Who asks. `None` if the client has to say so first.
+    #[inline]
+    pub fn caller(&mut self, own: RespRules<'_>) -> Option<Caller> {
+        match own.rules.gate {
+            Some(gate) if self.generation == gate.generation => self.caller,
+            Some(gate) => self.resolve(own, gate),
+            None => (self.shown.is_some() || !own.has_token).then_some(Caller::EVERYBODY),
+        }
+    }
+
+    fn resolve(&mut self, own: RespRules<'_>, gate: Gate<'_>) -> Option<Caller> {
+        let Gate { access, map, generation } = gate;
+        self.generation = generation;
+        self.caller = match (access.is_on(), &self.shown) {
+            (false, shown) => (shown.is_some() || !own.has_token).then_some(Caller::EVERYBODY),
+            // A reload may have taken the token away.
+            (true, Some(ShownToken { name, token })) => access.by_name(own.nth, name, token),
+            (true, None) => {
+                let of_cert = access.by_cert(&self.cert);
+                let bare = of_cert.unwrap_or_else(|| access.anonymous(self.is_unix));
+                let is_somebody = !bare.is_anonymous() || bare.rights.has_any(Rights::OF_BIZS);
+                is_somebody.then_some(bare)
+            }
+        };
+        self.may_use_registers = match (own.registers, self.caller) {
+            (Some(Databases { biz, .. }), Some(caller)) => {
+                access.may_name(caller, Rights::of(&[Right::Registers]), map, biz)
+            }
+            _ => true,
+        };
+        self.caller
+    }
+
+    /// The error of a command over registers that the caller may not send.
+    #[inline]
+    pub fn lacks_registers(&mut self, own: RespRules<'_>) -> Option<CommandError<'static>> {
+        own.rules.gate?;
+        let caller = self.caller(own)?;
+        match (self.may_use_registers, caller.is_anonymous()) {
+            (true, _) => None,
+            (false, true) => Some(CommandError::NoAuth),
+            (false, false) => Some(CommandError::NoPerm),
+        }
     }
 
     fn authenticate(
@@ -59,13 +144,18 @@ impl Session {
         token: &[u8],
         own: RespRules<'_>,
     ) -> Result<(), CommandError<'static>> {
-        let expected = own.token.ok_or(CommandError::NoToken)?;
-        // The token is compared even if the user is wrong.
-        if !expected.matches(token) | (user != USER) {
+        let gate = own.rules.gate.filter(|gate| gate.access.is_on() || own.has_token);
+        if gate.is_none() && !own.has_token {
+            return Err(CommandError::NoToken);
+        }
+        let token = TokenDigest::of(token);
+        let caller = gate.and_then(|gate| gate.access.by_name(own.nth, user, &token));
+        if caller.is_none() {
             self.wrong_tokens = self.wrong_tokens.saturating_add(1);
             return Err(CommandError::WrongPass);
         }
-        (self.is_authenticated, self.wrong_tokens) = (true, 0);
+        (self.shown, self.wrong_tokens) = (Some(ShownToken { name: user.into(), token }), 0);
+        self.generation = 0;
         Ok(())
     }
 
@@ -91,7 +181,10 @@ impl RespConnection {
     ) {
         if let Err(error) = self.try_answer(name, args, serving) {
             // Whoever guesses tokens waits for the other clients.
-            serving.is_over |= error == CommandError::WrongPass;
+            if error == CommandError::WrongPass {
+                serving.is_over = true;
+                serving.context.serve.wrong_token(self.peer);
+            }
             serving.error(self.session.version, error);
         }
     }
@@ -133,8 +226,7 @@ impl RespConnection {
             }
             Name::Reset => {
                 serving.drop_transaction(&mut self.transaction);
-                let Session { id, wrong_tokens, .. } = self.session;
-                self.session = Session { id, wrong_tokens, ..Session::default() };
+                self.session.reset();
                 serving.simple(version, "RESET");
             }
             Name::ReadOnly => serving.simple(version, "OK"),

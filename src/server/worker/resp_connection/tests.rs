@@ -2,17 +2,46 @@
 
 use std::ops::{Deref, DerefMut};
 
-use frs_conf::AccessToken;
-
 use super::*;
 use crate::worker::connection::tests::{HTTP, RULES, Stub, Talk};
-use crate::worker::connection::{MAX_REQUESTS_PER_TICK, TICK_ANSWER_BYTES};
+use crate::worker::connection::{Gate, MAX_REQUESTS_PER_TICK, TICK_ANSWER_BYTES};
 
 mod handshake;
 mod pieces;
 mod registers;
 mod throttle;
 mod transactions;
+
+/// The clients of a server whose only `<resp>` has a token.
+struct OneToken {
+    conf: frs_conf::Conf,
+    access: frs_engine::access::Access,
+}
+
+impl OneToken {
+    const TOKEN: &str = "0123456789abcdef";
+
+    fn new() -> OneToken {
+        use std::os::unix::fs::PermissionsExt;
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), OneToken::TOKEN).expect("written");
+        let mode = PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(file.path(), mode).expect("set");
+        let path = file.path().display();
+        let srv = format!("<srv><resp listen='127.0.0.1:1' token-file='{path}'/></srv>");
+        let map = "<map><group name='g' keys='1'/></map>";
+        let conf = frs_conf::Conf::parse("srv.xml", &srv, "map.xml", map).expect("sound");
+        let tokens = conf.srv.read_tokens().expect("read");
+        let digests = frs_engine::access::TokenDigests::of(&tokens);
+        OneToken { access: frs_engine::access::Access::of(&conf, Some(digests)), conf }
+    }
+
+    /// Requires the token at a listener.
+    fn require<'a>(&'a self, own: &mut RespRules<'a>) {
+        let gate = Gate { access: &self.access, map: &self.conf.map, generation: 1 };
+        *own = RespRules { has_token: true, ..own.with(Some(gate)) };
+    }
+}
 
 /// A connection with the state that its caller keeps for it, and the rules of its listener.
 struct Line<'a, S> {
@@ -42,7 +71,13 @@ impl Line<'_, Stub> {
 
 impl<S: Serve> Line<'_, S> {
     fn serving(serve: S) -> Self {
-        let own = RespRules { rules: RULES, token: None, throttle: Some("login"), registers: None };
+        let own = RespRules {
+            rules: RULES,
+            nth: 0,
+            has_token: false,
+            throttle: Some("login"),
+            registers: None,
+        };
         Line { talk: Talk::over(RespConnection::default(), serve), own }
     }
 

@@ -159,7 +159,10 @@ impl RespConnection {
 
     /// Runs the queued commands in one transaction and answers them, if they are over registers and
     /// there is room for them.
-    fn execute_together<S: Serve>(&self, serving: &mut Serving<'_, S>) -> Execution {
+    fn execute_together<S: Serve>(&mut self, serving: &mut Serving<'_, S>) -> Execution {
+        if self.session.lacks_registers(serving.own).is_some() {
+            return Execution::Apart;
+        }
         let Some(transaction) = &self.transaction else { return Execution::Apart };
         let (version, database) = (self.session.version, self.session.database);
         let commands = queued(&transaction.text, serving.own.commands());

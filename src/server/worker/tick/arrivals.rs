@@ -50,7 +50,7 @@ impl Worker {
 
     /// The reason to refuse a client, or `None` if it is served.
     fn refusal_of(&self, peer: Option<IpAddr>) -> Option<protocol::Error> {
-        let srv: &Srv = &self.conf.srv;
+        let srv: &Srv = self.conf.srv();
         let served = self.clients.len() - self.free.len() - self.refused;
         if !srv.allows(peer) {
             return Some(protocol::Error::PeerForbidden);
@@ -88,7 +88,7 @@ impl Worker {
 
     pub(super) fn log_overloads(&self, count: Option<u64>) {
         if let Some(connections) = count {
-            let max_connections = self.conf.srv.http.max_connections;
+            let max_connections = self.conf.srv().http.max_connections;
             tracing::warn!(connections, max_connections, "refused connections with 503");
         }
     }

@@ -124,7 +124,8 @@ fn a_page_may_ask_first() {
             "HTTP/1.1 204 No Content\r\nCache-Control: no-store\r\n\
              Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n\
              Access-Control-Allow-Origin: https://app.example\r\nVary: Origin\r\n\
-             Access-Control-Allow-Methods: POST, GET\r\nAccess-Control-Allow-Headers: Content-Type, Idempotency-Key"
+             Access-Control-Allow-Methods: POST, GET\r\nAccess-Control-Allow-Headers: Authorization, \
+             Content-Type, Idempotency-Key"
         );
         assert!(rest.starts_with("HTTP/1.1 200 OK") && !closed, "{text}");
     }

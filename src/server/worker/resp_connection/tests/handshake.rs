@@ -1,13 +1,6 @@
 //! Tests of the handshake of clients, in both versions of the protocol.
 
 use super::*;
-use frs_conf::SecretReaders;
-
-fn token() -> AccessToken {
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(file.path(), "0123456789abcdef\n").expect("written");
-    AccessToken::read(file.path(), &SecretReaders::of(None)).expect("a token")
-}
 
 /// The reply of HELLO, with the id of the connection.
 fn hello(version: i64, id: &str) -> String {
@@ -96,9 +89,9 @@ fn each_row_of_the_handshake_in_both_versions() {
 
 #[test]
 fn hello_takes_token_name_and_version_at_once() {
-    let token = token();
+    let token = OneToken::new();
     let mut line = Line::new();
-    line.own.token = Some(&token);
+    token.require(&mut line.own);
     let hello = hello(3, &first_id());
     let wrong = "-WRONGPASS invalid username-password pair or user is disabled. ";
     assert!(line.ask("HELLO 3|").starts_with("-NOAUTH HELLO must be called"));
@@ -110,10 +103,10 @@ fn hello_takes_token_name_and_version_at_once() {
 
 #[test]
 fn before_the_token_is_named_nothing_else_is_said() {
-    let token = token();
+    let token = OneToken::new();
     for auth in ["AUTH 0123456789abcdef|", "AUTH default 0123456789abcdef|"] {
         let mut line = Line::new();
-        line.own.token = Some(&token);
+        token.require(&mut line.own);
         for command in [
             "PING",
             "FRS.UPDATE login a",
@@ -144,11 +137,11 @@ fn before_the_token_is_named_nothing_else_is_said() {
 // Shows: resp-token.
 #[test]
 fn the_third_wrong_token_in_a_row_ends_the_connection_and_a_tick_takes_one() {
-    let token = token();
+    let token = OneToken::new();
     let wrong = "-WRONGPASS invalid username-password pair or user is disabled. ";
     for guess in ["AUTH 0123456789abcde|", "HELLO 3 AUTH default x|", "AUTH x|RESET|"] {
         let mut line = Line::new();
-        line.own.token = Some(&token);
+        token.require(&mut line.own);
         let reset = if guess.contains("RESET") { "+RESET " } else { "" };
         // Wrong tokens before a right one no longer count.
         for _ in 0..2 {
@@ -164,7 +157,8 @@ fn the_third_wrong_token_in_a_row_ends_the_connection_and_a_tick_takes_one() {
         assert_eq!(line.serve.answered.last(), Some(&(Call::Other, 401)));
     }
     let mut line = Line::new();
-    (line.own.token, line.serve.draining) = (Some(&token), true);
+    token.require(&mut line.own);
+    line.serve.draining = true;
     assert!(line.push(b"AUTH x\r\n").close, "a worker that drains waits for no other guess");
 }
 
@@ -219,11 +213,11 @@ fn the_sections_of_info() {
 
 #[test]
 fn who_is_asked_for_a_token_within_a_transaction_can_name_it() {
-    let token = token();
+    let token = OneToken::new();
     let mut line = Line::new();
     assert_eq!(line.ask("MULTI|PING|"), "+OK +QUEUED ");
     // A reload adds the token-file.
-    line.own.token = Some(&token);
+    token.require(&mut line.own);
     let found = line.ask("EXEC|");
     assert!(found.starts_with("-NOAUTH "), "{found}");
     assert_eq!(line.ask("AUTH 0123456789abcdef|"), "+OK ");

@@ -210,7 +210,7 @@ proptest! {
 fn what_asks_for_no_item_parts_no_batch() {
     let mut stub = Stub::default();
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
-    let own = RespRules { rules: RULES, token: None, throttle: None, registers: None };
+    let own = RespRules { rules: RULES, nth: 0, has_token: false, throttle: None, registers: None };
     let mut connections: Vec<_> = (0..8).map(|_| RespConnection::default()).collect();
     scratch.begin_batch();
     for (nth, connection) in connections.iter_mut().enumerate() {
@@ -242,7 +242,7 @@ fn connections_of_both_protocols_run_together_in_one_batch() {
     let (mut scratch, mut out) = (ConnectionBuffers::default(), Vec::new());
     let mut http = crate::worker::connection::Connection::new(None);
     let mut connections = [RespConnection::default(), RespConnection::default()];
-    let own = RespRules { rules: RULES, token: None, throttle: None, registers: None };
+    let own = RespRules { rules: RULES, nth: 0, has_token: false, throttle: None, registers: None };
     scratch.begin_batch();
     scratch.begin_connection();
     let commands = array(&["FRS.UPDATE", "login", "a"]) + &array(&["PING"]);

@@ -1,0 +1,117 @@
+//! What a caller may do with an item.
+//!
+//! Invariant: a check of a caller and a business of map.xml is a test of bits. Names are compared
+//! only for a business that map.xml does not have.
+
+use frs_conf::{Map, Right, Rights};
+
+use super::{Access, Caller};
+use crate::request::Grant;
+use crate::{Command, Item, Request};
+
+/// The rights that an item needs, without those about a hold that is unknown.
+pub fn needed(command: Command, count: Option<i32>, force: bool, has_hold: bool) -> Rights {
+    const QUERY: Rights = Rights::of(&[Right::Query]);
+    const UPDATE: Rights = Rights::of(&[Right::Update]);
+    const HOLD: Rights = Rights::of(&[Right::Hold]);
+    let rights = match (command, count) {
+        (Command::Query, _) => return QUERY,
+        _ if has_hold => HOLD,
+        // It changes nothing: a check.
+        (Command::Update, Some(0)) if !force => QUERY,
+        (Command::Update, Some(..0)) => UPDATE.with(Right::GiveBack),
+        (Command::Update, _) => UPDATE,
+    };
+    if force { rights.union(UPDATE).with(Right::Force) } else { rights }
+}
+
+/// The business of the last item: most requests repeat it.
+#[derive(Debug, Default)]
+pub struct LastBiz {
+    name: Vec<u8>,
+    index: Option<usize>,
+}
+
+impl LastBiz {
+    /// Forgets the business, since another configuration is in force.
+    pub fn clear(&mut self) {
+        self.name.clear();
+        self.index = None;
+    }
+
+    #[inline]
+    fn find(&mut self, map: &Map, name: &str) -> Option<usize> {
+        if self.name != name.as_bytes() || self.index.is_none() {
+            self.name.clear();
+            self.name.extend_from_slice(name.as_bytes());
+            self.index = map.find_biz(name);
+        }
+        self.index
+    }
+}
+
+impl Access {
+    /// Whether a caller may do this with the business of map.xml at this index.
+    #[inline]
+    pub fn may(&self, caller: Caller, rights: Rights, biz: usize) -> bool {
+        caller.rights.has_all(rights) && (!self.is_on() || self.has_biz(caller, biz))
+    }
+
+    #[inline]
+    fn has_biz(&self, caller: Caller, biz: usize) -> bool {
+        let word = caller.index.place() * self.row_words + biz / 64;
+        biz / 64 < self.row_words
+            && self.bizs.get(word).is_some_and(|word| word >> (biz % 64) & 1 != 0)
+    }
+
+    /// Whether a caller may do this with the business of this name or id.
+    pub fn may_name(&self, caller: Caller, rights: Rights, map: &Map, biz: &str) -> bool {
+        caller.rights.has_all(rights) && self.has_named(caller, map.find_biz(biz), biz)
+    }
+
+    /// Whether a business is one of the caller's. One that map.xml does not have is judged by its
+    /// name, so that nobody learns which of the other names exist.
+    #[inline]
+    fn has_named(&self, caller: Caller, biz: Option<usize>, name: &str) -> bool {
+        match biz {
+            Some(biz) => !self.is_on() || self.has_biz(caller, biz),
+            None => self.names.get(caller.index.place()).is_some_and(|names| names.has(name)),
+        }
+    }
+
+    /// Marks a request as one of this caller, and each item with what the caller may do with it.
+    /// `last` belongs to the same configuration as `map`.
+    #[inline]
+    pub fn mark(&self, caller: Caller, map: &Map, last: &mut LastBiz, request: &mut Request) {
+        request.client = caller.index;
+        if !self.is_on() {
+            return;
+        }
+        for at in 0..request.items().len() {
+            let item = request.items()[at];
+            let grant = self.grant(caller, map, last, request, &item);
+            request.set_grant(at, grant);
+        }
+    }
+
+    #[inline]
+    fn grant(
+        &self,
+        caller: Caller,
+        map: &Map,
+        last: &mut LastBiz,
+        request: &Request,
+        item: &Item,
+    ) -> Grant {
+        let has_hold = request.has_hold(item);
+        let rights = needed(request.command, item.count, item.force, has_hold);
+        let name = request.biz(item);
+        if !caller.rights.has_all(rights) || !self.has_named(caller, last.find(map, name), name) {
+            return Grant::Nothing;
+        }
+        match has_hold && !caller.has(Right::Force) {
+            true => Grant::KnownHolds,
+            false => Grant::Everything,
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Callers, rights and the brake, as values.
+
+mod brake;
+mod resolve;
