@@ -10,8 +10,8 @@ use super::kept_files::{KeptFiles, LiveGeometry};
 use super::{clustered, fit, named_bizs};
 use crate::read::conf_file::{read_file, read_map};
 use crate::read::{
-    self, Checked, Document, Element, Fault, Faults, Faulty, LocalHost, Notes, Setting, Settings,
-    SourceText, shown,
+    self, Checked, Document, Element, Fault, Faults, Faulty, LocalHost, Notes, SecretError,
+    Setting, Settings, SourceText, shown,
 };
 use crate::schema::{Cluster, Conf, Srv};
 
@@ -69,7 +69,7 @@ impl LoadedConf {
 
 impl Conf {
     /// Reads and checks `srv.xml` and `map.xml` of a directory, and the secret files that they
-    /// name: a cluster's secret and password, and the tokens of `<resp>`.
+    /// name: a cluster's secret and password, the tokens of `<resp>`, and the files of `<tls>`.
     ///
     /// # Errors
     /// All faults of both files. If they have none, the faults of the secret files. A file that
@@ -103,6 +103,8 @@ impl Conf {
         }
         let mut files = token_faults(&srv, &conf.srv);
         files.extend(conf.srv.cluster.iter().flat_map(Cluster::file_faults));
+        let tls = conf.srv.tls.iter().filter_map(|block| block.read_files().err());
+        files.extend(tls.map(SecretError::fault));
         if !files.is_empty() {
             return Err(Faults::new(files));
         }

@@ -17,6 +17,7 @@
 //! | `map` | map.xml, with `limit`, `list`, `tables` and `share` |
 //! | `limit` | a limit, with `calendar`, `distinct`, `per_call` and `weight` |
 //! | `token_file` | the file of a token, for `admin_tokens` and `resp_tokens` |
+//! | `tls` | certificates, and the files that they name |
 //! | `secret_file` | the files of a cluster's secret and of its password |
 //! | [`element_positions`] | positions of elements, for programs that edit a file |
 
@@ -46,6 +47,7 @@ mod share;
 pub(super) mod srv;
 mod suggest;
 mod tables;
+mod tls;
 mod token_file;
 mod walk;
 mod weight;
@@ -66,5 +68,6 @@ pub(super) use scalar::lower_case_name;
 pub use secret_file::{ClusterKeys, ClusterSecret, ClusterSecrets, Password, SecretError};
 pub(super) use share::{HOLDS_STAY, named_share};
 pub(super) use suggest::nearest_words;
+pub use tls::TlsFiles;
 pub use token_file::TokenError;
 pub(super) use xml::{Document, Element};

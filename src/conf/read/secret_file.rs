@@ -1,5 +1,5 @@
-//! Files of secrets: the secret that all machines of a cluster share, and the password of the
-//! cluster.
+//! Files of secrets: the secret that all machines of a cluster share, the password of the cluster,
+//! and how any secret file is read.
 //!
 //! Invariant: a file that others can read is refused, and no message ever shows the content of a
 //! file.
@@ -150,7 +150,20 @@ impl SecretError {
         SecretError { path: path.to_owned(), found, expected, source: None }
     }
 
-    fn fault(self) -> Fault {
+    /// The error of a file that cannot be read.
+    fn of_io(path: &Path, source: io::Error) -> SecretError {
+        SecretError {
+            source: Some(io::Error::from(source.kind())),
+            ..SecretError::new(path, source.to_string(), "a file that the server can read")
+        }
+    }
+
+    /// The error of a file whose content cannot be used.
+    pub fn of_content(path: &Path, found: impl Into<String>, expected: &str) -> SecretError {
+        SecretError::new(path, found, expected)
+    }
+
+    pub(crate) fn fault(self) -> Fault {
         Fault::without_position(self.path.display().to_string(), self.found, self.expected)
     }
 }
@@ -218,29 +231,55 @@ fn size_of(bytes: &[u8]) -> String {
     }
 }
 
-/// Reads a file that nobody else can read.
-fn read(path: &Path, expected: impl Fn() -> String) -> Result<Vec<u8>, SecretError> {
-    let failed = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound => SecretError::new(path, "no such file", expected()),
-        _ => SecretError {
-            source: Some(io::Error::from(source.kind())),
-            ..SecretError::new(path, source.to_string(), "a file that the server can read")
-        },
-    };
-    // The kind is checked before the file is opened, because opening a pipe waits for its writer.
-    if !std::fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(SecretError::new(path, "something that is no file", expected()));
-    }
-    let file = File::open(path).map_err(failed)?;
+/// Reads a file that nobody else can read: its first `most` bytes.
+pub(super) fn read_secret(
+    path: &Path,
+    most: u64,
+    expected: impl Fn() -> String,
+) -> Result<Vec<u8>, SecretError> {
+    let file = open(path, expected)?;
+    let failed = |source: io::Error| SecretError::of_io(path, source);
     let mode = file.metadata().map_err(failed)?.mode() & 0o777;
     if mode & 0o077 != 0 {
         let path_shown = path.display();
         let expected = format!("600, as others can read it: chmod 600 {path_shown}");
         return Err(SecretError::new(path, format!("mode {mode:03o}"), expected));
     }
+    take(file, most).map_err(failed)
+}
+
+/// Reads a file that is no secret. One that is longer than `most` bytes is refused.
+pub(super) fn read_public(path: &Path, most: u64, expected: &str) -> Result<Vec<u8>, SecretError> {
+    let file = open(path, || expected.to_owned())?;
+    let bytes = take(file, most + 1).map_err(|source| SecretError::of_io(path, source))?;
+    match bytes.len() as u64 > most {
+        true => Err(SecretError::new(path, format!("more than {most} bytes"), expected)),
+        false => Ok(bytes),
+    }
+}
+
+fn take(file: File, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Reads a secret of a cluster.
+fn read(path: &Path, expected: impl Fn() -> String) -> Result<Vec<u8>, SecretError> {
+    read_secret(path, MAX_FILE_BYTES, expected)
+}
+
+/// Opens a regular file.
+fn open(path: &Path, expected: impl Fn() -> String) -> Result<File, SecretError> {
+    let failed = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => SecretError::new(path, "no such file", expected()),
+        _ => SecretError::of_io(path, source),
+    };
+    // The kind is checked before the file is opened, because opening a pipe waits for its writer.
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(SecretError::new(path, "something that is no file", expected()));
+    }
+    File::open(path).map_err(failed)
 }
 
 #[cfg(test)]

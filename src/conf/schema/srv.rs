@@ -12,14 +12,17 @@ use super::cidr::Cidr;
 use super::cluster::Cluster;
 use super::quantity::Rate;
 use super::rls::{ChargeMode, Domain};
+use super::tls::{Endpoint, Tls};
 
 /// srv.xml, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Srv {
     /// Worker processes, 1..=200 (`auto` is already resolved).
     pub workers: u16,
+    /// Certificates, by the names that listeners choose.
+    pub tls: Vec<Tls>,
     /// Addresses to serve, at least one.
-    pub listen: Vec<Listen>,
+    pub listen: Vec<Endpoint>,
     /// Addresses at which frs speaks RESP.
     pub resps: Vec<Resp>,
     /// Envoy's rate limit service. `None` if it is off.
@@ -29,7 +32,7 @@ pub struct Srv {
     /// The admin plane. `None` if it is off.
     pub admin: Option<Admin>,
     /// Addresses that serve only metrics and health.
-    pub metrics: Vec<Listen>,
+    pub metrics: Vec<Endpoint>,
     /// The locations of the files.
     pub data: Data,
     /// Bounds of the data plane.
@@ -76,6 +79,8 @@ pub struct Admin {
     /// The file with the token that changes over TCP must carry. `None` if changes over TCP are
     /// refused.
     pub token_file: Option<PathBuf>,
+    /// The name of the `<tls>`. `None` for plain text.
+    pub tls: Option<String>,
 }
 
 /// `<resp>`: an address at which frs speaks RESP.
@@ -83,6 +88,8 @@ pub struct Admin {
 pub struct Resp {
     /// The address.
     pub listen: Listen,
+    /// The name of the `<tls>`. `None` for plain text.
+    pub tls: Option<String>,
     /// The file with the token that AUTH must carry. `None` if there is no AUTH.
     pub token_file: Option<PathBuf>,
     /// The token, if there is a file. [`AccessToken::UNKNOWN`] until [`Srv::set_tokens`].
@@ -102,6 +109,8 @@ pub struct Resp {
 pub struct Rls {
     /// The address.
     pub listen: Listen,
+    /// The name of the `<tls>`. `None` for plain text.
+    pub tls: Option<String>,
     /// What a call charges if one of its descriptors is over its limit.
     pub charge: ChargeMode,
     /// The domains. No two have the same name.

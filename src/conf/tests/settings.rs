@@ -83,7 +83,7 @@ fn the_command_line_comes_before_the_environment_name_by_name() {
     ];
     let settings = Settings::new(set(&["listen=127.0.0.1:2"]), environment);
     let conf = load("<srv/>", &settings).unwrap().conf;
-    assert_eq!(conf.srv.listen, [Listen::Tcp("127.0.0.1:2".parse().unwrap())]);
+    assert_eq!(conf.srv.listen, [Listen::Tcp("127.0.0.1:2".parse().unwrap()).into()]);
     assert_eq!(conf.srv.workers, 5);
     let shown = |it: &Setting| format!("{}={} {}", it.name(), it.value(), it.origin());
     let expected = ["listen=127.0.0.1:2 --set listen", "workers=5 FRS_WORKERS"];

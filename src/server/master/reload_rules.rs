@@ -3,7 +3,7 @@
 //! Invariant: a configuration that passes can replace the one in force without closing a listener,
 //! moving a file or changing a process's user.
 
-use frs_conf::{Conf, Group, Listen, OtherSetting, Srv};
+use frs_conf::{Conf, Endpoint, Group, Listen, OtherSetting, Srv};
 
 const ADMIN: &str = "<admin listen>";
 const METRICS: &str = "<metrics listen>";
@@ -71,7 +71,7 @@ fn cure(setting: &str) -> &'static str {
 pub fn refused(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
     let (was, is) = (&old.srv, &new.srv);
     let settings = [
-        (was.listen != is.listen, "<listen>"),
+        (addresses(&was.listen).ne(addresses(&is.listen)), "<listen>"),
         (was.log.format != is.log.format, "<log format>"),
         (was.log.file != is.log.file, "<log file>"),
         // Other changes of these are checked below.
@@ -166,8 +166,12 @@ fn admin(conf: &Conf) -> Option<&Listen> {
     conf.srv.admin.as_ref().map(|admin| &admin.listen)
 }
 
-fn has_all(addresses: &[Listen], named: &[Listen]) -> bool {
-    named.iter().all(|address| addresses.contains(address))
+fn has_all(all: &[Endpoint], named: &[Endpoint]) -> bool {
+    addresses(named).all(|address| addresses(all).any(|other| other == address))
+}
+
+fn addresses(endpoints: &[Endpoint]) -> impl Iterator<Item = &Listen> {
+    endpoints.iter().map(|endpoint| &endpoint.listen)
 }
 
 fn rls(conf: &Conf) -> Option<&Listen> {

@@ -22,7 +22,7 @@ use super::port_holder::holder_of;
 use crate::account::Account;
 use crate::account::root_path::only_root_can_change;
 use frs_base::sys::process::DESCRIPTORS_MAX;
-use frs_conf::{Listen, Srv};
+use frs_conf::{Endpoint, Listen, Srv};
 
 /// The most connections that wait to be accepted. The kernel uses net.core.somaxconn if that is
 /// less.
@@ -75,7 +75,7 @@ pub struct ServedAddress<'c> {
 impl ServedAddress<'_> {
     /// All addresses of a configuration, those of HTTP first.
     pub fn all(srv: &Srv) -> Vec<ServedAddress<'_>> {
-        let http = srv.listen.iter().map(|listen| ServedAddress { listen, face: Face::Http });
+        let http = srv.listen.iter().map(|of| ServedAddress { listen: &of.listen, face: Face::Http });
         let resp = srv.resps.iter().map(|resp| &resp.listen).zip((0..).map(Face::Resp));
         http.chain(resp.map(|(listen, face)| ServedAddress { listen, face })).collect()
     }
@@ -87,7 +87,7 @@ pub struct OtherAddresses<'c> {
     /// The address of the admin plane.
     pub admin: Option<&'c Listen>,
     /// The addresses of metrics, which the thread of the admin plane serves.
-    pub metrics: &'c [Listen],
+    pub metrics: &'c [Endpoint],
     /// The address of frs-envoy.
     pub envoy: Option<&'c Listen>,
 }
@@ -103,7 +103,7 @@ impl<'c> OtherAddresses<'c> {
     }
 
     fn all(&self) -> impl Iterator<Item = &'c Listen> {
-        self.admin.into_iter().chain(self.metrics).chain(self.envoy)
+        self.admin.into_iter().chain(self.metrics.iter().map(|of| &of.listen)).chain(self.envoy)
     }
 }
 
@@ -256,7 +256,7 @@ impl ListeningSockets {
             |listen, mode| open_plain(account, listen, GivenSocket::take(&mut given, listen), mode);
         let OtherAddresses { admin, metrics, envoy } = others;
         listeners.admin = admin.map(|listen| open(listen, ADMIN_MODE)).transpose()?;
-        for listen in metrics {
+        for Endpoint { listen, .. } in metrics {
             listeners.metrics.push(open(listen, OPEN_MODE)?);
         }
         listeners.envoy = envoy.map(|listen| open(listen, OPEN_MODE)).transpose()?;

@@ -28,7 +28,7 @@ fn the_packaged_configuration_is_the_shipped_one_in_a_directory_of_its_own() {
     let (mut packaged, shipped) = (parse(&deploy("srv.xml")), parse(&shipped("srv.xml")));
     assert_eq!(packaged.srv.data.dir, Path::new("/var/lib/frs"));
     packaged.srv.data.dir = shipped.srv.data.dir.clone();
-    assert_eq!(std::mem::take(&mut packaged.srv.metrics), [metrics()]);
+    assert_eq!(std::mem::take(&mut packaged.srv.metrics), [metrics().into()]);
     // The administrator who installs the package decides about an admin plane.
     assert_eq!(packaged.srv.admin, None);
     packaged.srv.admin = shipped.srv.admin.clone();
@@ -136,11 +136,11 @@ fn the_configuration_of_the_image_is_the_shipped_one_for_a_container() {
     let parse = |srv: &str| Conf::parse("srv.xml", srv, "map.xml", &map).expect("no faults");
     let (mut image, shipped) = (parse(&deploy("container/srv.xml")), parse(&shipped("srv.xml")));
     assert_eq!(image.srv.data.dir, Path::new("/data"));
-    assert_eq!(image.srv.listen, [Listen::Tcp("0.0.0.0:7600".parse().expect("an address"))]);
+    assert_eq!(image.srv.listen, [Listen::Tcp("0.0.0.0:7600".parse().expect("an address")).into()]);
     let admin = image.srv.admin.take().expect("an admin plane");
     assert_eq!(admin.listen, Listen::Unix("/run/frs/admin.sock".into()));
     assert_eq!(admin.token_file, None, "its socket needs none");
-    assert_eq!(std::mem::take(&mut image.srv.metrics), [metrics()]);
+    assert_eq!(std::mem::take(&mut image.srv.metrics), [metrics().into()]);
     image.srv.data.dir = shipped.srv.data.dir.clone();
     (image.srv.listen, image.srv.admin) = (shipped.srv.listen.clone(), shipped.srv.admin.clone());
     assert_eq!(image.srv, shipped.srv);

@@ -105,8 +105,8 @@ fn each_listener_knows_what_is_spoken_there_in_every_process_that_gets_it() {
 fn those_of_metrics_are_handed_over_each_to_its_address() {
     let dir = tempfile::tempdir().expect("a directory");
     let unix = |name: &str| Listen::Unix(dir.path().join(name));
-    let metrics = [unix("a"), unix("b")];
-    let opened = |metrics: &[Listen], given: &[InheritedSocket]| {
+    let metrics = [unix("a").into(), unix("b").into()];
+    let opened = |metrics: &[Endpoint], given: &[InheritedSocket]| {
         let others = OtherAddresses { metrics, ..OtherAddresses::default() };
         ListeningSockets::open(None, &[], others, 1, given)
     };
@@ -120,7 +120,7 @@ fn those_of_metrics_are_handed_over_each_to_its_address() {
         assert_eq!(mode & 0o777, OPEN_MODE);
     }
     let given = handed_over(&first);
-    let turned = [unix("b"), unix("new"), unix("a")];
+    let turned = ["b", "new", "a"].map(|name| unix(name).into());
     let second = opened(&turned, &given).expect("matched");
     let lacking = opened(&metrics[..1], &given).expect_err("not named").to_string();
     assert!(lacking.contains("no <listen> names unix:"), "{lacking}");
