@@ -11,6 +11,7 @@ mod policies;
 mod report;
 mod resp;
 mod servers;
+mod tls;
 #[path = "../../tests/it/common/tools.rs"]
 mod tools;
 mod versions;
@@ -82,6 +83,8 @@ enum Scenario {
     Inspected,
     /// Commands of RESP against Redis, asked by redis-benchmark
     Resp,
+    /// The cost of TLS: pipelines and handshakes; frs alone
+    Tls,
     /// This version, with all that it counts, against the one before; needs --before
     Versions,
 }
@@ -95,6 +98,7 @@ impl Scenario {
             Scenario::Policies => "one request per round trip, of each policy",
             Scenario::Inspected => "one request per round trip, beside frs-inspect",
             Scenario::Resp => "commands of RESP against Redis",
+            Scenario::Tls => "the cost of TLS",
             Scenario::Versions => "this version against the one before",
         }
     }
@@ -149,6 +153,9 @@ fn run(options: &Options) -> Result<()> {
     }
     if runs(Scenario::Inspected) {
         inspected::run(options)?;
+    }
+    if runs(Scenario::Tls) {
+        tls::run(options)?;
     }
     if runs(Scenario::Resp) {
         resp::run(options)?;

@@ -25,6 +25,7 @@ mod resp;
 mod settings;
 mod share;
 mod srv;
+mod tls;
 mod warm;
 
 const GROUP: &str = r#"<group name="g" files="1" key-nodes="8" node-size="64"/>"#;
@@ -65,6 +66,8 @@ pub(super) const SIZES: BufferSizes = BufferSizes {
     in_hand_buffers: 38,
     refused_clients: 1024,
     client_bytes: 1 << 10,
+    tls_bytes: 40 << 10,
+    certificate_bytes: 12 << 10,
     head_bytes: 1 << 10,
     answer_bytes: 320,
     window_bytes: 13,
@@ -84,6 +87,7 @@ pub(super) const SIZES: BufferSizes = BufferSizes {
     history_bizs: 257,
     metrics_bytes: 51_904_512,
     metrics_biz_bytes: 49_152,
+    admin_clients: 64,
     admin_maps: 2,
 };
 
@@ -91,7 +95,7 @@ pub(super) const SIZES: BufferSizes = BufferSizes {
 fn nothing_but_a_group_gives_the_defaults() {
     let conf = good("<srv/>", &format!("<map>{GROUP}</map>"));
     assert!((1..=200).contains(&conf.srv.workers));
-    assert_eq!(conf.srv.listen, [Listen::Tcp((Ipv4Addr::LOCALHOST, 7600).into())]);
+    assert_eq!(conf.srv.listen, [Listen::Tcp((Ipv4Addr::LOCALHOST, 7600).into()).into()]);
     assert_eq!(conf.srv.allow, Cidr::LOCAL);
     let max_programs = conf.srv.data.max_programs;
     assert_eq!(
@@ -168,9 +172,9 @@ fn everything_is_taken() {
     assert_eq!(
         conf.srv.listen,
         [
-            Listen::Tcp("0.0.0.0:7600".parse().unwrap()),
-            Listen::Tcp("[::1]:7600".parse().unwrap()),
-            Listen::Unix("run/frs.sock".into())
+            Listen::Tcp("0.0.0.0:7600".parse().unwrap()).into(),
+            Listen::Tcp("[::1]:7600".parse().unwrap()).into(),
+            Listen::Unix("run/frs.sock".into()).into()
         ]
     );
     assert_eq!(conf.srv.allow.len(), 2);
@@ -229,7 +233,7 @@ fn all_faults_of_both_files_at_once() {
     faults(
         parse(srv, map),
         &[
-            "srv.xml:2:3: found <wrokers> in <srv>, expected one of workers, data, http, log, user, authz, degrade, cluster, rls, map, watch, clients, listen, admin, metrics, resp, allow, trusted (nearest: workers)",
+            "srv.xml:2:3: found <wrokers> in <srv>, expected one of workers, data, http, log, user, authz, degrade, cluster, rls, map, watch, clients, listen, admin, metrics, resp, allow, trusted, tls (nearest: workers)",
             "srv.xml:3:19: found max-body=\"1KB\", expected a size from 64 to 64MiB, such as 512, 64KiB or 1MiB",
             "srv.xml:4:8: found attribute levle of <log>, expected one of level, format, file, refusals (nearest: level)",
             "map.xml:2:26: found files=\"0\", expected a whole number from 1 to 4096",

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a buffer that clients can fill is in this list, or on the stack.
 
+use crate::admin::client_eviction::MAX_CLIENTS;
 use crate::admin::server::{
     HELD_BYTES, HISTORY_BIZ_BYTES, MAPS, METRICS_BIZ_HELD_BYTES, METRICS_HELD_BYTES,
 };
@@ -9,6 +10,7 @@ use crate::protocol::format::{ANSWER_BYTES, ECHO_FACTOR, ITEM_BYTES, WINDOW_BYTE
 use crate::protocol::resp::{KEY_BYTES, NUMBER_BYTES, VALUE_BYTES};
 use crate::protocol::response_head::HEAD_BYTES;
 use crate::stats::history_file::ROW_BIZS;
+use crate::tls::{CERTIFICATE_BYTES, TLS_BYTES};
 use crate::worker::buffer_pool::{POOL_BUFFERS, POOLED_BYTES};
 use crate::worker::buffers::ARENA_BYTES;
 use crate::worker::client::CLIENT_BYTES;
@@ -31,6 +33,8 @@ pub const BUFFER_SIZES: BufferSizes = BufferSizes {
     in_hand_buffers: BUFFERS_IN_HAND as u64,
     refused_clients: REFUSED_CLIENTS as u64,
     client_bytes: CLIENT_BYTES as u64,
+    tls_bytes: TLS_BYTES as u64,
+    certificate_bytes: CERTIFICATE_BYTES as u64,
     head_bytes: HEAD_BYTES as u64,
     answer_bytes: ANSWER_BYTES as u64,
     window_bytes: WINDOW_BYTES as u64,
@@ -50,6 +54,7 @@ pub const BUFFER_SIZES: BufferSizes = BufferSizes {
     history_bizs: ROW_BIZS as u64 + 1,
     metrics_bytes: METRICS_HELD_BYTES as u64,
     metrics_biz_bytes: METRICS_BIZ_HELD_BYTES as u64,
+    admin_clients: MAX_CLIENTS as u64,
     admin_maps: MAPS,
 };
 
@@ -70,6 +75,8 @@ mod tests {
             in_hand_buffers: 38,
             refused_clients: 1024,
             client_bytes: 1 << 10,
+            tls_bytes: 40 << 10,
+            certificate_bytes: 12 << 10,
             head_bytes: 2 << 10,
             answer_bytes: 555,
             window_bytes: 13,
@@ -89,6 +96,7 @@ mod tests {
             history_bizs: 257,
             metrics_bytes: 51_904_512,
             metrics_biz_bytes: 49_152,
+            admin_clients: 64,
             admin_maps: 2,
         };
         assert_eq!(BUFFER_SIZES, sizes);

@@ -25,6 +25,7 @@ pub mod net;
 pub mod process;
 pub mod protocol;
 pub mod stats;
+pub mod tls;
 pub mod worker;
 
 /// Compiles the Rust code in the documents.

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use frs_base::clock;
 use frs_base::figures::grouped;
 use frs_conf::Machine;
 use frs_conf::{Conf, LoadedConf, Setting, Settings, report};
@@ -22,6 +23,7 @@ use frs_server::process::control::Reloaded;
 use frs_server::process::envoy;
 use frs_server::process::log;
 use frs_server::protocol::visible;
+use frs_server::tls::identity::TlsReport;
 use frs_server::{cluster, keeper, worker};
 use frs_store as store;
 
@@ -266,6 +268,7 @@ fn check(of: &WholeConf) -> Result<(), Failed> {
     })?;
     let report = report::report(&conf, &Machine::look(&conf), &BUFFER_SIZES);
     let token_warning = conf.token_warning();
+    let tls = TlsReport::look(&conf.srv, clock::now());
     for setting in settings.iter() {
         let (name, value) = (setting.name(), setting.value().escape_debug());
         let origin = setting.origin();
@@ -275,13 +278,16 @@ fn check(of: &WholeConf) -> Result<(), Failed> {
     let Forecast { lines, warnings, refusals } = master::forecast(&conf);
     let restarts = master::restart_needs(&conf.srv.data.dir, conf_dir);
     lines.iter().try_for_each(print_lines)?;
-    let mut warnings = report.warnings.iter().chain(&token_warning).chain(&warnings);
+    let mut warnings =
+        report.warnings.iter().chain(&token_warning).chain(&tls.warnings).chain(&warnings);
     warnings.try_for_each(|warning| print_lines(format_args!("warning: {warning}")))?;
     let refused = |need| print_lines(format_args!("warning: a reload is refused: {need}"));
     restarts.iter().try_for_each(refused)?;
-    report.faults.iter().chain(&refusals).for_each(|fault| eprintln!("{fault}"));
-    if !report.faults.is_empty() {
-        eprintln!("{}", count_words(report.faults.len()));
+    let faults = report.faults.len() + tls.faults.len();
+    let all = report.faults.iter().chain(&tls.faults).chain(&refusals);
+    all.for_each(|fault| eprintln!("{fault}"));
+    if faults > 0 {
+        eprintln!("{}", count_words(faults));
         return Err(Failed);
     }
     if !refusals.is_empty() {

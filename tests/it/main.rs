@@ -38,6 +38,7 @@ mod shipped;
 mod snippets;
 mod storm;
 mod tidy;
+mod tls;
 
 // The tests run the shipped code: a store with crash points orders its accesses differently.
 const _: () = assert!(!frs_store::HAS_CRASH_POINTS);

@@ -15,6 +15,7 @@ mod memory_map;
 pub mod process;
 mod range_lock;
 mod set_once;
+pub mod shared_bytes;
 mod signal_chain;
 
 pub use crc::crc32c_words;

@@ -10,8 +10,8 @@ use super::kept_files::{KeptFiles, LiveGeometry};
 use super::{clustered, fit, named_bizs};
 use crate::read::conf_file::{read_file, read_map};
 use crate::read::{
-    self, Checked, Document, Element, Fault, Faults, Faulty, LocalHost, Notes, Setting, Settings,
-    SourceText, shown,
+    self, Checked, Document, Element, Fault, Faults, Faulty, LocalHost, Notes, SecretError,
+    Setting, Settings, SourceText, shown,
 };
 use crate::schema::{Cluster, Conf, Srv};
 
@@ -69,7 +69,7 @@ impl LoadedConf {
 
 impl Conf {
     /// Reads and checks `srv.xml` and `map.xml` of a directory, and the secret files that they
-    /// name: a cluster's secret and password, and the tokens of clients.
+    /// name: a cluster's secret and password, the tokens of clients, and the files of `<tls>`.
     ///
     /// # Errors
     /// All faults of both files. If they have none, the faults of the secret files. A file that
@@ -224,8 +224,10 @@ fn token_faults(source: &Source, srv: &Srv) -> Vec<Fault> {
 
 /// The faults in the files of the cluster.
 fn secret_faults(srv: &Srv) -> Vec<Fault> {
-    let faults = |cluster: &Cluster| cluster.file_faults(&srv.secret_readers());
-    srv.cluster.as_ref().map(faults).unwrap_or_default()
+    let readers = srv.secret_readers();
+    let cluster = srv.cluster.iter().flat_map(|cluster| cluster.file_faults(&readers));
+    let tls = srv.tls.iter().filter_map(|block| block.read_files(&readers).err());
+    cluster.chain(tls.map(SecretError::fault)).collect()
 }
 
 fn is_same_directory(one: &Path, other: &Path) -> bool {

@@ -4,7 +4,9 @@
 //! memory that a worker holds for a client, whatever the client sends and however few of the
 //! answers it reads.
 
-use crate::schema::{Biz, Conf, Geometry, Http, Listed, MAX_KEY_BYTES, Map, Pattern, Srv};
+use crate::schema::{
+    Biz, Conf, Endpoint, Geometry, Http, Listed, MAX_KEY_BYTES, Map, Pattern, Srv,
+};
 
 /// Sizes of the server's buffers. The modules that own the buffers set them and keep to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +31,10 @@ pub struct BufferSizes {
     pub refused_clients: u64,
     /// Bytes for a client besides its buffers.
     pub client_bytes: u64,
+    /// The most bytes for a client that speaks TLS, besides its buffers.
+    pub tls_bytes: u64,
+    /// The most bytes for a client's certificate.
+    pub certificate_bytes: u64,
     /// The most bytes of an answer's head.
     pub head_bytes: u64,
     /// The most bytes of an item's answer, and of each `<limit>` in it, without the echoed parts of
@@ -68,6 +74,8 @@ pub struct BufferSizes {
     pub metrics_bytes: u64,
     /// More bytes for clients of `<metrics>` for each business in their texts.
     pub metrics_biz_bytes: u64,
+    /// The most clients of the admin plane, and as many of `<metrics>`.
+    pub admin_clients: u64,
     /// Number of attachments of the admin plane that map all groups.
     pub admin_maps: u64,
 }
@@ -206,11 +214,21 @@ impl BufferSizes {
         let maps = if srv.has_plane() { self.admin_maps } else { 0 };
         let admin = match srv.admins[..] {
             [] => 0,
-            _ => self.admin_bytes + bizs.min(self.history_bizs) * self.history_biz_bytes,
+            _ => {
+                let tls = |admin: &Admin| self.tls_bytes_of(srv, admin.tls.as_deref());
+                let tls = srv.admins.iter().map(tls).max().unwrap_or_default();
+                self.admin_bytes
+                    + self.admin_clients * tls
+                    + bizs.min(self.history_bizs) * self.history_biz_bytes
+            }
         };
         let metrics = match srv.metrics[..] {
             [] => 0,
-            _ => self.metrics_bytes + bizs * self.metrics_biz_bytes,
+            _ => {
+                let tls = |of: &Endpoint| self.tls_bytes_of(srv, of.tls.as_deref());
+                let tls = srv.metrics.iter().map(tls).max().unwrap_or_default();
+                self.metrics_bytes + self.admin_clients * tls + bizs * self.metrics_biz_bytes
+            }
         };
         groups.div_ceil(PAGE_TABLE_PARTS) * maps + admin + metrics
     }
@@ -294,10 +312,23 @@ impl BufferSizes {
         self.input_bytes(&srv.http) + queued
     }
 
+    /// The most bytes that a worker holds for the TLS of one connection. 0 if workers speak no TLS.
+    pub(super) fn tls_client_bytes(&self, srv: &Srv) -> u64 {
+        let of_http = srv.listen.iter().map(|endpoint| &endpoint.tls);
+        let all = of_http.chain(srv.resps.iter().map(|resp| &resp.tls));
+        all.map(|name| self.tls_bytes_of(srv, name.as_deref())).max().unwrap_or_default()
+    }
+
+    /// The most bytes for the TLS of a client of this `<tls>`.
+    fn tls_bytes_of(&self, srv: &Srv, name: Option<&str>) -> u64 {
+        let Some(block) = name.and_then(|name| srv.tls_named(name)) else { return 0 };
+        self.tls_bytes + block.clients.as_ref().map_or(0, |_| self.certificate_bytes)
+    }
+
     /// The most bytes that a worker holds for one connection: its input, and the answers of a tick.
     pub fn connection_bytes(&self, srv: &Srv, map: &Map) -> u64 {
         let answers = self.answers_bytes(map) + self.reply_bytes(&srv.http, map);
-        self.kept_bytes(srv) + answers + self.client_bytes
+        self.kept_bytes(srv) + answers + self.client_bytes + self.tls_client_bytes(srv)
     }
 
     /// Bytes that a worker holds once for all its clients.

@@ -15,8 +15,9 @@ use super::resources::{DirFilesystem, Filesystem, Machine};
 use super::{promises, warm_costs};
 use crate::check;
 use crate::schema::{
-    Biz, ChargeMode, Checkpoint, Cluster, Conf, Group, HashKind, KeyType, Limit, Map, Mode,
-    NodeCount, OnFull, Resp, Rls, SLOTS, Scope, UNDO_WORDS, UnknownBiz, duration_text,
+    Biz, ChargeMode, Checkpoint, Cluster, Conf, Endpoint, Group, HashKind, KeyType, Limit, Map,
+    Mode, NodeCount, OnFull, Resp, Rls, SLOTS, Scope, Srv, Tls, TlsVersion, UNDO_WORDS, UnknownBiz,
+    duration_text,
 };
 
 /// Files on disk throttle their writers beyond this part of the memory, as a divisor.
@@ -52,9 +53,11 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> ConfReport
     lines.extend(srv.clients.iter().flat_map(client_lines));
     lines.extend(srv.resps.iter().map(resp_line));
     lines.extend(srv.rls.iter().map(rls_line));
-    let metrics =
-        |address| format!("metrics {address}: /metrics and /health, for peers of <allow>");
+    let metrics = |of: &Endpoint| {
+        format!("metrics {}: /metrics and /health, for peers of <allow>", of.listen)
+    };
     lines.extend(srv.metrics.iter().map(metrics));
+    lines.extend(srv.tls.iter().map(|block| tls_line(srv, block)));
     lines.into_iter().for_each(|line| text += &format!("{line}\n"));
     memory_text(&mut text, conf, sizes);
     let bizs = conf.map.bizs.iter();
@@ -270,6 +273,28 @@ fn registers_line(group: &Group) -> String {
     )
 }
 
+/// The line of a `<tls>`: `tls edge: conf/edge.pem on 127.0.0.1:7600, TLS 1.2 and 1.3, clients may
+/// show a certificate of conf/ca.pem`.
+fn tls_line(srv: &Srv, block: &Tls) -> String {
+    let of_plane = srv.admin.iter().map(|admin| (&admin.listen, &admin.tls));
+    let of_resps = srv.resps.iter().map(|resp| (&resp.listen, &resp.tls));
+    let others = of_resps.chain(srv.rls.iter().map(|rls| (&rls.listen, &rls.tls))).chain(of_plane);
+    let endpoints = srv.listen.iter().chain(&srv.metrics);
+    let all = endpoints.map(|endpoint| (&endpoint.listen, &endpoint.tls)).chain(others);
+    let named = all.filter(|(_, tls)| tls.as_deref() == Some(&block.name));
+    let addresses = named.map(|(listen, _)| listen.to_string()).collect::<Vec<_>>().join(", ");
+    let addresses = if addresses.is_empty() { "no listener".to_owned() } else { addresses };
+    let versions = match block.min {
+        TlsVersion::V12 => "TLS 1.2 and 1.3",
+        TlsVersion::V13 => "TLS 1.3",
+    };
+    let clients = block.clients.as_ref().map_or(String::new(), |clients| {
+        let verb = if clients.required { "must" } else { "may" };
+        format!(", clients {verb} show a certificate of {}", clients.ca.display())
+    });
+    format!("tls {}: {} on {addresses}, {versions}{clients}", block.name, block.cert.display())
+}
+
 /// The line of `<rls>`: `rls 127.0.0.1:7603: charges all or none, domains: edge (4 descriptors)`.
 fn rls_line(rls: &Rls) -> String {
     let charge = match rls.charge {
@@ -325,6 +350,10 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
     let tick = bytes(sizes.tick_answer_bytes);
     let words = grouped(u64::from(http.max_atomic_items) * map.item_undo_words());
     let client = grouped(client_bytes);
+    let tls = match sizes.tls_client_bytes(&conf.srv) {
+        0 => String::new(),
+        bytes => format!(" + TLS {}", grouped(bytes)),
+    };
     let (needed, reserved) = (conf.srv.needed_slots(), conf.srv.reserved_slots());
     let programs = conf.srv.data.max_programs;
     let plane = match (conf.srv.admins.is_empty(), conf.srv.metrics.is_empty()) {
@@ -358,7 +387,7 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
          + reload{twice}), at most {programs} for programs\n  \
          processes: {} = ({workers} workers + keeper + master{courier}) × {} + {workers} workers × {}\n  \
          clients at worst: {} = workers {workers} × max-connections {} × (input {kept} + answers \
-         {tick} + queue {} + reply {} + {client})\n    \
+         {tick} + queue {} + reply {} + {client}{tls})\n    \
          input: the largest of max-head, max-body and {}{resp}\n    \
          reply, the longest to one request: {} items × {answer_bytes} × (1 + limits of a biz) + \
          {echo_factor} × the rest of max-body (echoed, escaped){registers}\n  \

@@ -29,7 +29,7 @@ use super::durable::write_durably;
 use super::overlay::Overlay;
 use crate::check::{KeptFiles, Texts};
 use crate::read::{Faults, LocalHost, Settings};
-use crate::schema::{Admin, Cluster, Conf, Listen, Resp};
+use crate::schema::{Admin, Cluster, Conf, Listen, Resp, Tls};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"FRS.CONF");
 const FORMAT: u64 = 4;
@@ -221,7 +221,15 @@ pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
             *path = directory.join(&path);
         }
     };
-    conf.srv.listen.iter_mut().chain(&mut conf.srv.metrics).for_each(absolute);
+    for endpoint in conf.srv.listen.iter_mut().chain(&mut conf.srv.metrics) {
+        absolute(&mut endpoint.listen);
+    }
+    for Tls { cert, key, clients, .. } in &mut conf.srv.tls {
+        let ca = clients.as_mut().map(|clients| &mut clients.ca);
+        for path in ca.into_iter().chain([cert, key]) {
+            *path = directory.join(&path);
+        }
+    }
     for Resp { listen, token_file, .. } in &mut conf.srv.resps {
         absolute(listen);
         *token_file = token_file.take().map(|path| directory.join(path));
@@ -230,7 +238,7 @@ pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
         client.token_file = client.token_file.take().map(|path| directory.join(path));
     }
     conf.srv.rls.iter_mut().for_each(|rls| absolute(&mut rls.listen));
-    for Admin { listen, token_file } in &mut conf.srv.admins {
+    for Admin { listen, token_file, .. } in &mut conf.srv.admins {
         absolute(listen);
         *token_file = token_file.take().map(|path| directory.join(path));
     }

@@ -2,6 +2,7 @@
 //! tokens.
 //!
 //! Invariant: no two elements have the same address, and only this machine reaches the admin plane.
+//! A `tls` names a `<tls>` of the file.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -9,13 +10,18 @@ use std::path::PathBuf;
 
 use super::faults::{Checked, Notes, checked, shown};
 use super::scalar::Parsed;
+use super::tls::{self, TlsNames};
 use super::walk::{ElementSchema, first_before};
 use super::xml::Element;
-use crate::schema::{Admin, Listen};
+use crate::schema::{Admin, Endpoint, Listen};
 
 const ADMIN: ElementSchema =
-    ElementSchema { attributes: &[LISTEN, "token-file"], ..ElementSchema::EMPTY };
-const METRICS: ElementSchema = ElementSchema { attributes: &[LISTEN], ..ElementSchema::EMPTY };
+    ElementSchema { attributes: &[LISTEN, "token-file", tls::ATTRIBUTE], ..ElementSchema::EMPTY };
+const METRICS: ElementSchema =
+    ElementSchema { attributes: &[LISTEN, tls::ATTRIBUTE], ..ElementSchema::EMPTY };
+/// `<listen>`: an address between its tags.
+const SERVED: ElementSchema =
+    ElementSchema { attributes: &[tls::ATTRIBUTE], text: true, ..ElementSchema::EMPTY };
 const MAX_ADMINS: usize = 2;
 const MAX_METRICS: usize = 16;
 const LISTEN: &str = "listen";
@@ -24,14 +30,27 @@ const DEFAULT_LISTEN: SocketAddr =
 /// The most bytes of a unix socket's path, without the NUL at its end.
 const MAX_SOCKET_PATH: usize = 107;
 
-/// The addresses read so far, each with the name of its element.
-#[derive(Default)]
-pub(super) struct Addresses(Vec<(Listen, String)>);
+/// The addresses read so far, each with the name of its element, and the `<tls>` that they may
+/// choose.
+pub(super) struct Addresses {
+    taken: Vec<(Listen, String)>,
+    tls: TlsNames,
+}
 
 impl Addresses {
+    /// No addresses yet.
+    pub fn new(tls: TlsNames) -> Addresses {
+        Addresses { taken: Vec::new(), tls }
+    }
+
     /// Adds the address of an element.
     fn add(&mut self, address: &Listen, element: impl Into<String>) {
-        self.0.push((address.clone(), element.into()));
+        self.taken.push((address.clone(), element.into()));
+    }
+
+    /// Reads the attribute `tls`. `None` for plain text.
+    pub fn tls(&self, notes: &mut Notes<'_>, element: &Element) -> Checked<Option<String>> {
+        self.tls.choose(notes, element)
     }
 
     /// Reads the attribute `listen`: an address that no earlier element has. It then belongs to
@@ -44,7 +63,7 @@ impl Addresses {
         name: impl Into<String>,
     ) -> Checked<Listen> {
         let address = element.required(notes, LISTEN, read)?;
-        let Some((_, who)) = self.0.iter().find(|(taken, _)| *taken == address) else {
+        let Some((_, who)) = self.taken.iter().find(|(taken, _)| *taken == address) else {
             self.add(&address, name);
             return Ok(address);
         };
@@ -59,21 +78,23 @@ pub(super) fn listen(
     notes: &mut Notes<'_>,
     root: &Element,
     taken: &mut Addresses,
-) -> Checked<Vec<Listen>> {
+) -> Checked<Vec<Endpoint>> {
     let mut seen = HashMap::new();
     let mut found = root.read_children(notes, "listen", usize::MAX, |notes, element| {
-        let address = element.text_value(notes, listen_address)?;
+        SERVED.check(notes, element);
+        let (address, tls) = (element.value(notes, listen_address), taken.tls(notes, element));
+        let (address, tls) = (address?, tls?);
         let Some(first) = first_before(&mut seen, address.clone(), element.at) else {
-            return Ok(address);
+            return Ok(Endpoint { listen: address, tls });
         };
         let again = format!("<listen>{}</listen> again", shown(element.text.trim()));
         let expected = format!("it once (first in {})", notes.place(first));
         Err(notes.note(element.at, again, expected))
     })?;
     if found.is_empty() {
-        found.push(Listen::Tcp(DEFAULT_LISTEN));
+        found.push(Listen::Tcp(DEFAULT_LISTEN).into());
     }
-    found.iter().for_each(|address| taken.add(address, "<listen>"));
+    found.iter().for_each(|endpoint| taken.add(&endpoint.listen, "<listen>"));
     Ok(found)
 }
 
@@ -106,6 +127,7 @@ pub(super) fn admins(
         let admin = checked!(Admin {
             listen: taken.take(notes, element, admin_address, "<admin>"),
             token_file: token_file(notes, element),
+            tls: taken.tls(notes, element),
         });
         let kind = matches!(admin.listen, Listen::Tcp(_));
         let Some(first) = first_before(&mut kinds, kind, element.at) else { return Ok(admin) };
@@ -121,11 +143,14 @@ pub(super) fn metrics(
     notes: &mut Notes<'_>,
     root: &Element,
     taken: &mut Addresses,
-) -> Checked<Vec<Listen>> {
+) -> Checked<Vec<Endpoint>> {
     root.read_children(notes, "metrics", MAX_METRICS, |notes, element| {
         METRICS.check(notes, element);
         let name = format!("the <metrics> of {}", notes.place(element.at));
-        taken.take(notes, element, listen_address, name)
+        Ok(checked!(Endpoint {
+            listen: taken.take(notes, element, listen_address, name),
+            tls: taken.tls(notes, element),
+        }))
     })
 }
 

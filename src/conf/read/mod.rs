@@ -17,7 +17,8 @@
 //! | `map` | map.xml, with `limit`, `list`, `tables` and `share` |
 //! | `limit` | a limit, with `calendar`, `distinct`, `per_call` and `weight` |
 //! | `token_file` | the file of a token, for `admin_tokens` and `client_tokens` |
-//! | `private_file` | the bytes of a file that nobody else can read |
+//! | `private_file` | the bytes of a file, of which nobody else can read a secret one |
+//! | `tls` | certificates, and the files that they name |
 //! | `secret_file` | the files of a cluster's secret and of its password |
 //! | [`element_positions`] | positions of elements, for programs that edit a file |
 
@@ -49,6 +50,7 @@ mod share;
 pub(super) mod srv;
 mod suggest;
 mod tables;
+mod tls;
 mod token_file;
 mod walk;
 mod weight;
@@ -70,5 +72,6 @@ pub(super) use scalar::lower_case_name;
 pub use secret_file::{ClusterKeys, ClusterSecret, ClusterSecrets, Password, SecretError};
 pub(super) use share::{HOLDS_STAY, named_share};
 pub(super) use suggest::nearest_words;
+pub use tls::TlsFiles;
 pub use token_file::TokenError;
 pub(super) use xml::{Document, Element};

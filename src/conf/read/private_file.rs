@@ -5,7 +5,7 @@
 //! file's descriptor is judged, not its path, so nobody swaps the file in between. Links are
 //! followed, because Kubernetes mounts each secret as a link: what counts is the file.
 
-use std::fs::{Metadata, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -120,16 +120,27 @@ impl From<io::Error> for Unread {
 
 /// Reads at most `most` bytes of a secret's file.
 pub(super) fn read(path: &Path, most: u64, readers: &SecretReaders) -> Result<Vec<u8>, Unread> {
+    let (file, found) = open(path)?;
+    match readers.exposure(&found) {
+        Some(exposure) => Err(Unread::Exposed(exposure)),
+        None => take(file, most),
+    }
+}
+
+/// Reads at most `most` bytes of a file that is no secret.
+pub(super) fn read_public(path: &Path, most: u64) -> Result<Vec<u8>, Unread> {
+    take(open(path)?.0, most)
+}
+
+fn open(path: &Path) -> Result<(File, Metadata), Unread> {
     // Opening a pipe would wait for its writer.
     let flags = O_NONBLOCK | O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(Unread::NoFile);
-    }
-    if let Some(exposure) = readers.exposure(&found) {
-        return Err(Unread::Exposed(exposure));
-    }
+    if found.is_file() { Ok((file, found)) } else { Err(Unread::NoFile) }
+}
+
+fn take(file: File, most: u64) -> Result<Vec<u8>, Unread> {
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -10,7 +10,7 @@ use super::xml::Element;
 use crate::schema::{MAX_DATABASES, Resp};
 
 const RESP: ElementSchema = ElementSchema {
-    attributes: &["listen", "token-file", "throttle", "registers", "databases"],
+    attributes: &["listen", "tls", "token-file", "throttle", "registers", "databases"],
     ..ElementSchema::EMPTY
 };
 const MAX_RESPS: usize = 16;
@@ -40,6 +40,7 @@ fn resp(notes: &mut Notes<'_>, element: &Element, taken: &mut Addresses) -> Chec
     let name = format!("the <resp> of {}", notes.place(element.at));
     Ok(checked!(Resp {
         listen: taken.take(notes, element, listen_address, name),
+        tls: taken.tls(notes, element),
         token_file: token_file(notes, element),
         throttle: element.optional(notes, THROTTLE, named(CALLS_BRING_LIMITS)),
         registers: element.optional(notes, REGISTERS, named(HAS_REGISTERS)),

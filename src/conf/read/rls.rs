@@ -16,8 +16,11 @@ use crate::schema::{
     ValuePattern,
 };
 
-const RLS: ElementSchema =
-    ElementSchema { attributes: &["listen", "charge"], many: &["domain"], ..ElementSchema::EMPTY };
+const RLS: ElementSchema = ElementSchema {
+    attributes: &["listen", "tls", "charge"],
+    many: &["domain"],
+    ..ElementSchema::EMPTY
+};
 const DOMAIN: ElementSchema =
     ElementSchema { attributes: &["name"], many: &["descriptor"], ..ElementSchema::EMPTY };
 const DESCRIPTOR: ElementSchema = ElementSchema {
@@ -45,6 +48,7 @@ pub(super) fn rls(notes: &mut Notes<'_>, element: &Element, taken: &mut Addresse
     let charges = word(&[("all-or-none", ChargeMode::AllOrNone), ("each", ChargeMode::Each)]);
     Ok(checked!(Rls {
         listen: taken.take(notes, element, listen_address, "<rls>"),
+        tls: taken.tls(notes, element),
         charge: element.or(notes, "charge", ChargeMode::AllOrNone, charges),
         domains: domains(notes, element),
     }))

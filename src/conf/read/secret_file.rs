@@ -1,5 +1,5 @@
-//! Files of secrets: the secret that all machines of a cluster share, and the password of the
-//! cluster.
+//! Files of secrets: the secret that all machines of a cluster share, the password of the cluster,
+//! and how any secret file is read.
 //!
 //! Invariant: a file that others can read is refused (`private_file`), and no message ever shows
 //! the content of a file.
@@ -149,7 +149,12 @@ impl SecretError {
         SecretError { path: path.to_owned(), found, expected, source: None }
     }
 
-    fn fault(self) -> Fault {
+    /// The error of a file whose content cannot be used.
+    pub fn of_content(path: &Path, found: impl Into<String>, expected: &str) -> SecretError {
+        SecretError::new(path, found, expected)
+    }
+
+    pub(crate) fn fault(self) -> Fault {
         Fault::without_position(self.path.display().to_string(), self.found, self.expected)
     }
 }
@@ -177,7 +182,7 @@ impl Cluster {
                 2 * SECRET_BYTES
             )
         };
-        let bytes = read(path, readers, expected)?;
+        let bytes = read_secret(path, MAX_FILE_BYTES, readers, expected)?;
         ClusterSecret::of(&bytes).ok_or_else(|| {
             let found = match bytes.trim_ascii().len() == 2 * SECRET_BYTES {
                 true => "characters that are no hexadecimal digits".to_owned(),
@@ -197,7 +202,7 @@ impl Cluster {
             let user = user.as_deref().unwrap_or("default");
             format!("{PASSWORD} of the cluster's user {user}")
         };
-        let bytes = read(path, readers, expected)?;
+        let bytes = read_secret(path, MAX_FILE_BYTES, readers, expected)?;
         let password = Password::of(&bytes);
         password.map(Some).ok_or_else(|| SecretError::new(path, size_of(&bytes), expected()))
     }
@@ -217,13 +222,28 @@ fn size_of(bytes: &[u8]) -> String {
     }
 }
 
-/// Reads a file that nobody else can read.
-fn read(
+/// Reads a file that nobody else can read: its first `most` bytes.
+pub(super) fn read_secret(
     path: &Path,
+    most: u64,
     readers: &SecretReaders,
     expected: impl Fn() -> String,
 ) -> Result<Vec<u8>, SecretError> {
-    private_file::read(path, MAX_FILE_BYTES, readers).map_err(|unread| match unread {
+    private_file::read(path, most, readers).map_err(|unread| of_unread(path, unread, expected))
+}
+
+/// Reads a file that is no secret. One that is longer than `most` bytes is refused.
+pub(super) fn read_public(path: &Path, most: u64, expected: &str) -> Result<Vec<u8>, SecretError> {
+    let bytes = private_file::read_public(path, most + 1)
+        .map_err(|unread| of_unread(path, unread, || expected.to_owned()))?;
+    match bytes.len() as u64 > most {
+        true => Err(SecretError::new(path, format!("more than {most} bytes"), expected)),
+        false => Ok(bytes),
+    }
+}
+
+fn of_unread(path: &Path, unread: Unread, expected: impl Fn() -> String) -> SecretError {
+    match unread {
         Unread::Io(source) if source.kind() == io::ErrorKind::NotFound => {
             SecretError::new(path, "no such file", expected())
         }
@@ -233,7 +253,7 @@ fn read(
         },
         Unread::NoFile => SecretError::new(path, "something that is no file", expected()),
         Unread::Exposed(exposure) => SecretError::new(path, exposure.found(), exposure.expected()),
-    })
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use super::rls::rls;
 use super::scalar::{
     boolean, byte_rate, duration, file_path, one_of, path, rate, size, whole32, word,
 };
+use super::tls::{TlsNames, blocks};
 use super::walk::ElementSchema;
 use super::xml::Element;
 use crate::schema::{
@@ -28,7 +29,7 @@ const SRV: ElementSchema = ElementSchema {
         "workers", "data", "http", "log", "user", "authz", "degrade", "cluster", "rls", "map",
         "watch", "clients",
     ],
-    many: &["listen", "admin", "metrics", "resp", "allow", "trusted"],
+    many: &["listen", "admin", "metrics", "resp", "allow", "trusted", "tls"],
     ..ElementSchema::EMPTY
 };
 const DATA: ElementSchema = ElementSchema {
@@ -81,11 +82,12 @@ const DAY_MS: u64 = 86_400_000;
 /// Reads `<srv>` and notes its faults.
 pub(crate) fn srv(notes: &mut Notes<'_>, root: &Element, host: &LocalHost) -> Checked<Srv> {
     SRV.check(notes, root);
-    let mut taken = Addresses::default();
+    let mut taken = Addresses::new(TlsNames::of(root));
     let is_there = |name| root.child(name).is_some();
     let others = [is_there("admin") || is_there("metrics"), is_there("cluster"), is_there("rls")];
     Ok(checked!(Srv {
         workers: workers(notes, root, host),
+        tls: blocks(notes, root),
         listen: listen(notes, root, &mut taken),
         allow: allow(notes, root),
         admins: admins(notes, root, &mut taken),

@@ -16,6 +16,7 @@
 //! | `epoch` | how the reset epoch of a business grows |
 //! | `bounds` | bounds that the settings of a limit put on each other |
 //! | `srv` | srv.xml |
+//! | `tls` | certificates that listeners show |
 //! | `rls` | the domains and descriptors that frs-envoy answers for |
 //! | `access_token` | the tokens that clients must carry |
 //! | `clients` | who may ask: clients and their rights |
@@ -49,6 +50,7 @@ mod share;
 mod shared_limits;
 mod srv;
 mod tables;
+mod tls;
 mod warm_tier;
 
 pub use access_token::AccessToken;
@@ -105,3 +107,4 @@ pub use srv::{
     Rls, SLOTS, Srv, UnknownBiz,
 };
 pub(super) use srv::{default_programs, needed_slots};
+pub use tls::{ClientCertificates, Endpoint, Tls, TlsVersion};

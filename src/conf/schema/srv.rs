@@ -12,14 +12,17 @@ use super::clients::Clients;
 use super::cluster::Cluster;
 use super::quantity::Rate;
 use super::rls::{ChargeMode, Domain};
+use super::tls::{Endpoint, Tls};
 
 /// srv.xml, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Srv {
     /// Worker processes, 1..=200 (`auto` is already resolved).
     pub workers: u16,
+    /// Certificates, by the names that listeners choose.
+    pub tls: Vec<Tls>,
     /// Addresses to serve, at least one.
-    pub listen: Vec<Listen>,
+    pub listen: Vec<Endpoint>,
     /// Addresses at which frs speaks RESP.
     pub resps: Vec<Resp>,
     /// Who may ask. `None` if everybody may who reaches a listener.
@@ -32,7 +35,7 @@ pub struct Srv {
     /// off.
     pub admins: Vec<Admin>,
     /// Addresses that serve only metrics and health.
-    pub metrics: Vec<Listen>,
+    pub metrics: Vec<Endpoint>,
     /// The locations of the files.
     pub data: Data,
     /// Bounds of the data plane.
@@ -82,6 +85,8 @@ pub struct Admin {
     /// The file with the token that changes over TCP must carry. `None` if changes over TCP are
     /// refused.
     pub token_file: Option<PathBuf>,
+    /// The name of the `<tls>`. `None` for plain text.
+    pub tls: Option<String>,
 }
 
 /// `<resp>`: an address at which frs speaks RESP.
@@ -89,6 +94,8 @@ pub struct Admin {
 pub struct Resp {
     /// The address.
     pub listen: Listen,
+    /// The name of the `<tls>`. `None` for plain text.
+    pub tls: Option<String>,
     /// The file with the token of the client `default`, which AUTH carries. `None` if there is no
     /// such client.
     pub token_file: Option<PathBuf>,
@@ -107,6 +114,8 @@ pub struct Resp {
 pub struct Rls {
     /// The address.
     pub listen: Listen,
+    /// The name of the `<tls>`. `None` for plain text.
+    pub tls: Option<String>,
     /// What a call charges if one of its descriptors is over its limit.
     pub charge: ChargeMode,
     /// The domains. No two have the same name.
@@ -179,12 +188,16 @@ impl Srv {
         let resps = self.resps.iter().filter_map(|resp| resp.token_file.clone());
         let clients = self.clients.iter().flat_map(|clients| &clients.list);
         let clients = clients.filter_map(|client| client.token_file.clone());
+        let tls = self.tls.iter().flat_map(|Tls { cert, key, clients, .. }| {
+            let ca = clients.as_ref().map(|clients| clients.ca.clone());
+            [cert.clone(), key.clone()].into_iter().chain(ca)
+        });
         let cluster = self.cluster.iter().flat_map(|cluster| {
             let password = cluster.login.as_ref().map(|login| login.password_file.clone());
             password.into_iter().chain([cluster.secret_file.clone()])
         });
         let mut files = vec![dir.join("srv.xml"), map];
-        files.extend(admin.into_iter().chain(resps).chain(clients).chain(cluster));
+        files.extend(admin.into_iter().chain(resps).chain(clients).chain(tls).chain(cluster));
         files
     }
 

@@ -83,7 +83,7 @@ fn the_command_line_comes_before_the_environment_name_by_name() {
     ];
     let settings = Settings::new(set(&["listen=127.0.0.1:2"]), environment);
     let conf = load("<srv/>", &settings).unwrap().conf;
-    assert_eq!(conf.srv.listen, [Listen::Tcp("127.0.0.1:2".parse().unwrap())]);
+    assert_eq!(conf.srv.listen, [Listen::Tcp("127.0.0.1:2".parse().unwrap()).into()]);
     assert_eq!(conf.srv.workers, 5);
     let shown = |it: &Setting| format!("{}={} {}", it.name(), it.value(), it.origin());
     let expected = ["listen=127.0.0.1:2 --set listen", "workers=5 FRS_WORKERS"];
@@ -99,7 +99,7 @@ fn a_fault_names_the_source_of_the_setting() {
         &[
             "--set htp.max-items: found <htp> in <srv>, expected one of workers, data, http, \
              log, user, authz, degrade, cluster, rls, map, watch, clients, listen, admin, metrics, resp, allow, \
-             trusted (nearest: http)",
+             trusted, tls (nearest: http)",
             "--set workers: found <workers>0</workers>, expected auto or a whole number from 1 to \
              200",
             "--set http.max-item: found attribute max-item of <http>, expected one of \

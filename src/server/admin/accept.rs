@@ -1,7 +1,8 @@
 //! Accepts clients from the listeners of the admin plane and of metrics.
 //!
 //! Invariant: the listener of every connection is known, so that only clients of the admin plane
-//! get more than metrics. The transport is known, too, so that only TCP clients need a token.
+//! get more than metrics. A client speaks TLS exactly where the configuration in force names a
+//! `<tls>`. The transport is known, too, so that only TCP clients need a token.
 
 use std::io;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use super::access::Transport;
 use super::client::{AdminClient, ClientKind};
 use crate::net::listeners::PlainListener;
 use crate::net::stream::Stream;
+use crate::tls::configs::{Spoken, TlsConfigs};
+use frs_conf::{Listen, Srv};
 
 /// The most connections accepted in a tick.
 pub(super) const ACCEPTS_PER_TICK: usize = 16;
@@ -21,10 +24,10 @@ pub(super) const ACCEPTS_PER_TICK: usize = 16;
 /// The listeners of the admin plane's thread.
 #[derive(Default)]
 pub struct PlaneListeners {
-    /// The listeners of the admin plane.
-    pub admins: Vec<PlainListener>,
-    /// The listeners of metrics.
-    pub metrics: Vec<PlainListener>,
+    /// The listeners of the admin plane, each with its address.
+    pub admins: Vec<(Listen, PlainListener)>,
+    /// The listeners of metrics, each with its address.
+    pub metrics: Vec<(Listen, PlainListener)>,
 }
 
 impl PlaneListeners {
@@ -42,6 +45,8 @@ enum AdminSocket {
 struct AdminListener {
     socket: AdminSocket,
     kind: ClientKind,
+    listen: Listen,
+    spoken: Spoken,
     /// A connection may be waiting.
     ready: bool,
 }
@@ -62,15 +67,37 @@ impl AdminListeners {
         first_token: usize,
     ) -> io::Result<AdminListeners> {
         let PlaneListeners { admins, metrics } = listeners;
-        let admins = admins.into_iter().map(|listener| (listener, ClientKind::Admin));
-        let metrics = metrics.into_iter().map(|listener| (listener, ClientKind::Metrics));
+        let admins = admins.into_iter().map(|of| (of, ClientKind::Admin));
+        let metrics = metrics.into_iter().map(|of| (of, ClientKind::Metrics));
         let numbered = (first_token..).zip(admins.chain(metrics));
-        let listeners = numbered.map(|(token, (listener, kind))| {
+        let listeners = numbered.map(|(token, ((listen, listener), kind))| {
             let socket = AdminSocket::register(listener, registry, Token(token))?;
-            Ok(AdminListener { socket, kind, ready: true })
+            let spoken = Spoken::Nothing;
+            Ok(AdminListener { socket, kind, listen, spoken, ready: true })
         });
         let listeners = listeners.collect::<io::Result<_>>()?;
         Ok(AdminListeners { listeners, first_token, last: 0 })
+    }
+
+    /// Speaks TLS from now on as this configuration says. A listener that it does not have belongs
+    /// to a newer master, and stays as it is.
+    pub fn take_tls(&mut self, srv: &Srv, configs: &TlsConfigs) {
+        for listener in &mut self.listeners {
+            let is_it = |listen: &Listen| *listen == listener.listen;
+            let name = match listener.kind {
+                ClientKind::Admin => {
+                    let of_it = srv.admins.iter().find(|admin| is_it(&admin.listen));
+                    of_it.map(|admin| &admin.tls)
+                }
+                ClientKind::Metrics => {
+                    let of_it = srv.metrics.iter().find(|endpoint| is_it(&endpoint.listen));
+                    of_it.map(|endpoint| &endpoint.tls)
+                }
+            };
+            if let Some(name) = name {
+                listener.spoken = configs.spoken(name.as_deref());
+            }
+        }
     }
 
     /// The first token after those of the listeners.
@@ -101,7 +128,14 @@ impl AdminListeners {
             }
             match listener.socket.accept(listener.kind, now) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => listener.ready = false,
-                result => return result.map(Some),
+                Err(error) => return Err(error),
+                Ok(client) => match &listener.spoken {
+                    Spoken::Plain => return Ok(Some(client)),
+                    Spoken::Tls(config) => {
+                        return client.over_tls(Arc::clone(config), now).map(Some);
+                    }
+                    Spoken::Nothing => {}
+                },
             }
         }
         Ok(None)

@@ -11,11 +11,17 @@ use super::access::Transport;
 use super::client_eviction::{Candidate, ClientState, MAX_CLIENTS, MAX_SCRAPERS};
 use super::connection::AdminConnection;
 use crate::net::stream::Stream;
+use crate::tls::bounds::READ_ROOM;
+use rustls::ServerConfig;
 
 /// A connection without a request is closed after this time.
 pub const IDLE: Duration = Duration::from_secs(30);
 /// The most bytes of one read.
 pub const READ_BYTES: usize = 16 << 10;
+/// The most bytes of one write.
+const WRITE_BYTES: usize = 16 << 10;
+/// The time limit of a handshake of TLS.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The most reads from one client in a tick.
 const READS: usize = 16;
 
@@ -114,6 +120,17 @@ impl AdminClient {
         }
     }
 
+    /// The same client over TLS, whose handshake has a time limit.
+    pub fn over_tls(self, config: Arc<ServerConfig>, now: Instant) -> io::Result<AdminClient> {
+        let stream = self.stream.over_tls(config)?;
+        Ok(AdminClient { stream, deadline: now + HANDSHAKE, ..self })
+    }
+
+    /// Whether some output is not written.
+    pub fn has_output(&self) -> bool {
+        self.connection.has_output() || self.stream.is_blocked()
+    }
+
     /// Enters another stage, with this time limit.
     pub fn enter(&mut self, stage: ClientStage, time: Duration, now: Instant) {
         (self.stage, self.since, self.deadline) = (stage, now, now + time);
@@ -147,17 +164,21 @@ impl AdminClient {
 
     /// Reads input as far as there is room.
     pub fn read(&mut self) -> io::Result<()> {
-        let mut room = [0; READ_BYTES];
+        let mut room = [0; READ_ROOM];
+        let room = match self.stream.read_room() {
+            None => &mut room[..READ_BYTES],
+            Some(_) => &mut room,
+        };
         for _ in 0..READS {
             if !self.readable || !self.is_lingering() && !self.connection.has_room() {
                 return Ok(());
             }
-            match self.stream.read(&mut room) {
-                Ok(0) => (self.ended, self.readable) = (true, false),
+            match self.stream.read(room) {
+                Ok(received) if received.is_end => (self.ended, self.readable) = (true, false),
                 // Input after the last answer is read and dropped, so that no reset overtakes the
                 // answer.
                 Ok(_) if self.is_lingering() => {}
-                Ok(read) => self.connection.take(&room[..read]),
+                Ok(received) => self.connection.take(&room[..received.bytes]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
                 Err(error) => return Err(error),
             }
@@ -167,8 +188,13 @@ impl AdminClient {
 
     /// Writes output until the socket takes no more.
     pub fn write(&mut self) -> io::Result<()> {
-        while self.connection.has_output() {
-            match self.stream.write(self.connection.output()) {
+        if self.stream.is_blocked() {
+            self.stream.flush()?;
+        }
+        while self.connection.has_output() && !self.stream.is_blocked() {
+            let output = self.connection.output();
+            // Over TLS all that is written is kept until the socket takes it.
+            match self.stream.write(&output[..output.len().min(WRITE_BYTES)]) {
                 Ok(written) => self.connection.note_sent(written),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),

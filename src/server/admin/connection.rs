@@ -273,9 +273,9 @@ impl AdminConnection {
     }
 
     /// Refuses the client before it sends a request.
-    pub fn forbid(&mut self, now: Millis) {
+    pub fn forbid(&mut self, error: Error, now: Millis) {
         self.options = CLOSING;
-        self.answer(&Response::refusal(Format::Xml, &Error::PeerForbidden.into()), now);
+        self.answer(&Response::refusal(Format::Xml, &error.into()), now);
     }
 
     /// Gives the answer to the current request.

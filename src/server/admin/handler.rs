@@ -39,13 +39,15 @@ use crate::stats::metrics;
 use crate::stats::snapshot::{self, Stats};
 use crate::stats::stats_document::stats_text;
 use crate::stats::swept::Swept;
+use crate::tls::board::TlsShare;
+use crate::tls::configs::{HTTP_1_1, TlsConfigs};
 use frs_base::clock;
 use frs_base::sys::process::Pid;
-use frs_conf::{AdminTokens, EpochStep, Http, TokenError};
+use frs_conf::{AdminTokens, EpochStep, Http, Srv, TokenError};
 use frs_conf::{active, element_positions};
 use frs_engine::access::Access;
 use frs_engine::{ItemError, RecordError, RecordFigures, Role, Service, VoidRecords};
-use frs_store::{self as store, Counter};
+use frs_store::{self as store, Counter, HandshakeResult};
 
 /// The key-nodes in which void records are cleared before other requests are served.
 const CLEAR_KEY_NODES: u32 = 512;
@@ -76,6 +78,8 @@ pub struct AdminArgs {
     pub swept: Arc<Mutex<Option<Swept>>>,
     /// The tokens of clients.
     pub tokens: TokenBoard,
+    /// The certificates of the plane's listeners.
+    pub tls: TlsShare,
 }
 
 /// The reason why the admin plane does not start.
@@ -113,6 +117,10 @@ pub struct Handler {
     master: Pid,
     pulse: Arc<Pulse>,
     swept: Arc<Mutex<Option<Swept>>>,
+    tls: TlsShare,
+    tls_configs: TlsConfigs,
+    /// The names of all `<tls>`, and when their certificates end.
+    certificate_ends: Vec<(String, i64)>,
 }
 
 /// The text of map.xml in force, as it is answered.
@@ -147,7 +155,8 @@ impl Handler {
         pulse: Arc<Pulse>,
         waker: Arc<Waker>,
     ) -> Result<Handler, AdminError> {
-        let AdminArgs { control, master, conf_dir, data_dir, swept, tokens: board } = args;
+        let AdminArgs { control, master, conf_dir, data_dir, swept, tokens: board, tls } = args;
+        let tls_configs = TlsConfigs::new(tls.tickets.share()?);
         let service = frs_cluster::attach(&data_dir, Role::Admin)?;
         let control = ControlStream::over(control, ANSWER_BYTES_MAX)?;
         // The file is opened before the plane is announced as ready, so that its blocks are
@@ -172,12 +181,16 @@ impl Handler {
             master,
             pulse,
             swept,
+            tls,
+            tls_configs,
+            certificate_ends: Vec::new(),
         })
     }
 
     /// Begins to serve: reads the tokens, and notes what became of earlier changes.
     pub fn begin(&mut self) {
         self.read_tokens();
+        self.take_tls();
         self.conclude_orphans();
     }
 
@@ -206,11 +219,30 @@ impl Handler {
         &self.service.conf().srv.http
     }
 
-    /// Starts a tick: takes a newer configuration, if there is one.
-    pub fn begin_tick(&mut self) {
-        if self.service.begin_tick() {
+    /// The srv.xml of the configuration in force.
+    pub fn srv(&self) -> &Srv {
+        &self.service.conf().srv
+    }
+
+    /// What the plane's listeners show.
+    pub fn tls_configs(&self) -> &TlsConfigs {
+        &self.tls_configs
+    }
+
+    /// Starts a tick: takes a newer configuration, if there is one. Returns whether there is.
+    pub fn begin_tick(&mut self) -> bool {
+        let is_newer = self.service.begin_tick();
+        if is_newer {
             self.read_tokens();
+            self.take_tls();
         }
+        is_newer
+    }
+
+    fn take_tls(&mut self) {
+        let srv = &self.service.conf().srv;
+        self.tls_configs.take(srv, &self.tls, HTTP_1_1);
+        self.certificate_ends = self.tls.read().map(|files| files.ends()).unwrap_or_default();
     }
 
     fn read_tokens(&mut self) {
@@ -252,6 +284,7 @@ impl Handler {
         let runtime = self.service.handle().runtime();
         let mut figures = snapshot::of(runtime, self.service.conf(), clock::now());
         self.history.fill(&mut figures);
+        figures.certificate_ends.clone_from(&self.certificate_ends);
         if let Some(swept) = &*self.swept.lock().unwrap_or_else(PoisonError::into_inner) {
             swept.fill(&mut figures);
         }
@@ -280,6 +313,13 @@ impl Handler {
         if let Some(counters) = self.service.handle().counters() {
             counters.count(Counter::Connections);
             counters.count(Counter::ConnectionsRefused);
+        }
+    }
+
+    /// Counts a handshake of TLS.
+    pub fn count_handshake(&self, result: HandshakeResult) {
+        if let Some(counters) = self.service.handle().counters() {
+            counters.count_handshake(result);
         }
     }
 

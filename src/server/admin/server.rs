@@ -30,8 +30,10 @@ use crate::process::log::LogThrottle;
 use crate::protocol::Error;
 use crate::protocol::element_tree::Element;
 use crate::stats::{history_document, history_file, metrics};
+use crate::tls::session::Handshake;
 use frs_base::clock;
 use frs_engine::access::Brake;
+use frs_store::HandshakeResult;
 
 /// The time limit for a request, and for an answer.
 const BUSY: Duration = Duration::from_secs(10);
@@ -106,7 +108,7 @@ impl Server {
         ending: Arc<AtomicBool>,
     ) -> io::Result<Server> {
         let listeners = AdminListeners::register(listeners, poll.registry(), FIRST_LISTENER)?;
-        Ok(Server {
+        let mut server = Server {
             poll,
             next_client: listeners.next_token(),
             listeners,
@@ -119,7 +121,13 @@ impl Server {
             origin: clock::instant(),
             refusals: Ration::new(REFUSALS_LOGGED, Duration::from_secs(1)),
             turned_away: Ration::new(TURNED_AWAY_LOGGED, Duration::from_secs(1)),
-        })
+        };
+        server.take_tls();
+        Ok(server)
+    }
+
+    fn take_tls(&mut self) {
+        self.listeners.take_tls(self.handler.srv(), self.handler.tls_configs());
     }
 
     /// Runs ticks until the keeper asks the plane to end.
@@ -146,7 +154,9 @@ impl Server {
     }
 
     fn tick(&mut self) -> io::Result<()> {
-        self.handler.begin_tick();
+        if self.handler.begin_tick() {
+            self.take_tls();
+        }
         let now = clock::instant();
         self.handler.note_figures(now);
         self.tell_left_out(now);
@@ -191,10 +201,16 @@ impl Server {
 
     fn go_on(&mut self, id: usize, now: Instant) {
         let Some(client) = self.clients.get_mut(&id) else { return };
-        if client.write().is_err() || client.read().is_err() {
+        let was_handshaking = client.stream.is_handshaking();
+        let failed = client.write().is_err() || client.read().is_err();
+        if was_handshaking {
+            self.note_handshake(id, failed, now);
+        }
+        if failed {
             self.clients.remove(&id);
             return;
         }
+        let Some(client) = self.clients.get_mut(&id) else { return };
         client.more = false;
         for _ in 0..REQUESTS {
             if !self.step(id, now) {
@@ -208,11 +224,33 @@ impl Server {
         }
     }
 
+    /// Counts the end of a handshake, and refuses a client that speaks plain text.
+    fn note_handshake(&mut self, id: usize, failed: bool, now: Instant) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Some(tls) = client.stream.tls() else { return };
+        let result = match tls.handshake() {
+            Some(Handshake::Full) => HandshakeResult::Full,
+            Some(Handshake::Resumed) => HandshakeResult::Resumed,
+            None if tls.is_plain() || tls.has_begun() && (failed || client.ended) => {
+                HandshakeResult::Failed
+            }
+            None => return,
+        };
+        if tls.is_plain() {
+            client.connection.forbid(Error::OnTls, clock::now());
+            client.enter(ClientStage::Writing, BUSY, now);
+        } else if client.stage == ClientStage::Idle {
+            client.enter(ClientStage::Idle, IDLE, now);
+        }
+        self.handler.count_handshake(result);
+    }
+
     /// Closes the connection of a client that has shut down its sending side, once nothing is left
     /// to write.
     fn close_if_done(&mut self, id: usize) {
         let is_done = |client: &AdminClient| {
-            client.ended && (client.is_lingering() || client.connection.wants_input())
+            let is_waiting = client.is_lingering() || client.connection.wants_input();
+            client.ended && is_waiting && !client.stream.is_blocked()
         };
         if self.clients.get(&id).is_some_and(is_done) {
             self.clients.remove(&id);
@@ -306,7 +344,8 @@ impl Server {
             self.clients.remove(&id);
             return;
         }
-        if client.connection.is_over() && client.stage != ClientStage::Lingering {
+        let is_written = client.connection.is_over() && !client.stream.is_blocked();
+        if is_written && client.stage != ClientStage::Lingering {
             if client.stream.end_writing().is_err() {
                 self.clients.remove(&id);
                 return;
@@ -316,7 +355,7 @@ impl Server {
         }
         let stage = if client.is_lingering() || client.connection.is_waiting() {
             client.stage
-        } else if client.connection.has_output() {
+        } else if client.has_output() {
             ClientStage::Writing
         } else if client.connection.has_begun() {
             ClientStage::Begun
@@ -436,7 +475,7 @@ impl Server {
         if client.kind == ClientKind::Metrics && !self.handler.allows(client.address) {
             client.kind = ClientKind::Stranger;
             self.handler.count_refused();
-            client.connection.forbid(clock::now());
+            client.connection.forbid(Error::PeerForbidden, clock::now());
         }
         let kind = client.kind;
         self.make_room(kind.places() - 1, |client| client.kind == kind, now);

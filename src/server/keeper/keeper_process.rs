@@ -61,11 +61,12 @@ pub fn run(mut child: ChildContext) -> Result<(), KeeperError> {
     let admin = match inherited.control.take().filter(|_| !listeners.is_empty()) {
         None => None,
         Some(control) => {
+            let tls = inherited.tls.take().ok_or_else(|| io::Error::other("no certificates"))?;
             let (master, swept) = (inherited.master, sweeper.found());
             let conf_dir = inherited.conf_dir.clone();
             let data_dir = inherited.data_dir.clone();
             let tokens = inherited.tokens.try_clone()?;
-            let args = AdminArgs { control, master, conf_dir, data_dir, swept, tokens };
+            let args = AdminArgs { control, master, conf_dir, data_dir, swept, tokens, tls };
             Some(AdminPlane::start(listeners, args)?)
         }
     };

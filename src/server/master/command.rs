@@ -404,11 +404,11 @@ fn refused_lines(last: Result<Reloaded, CommandError>, generation: u64) -> Strin
 
 /// All addresses, each with the service on it.
 fn addresses(srv: &Srv) -> impl Iterator<Item = (&'static str, &Listen)> {
-    let listens = srv.listen.iter().map(|listen| ("listens on", listen));
+    let listens = srv.listen.iter().map(|endpoint| ("listens on", &endpoint.listen));
     let resps = srv.resps.iter().map(|resp| ("RESP on", &resp.listen));
     let rls = srv.rls.iter().map(|rls| ("Envoy on", &rls.listen));
     let admin = srv.admins.iter().map(|admin| ("admin plane", &admin.listen));
-    let metrics = srv.metrics.iter().map(|listen| ("metrics", listen));
+    let metrics = srv.metrics.iter().map(|endpoint| ("metrics", &endpoint.listen));
     listens.chain(resps).chain(rls).chain(admin).chain(metrics)
 }
 

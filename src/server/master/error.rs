@@ -11,6 +11,7 @@ use crate::net::listeners::ListenError;
 use crate::process::control::Cause;
 use crate::process::data_lock::LockError;
 use crate::process::live_lock::LiveLockError;
+use crate::tls::identity::TlsError;
 use frs_conf::active::ActiveError;
 use frs_conf::{EpochError, Faults, OverlayError, SecretError, TokenError};
 use frs_store::{self as store, Unserved};
@@ -109,9 +110,12 @@ pub enum MasterError {
     /// The user of the server's processes cannot read the token of a `<resp>`.
     #[error("<resp>: {0}: the server's user must be able to read it")]
     Token(#[from] TokenError),
-    /// The tokens cannot be kept for the workers.
-    #[error("cannot keep the tokens of <resp> for the workers: {0}")]
-    Tokens(io::Error),
+    /// The tokens, or the certificates, cannot be kept for the server's processes.
+    #[error("cannot keep the tokens of <resp> and the files of <tls> for the processes: {0}")]
+    Boards(io::Error),
+    /// The files of a `<tls>` cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The doorbells of the mailboxes cannot be made.
     #[error("cannot make the doorbells of the cluster's courier: {0}")]
     Bells(io::Error),
@@ -164,6 +168,10 @@ pub(super) enum ReloadError {
     Secret(#[from] SecretError),
     #[error("<resp>: {0}: the server's user must be able to read it")]
     Token(#[from] TokenError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("{}", .0.join("\n"))]
+    OutOfDate(Vec<String>),
     #[error("a new binary is taking over: try again when it has")]
     TakingOver,
     #[error("the reload failed: {0}")]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::error::ReloadError;
 use crate::process::token_board::TokenBoard;
+use crate::tls::board::{TlsBoards, TlsMaterial};
 use frs_base::clock;
 use frs_cluster::PLUG;
 use frs_conf::active::{self, ActiveError};
@@ -26,8 +27,28 @@ pub(super) struct InForce {
     overlay: Overlay,
     generation: u64,
     runtime: Runtime,
-    /// The board of tokens, for a child.
+    boards: Boards,
+}
+
+/// Memory that this master shares with its children.
+pub(super) struct Boards {
+    /// The tokens of clients.
     pub tokens: TokenBoard,
+    /// The certificates of the listeners, and the keys of tickets.
+    pub tls: TlsBoards,
+}
+
+/// The content of the boards for a configuration.
+pub(super) struct BoardContent {
+    pub tokens: TokenDigests,
+    pub tls: TlsMaterial,
+}
+
+impl Boards {
+    fn write(&self, conf: &Conf, content: &BoardContent) -> std::io::Result<()> {
+        self.tokens.write(&content.tokens)?;
+        self.tls.write(&conf.srv, &content.tls)
+    }
 }
 
 impl InForce {
@@ -38,9 +59,9 @@ impl InForce {
         texts: Texts,
         overlay: Overlay,
         runtime: Runtime,
-        tokens: TokenBoard,
+        boards: Boards,
     ) -> InForce {
-        InForce { conf: Arc::new(conf), texts, overlay, generation, runtime, tokens }
+        InForce { conf: Arc::new(conf), texts, overlay, generation, runtime, boards }
     }
 
     /// The configuration.
@@ -73,12 +94,23 @@ impl InForce {
         &self.runtime
     }
 
-    /// Publishes a checked configuration with its tokens and its overlay; returns its generation.
+    /// The boards.
+    pub fn boards(&self) -> &Boards {
+        &self.boards
+    }
+
+    /// Keeps the boards alone, in a child.
+    pub fn into_boards(self) -> Boards {
+        self.boards
+    }
+
+    /// Publishes a checked configuration with the content of its boards, and its overlay; returns
+    /// its generation.
     pub fn publish(
         &mut self,
         conf: Conf,
         texts: Texts,
-        tokens: &TokenDigests,
+        content: &BoardContent,
         mut overlay: Overlay,
     ) -> Result<u64, ReloadError> {
         let next = self.generation + 1;
@@ -90,7 +122,7 @@ impl InForce {
         }
         let written = active::write_overlaid(&conf.srv.data.dir, next, &texts, &overlay);
         let written = written.map_err(ReloadError::from);
-        if let Err(error) = written.and_then(|()| Ok(self.tokens.write(tokens)?)) {
+        if let Err(error) = written.and_then(|()| Ok(self.boards.write(&conf, content)?)) {
             self.overlay.write(self.data_dir())?;
             return Err(error);
         }
@@ -151,6 +183,7 @@ impl InForce {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tls::tickets::TicketBoard;
 
     const ONE: &str = "<limit policy='total' max='9'/>";
     const TWO: &str = "<limit policy='total' max='9'/><limit policy='count'/>";
@@ -184,8 +217,14 @@ mod tests {
         let tokens = TokenDigests::default();
         active::write_overlaid(dir, 1, &one, &overlay).expect("written");
         runtime.publish(1);
-        let board = TokenBoard::new(&tokens).expect("a board");
-        let mut in_force = InForce::new(1, conf(&one), one, overlay.clone(), runtime, board);
+        let tickets = TicketBoard::new(0).expect("a board");
+        let tls = TlsBoards::new(&conf(&one).srv, &TlsMaterial::default(), tickets);
+        let boards = Boards {
+            tokens: TokenBoard::new(&tokens).expect("a board"),
+            tls: tls.expect("boards"),
+        };
+        let content = BoardContent { tokens, tls: TlsMaterial::default() };
+        let mut in_force = InForce::new(1, conf(&one), one, overlay.clone(), runtime, boards);
         active::write_overlaid(dir, 2, &two, &overlay).expect("written");
         in_force.runtime().publish(2);
         assert_eq!(in_force.publish_again().expect("published"), 3);
@@ -195,7 +234,7 @@ mod tests {
         let published = |generation| active::read_overlay(dir, generation).expect("read");
         assert_eq!(lengths(&published(3)), [2]);
         let overlay = in_force.overlay().clone();
-        let published_as = in_force.publish(conf(&two), two, &tokens, overlay);
+        let published_as = in_force.publish(conf(&two), two, &content, overlay);
         assert_eq!(published_as.expect("published"), 4);
         assert_eq!(lengths(&published(4)), [2, 1]);
         assert_eq!(Overlay::read(dir).expect("read"), published(4));

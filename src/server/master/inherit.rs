@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::notify::Notifier;
 use crate::net::listeners::InheritedSocket;
 use crate::process::bells::Bells;
+use crate::tls::tickets::TicketBoard;
 use frs_base::clock;
 use frs_base::sys::process::{self, Channel, Pid};
 
@@ -55,6 +56,8 @@ pub(super) struct Predecessor {
     pub lock: OwnedFd,
     /// The doorbells of its processes, if it has a cluster.
     pub bells: Option<Bells>,
+    /// The keys of session tickets, if its listeners speak TLS.
+    pub tickets: Option<TicketBoard>,
 }
 
 /// The handover of an older master, as descriptor numbers.
@@ -66,6 +69,8 @@ pub(super) struct Handover {
     pub channel: RawFd,
     /// The data directory's lock.
     pub lock: RawFd,
+    /// The keys of session tickets, if listeners speak TLS.
+    pub tickets: Option<RawFd>,
     /// The doorbells. Older binaries hand over none.
     pub bells: Vec<RawFd>,
     /// Listening sockets that are frs's own, set by set.
@@ -118,8 +123,11 @@ impl Named {
     /// Takes the named descriptors.
     fn adopt(self) -> io::Result<(Vec<InheritedSocket>, Option<Predecessor>)> {
         let (mut ties, mut own, mut lent) = (Vec::new(), Vec::new(), self.lent);
+        let mut has_tickets = false;
         if let Some(handover) = self.handover {
-            ties = [&[handover.channel, handover.lock][..], &handover.bells].concat();
+            has_tickets = handover.tickets.is_some();
+            let tickets = handover.tickets.as_slice();
+            ties = [&[handover.channel, handover.lock][..], tickets, &handover.bells].concat();
             own = handover.own;
             lent = [handover.lent, lent].concat();
         }
@@ -132,7 +140,9 @@ impl Named {
         let predecessor = match (ties.next(), ties.next()) {
             (Some(channel), Some(lock)) => {
                 let channel = Channel::from_inherited(channel);
-                Some(Predecessor { channel, lock, bells: Bells::adopt(ties.collect())? })
+                let tickets = has_tickets.then(|| ties.next()).flatten().map(TicketBoard::adopt);
+                let bells = Bells::adopt(ties.collect())?;
+                Some(Predecessor { channel, lock, bells, tickets })
             }
             _ => None,
         };
@@ -146,9 +156,12 @@ impl Handover {
     /// The value of [`HANDOVER`].
     pub fn text(&self) -> String {
         let list = |fds: &[RawFd]| fds.iter().map(RawFd::to_string).collect::<Vec<_>>().join(",");
-        let Handover { pid, channel, lock, bells, own, lent } = self;
+        let Handover { pid, channel, lock, tickets, bells, own, lent } = self;
         let (own, lent) = (list(own), list(lent));
         let mut text = format!("pid={pid} channel={channel} lock={lock} own={own} lent={lent}");
+        if let Some(tickets) = tickets {
+            text += &format!(" tickets={tickets}");
+        }
         if !bells.is_empty() {
             text += &format!(" bells={}", list(bells));
         }
@@ -165,6 +178,7 @@ impl Handover {
                 ("pid", pid) => handover.pid = pid.parse().ok()?,
                 ("channel", fd) => handover.channel = fd.parse().ok()?,
                 ("lock", fd) => handover.lock = fd.parse().ok()?,
+                ("tickets", fd) => handover.tickets = Some(fd.parse().ok()?),
                 ("own", fds) => handover.own = list(fds)?,
                 ("lent", fds) => handover.lent = list(fds)?,
                 ("bells", fds) => handover.bells = list(fds)?,
@@ -225,7 +239,8 @@ mod tests {
     fn what_is_handed_over_is_read_as_it_was_written() {
         for (own, lent) in [(vec![7, 8, 9], vec![]), (vec![], vec![5]), (vec![], vec![])] {
             let bells = own.clone();
-            let handover = Handover { pid: 77, channel: 3, lock: 4, bells, own, lent };
+            let tickets = lent.first().copied();
+            let handover = Handover { pid: 77, channel: 3, lock: 4, tickets, bells, own, lent };
             assert_eq!(Handover::read(&handover.text()), Some(handover));
         }
         let words = "pid=77 channel=5 lock=6 own=8 lent=";

@@ -15,11 +15,12 @@ use std::time::Duration;
 use super::conf_trust;
 use super::control_socket::{Asker, ControlSocket, Request};
 use super::error::ReloadError;
-use super::in_force::InForce;
+use super::in_force::{BoardContent, InForce};
 use super::preparing_child::{Answer, How, Preparation, Work};
 use super::reload_rules;
 use crate::account::Account;
 use crate::process::control::{Ask, Loss, ReloadOptions, Reloaded};
+use crate::tls::board::TlsMaterial;
 use frs_base::clock;
 use frs_base::sys::process::{Exit, Pid};
 use frs_conf::{Cluster, ClusterSecrets, Conf, EpochRaise, Group, LoadedConf};
@@ -64,8 +65,8 @@ pub(super) struct CheckedConf {
     pub loaded: LoadedConf,
     /// The contents of its cluster's secret files.
     pub secrets: Option<ClusterSecrets>,
-    /// The contents of the token files of its `<resp>`.
-    pub tokens: TokenDigests,
+    /// What its processes need of the token files of clients and of the files of `<tls>`.
+    pub content: BoardContent,
     pub options: ReloadOptions,
 }
 
@@ -89,18 +90,23 @@ impl ReloadCandidate {
         control: &mut ControlSocket,
         options: ReloadOptions,
     ) -> Result<ReloadCandidate, ReloadError> {
-        let (loaded, secrets) = Account::as_root(account, || {
+        let (loaded, secrets, tls) = Account::as_root(account, || {
             conf_trust::look(conf_dir)?;
             let loaded = Conf::load_texts(conf_dir, in_force.settings())?;
             let loaded = store::settled(loaded, &in_force.conf().map.groups)?;
             let readers = loaded.conf.srv.secret_readers();
             let secrets = |cluster: &Cluster| cluster.secrets(&readers);
             let secrets = loaded.conf.srv.cluster.as_ref().map(secrets).transpose()?;
-            Ok::<_, ReloadError>((loaded, secrets))
+            let tls = TlsMaterial::read(&loaded.conf.srv, clock::now())?;
+            if !tls.out_of_date.is_empty() {
+                return Err(ReloadError::OutOfDate(tls.out_of_date));
+            }
+            Ok::<_, ReloadError>((loaded, secrets, tls.material))
         })?;
         let (old, new) = (in_force.conf(), &loaded.conf);
         // Read as the user of the workers.
         let tokens = TokenDigests::of(&new.srv.read_tokens()?);
+        let content = BoardContent { tokens, tls };
         let mut refused = reload_rules::refused(old, new);
         let is_moving = |name: &str| in_force.overlay().moving().contains_key(name);
         refused.extend(reload_rules::second_changes(old, new, is_moving));
@@ -113,7 +119,7 @@ impl ReloadCandidate {
         let work = Work { how: How::Beside, loss: options.loss, accepts_loss: false };
         let files = FilesBefore::look(new, old);
         let preparation = Preparation::start(new, work, account, control)?;
-        let checked = Box::new(CheckedConf { loaded, secrets, tokens, options });
+        let checked = Box::new(CheckedConf { loaded, secrets, content, options });
         Ok(ReloadCandidate { report, preparation, checked, files })
     }
 

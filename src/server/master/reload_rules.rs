@@ -3,7 +3,7 @@
 //! Invariant: a configuration that passes can replace the one in force without closing a listener,
 //! moving a file or changing a process's user.
 
-use frs_conf::{Conf, Group, Listen, OtherSetting, Srv};
+use frs_conf::{Conf, Endpoint, Group, Listen, OtherSetting, Srv};
 
 const ADMIN: &str = "<admin listen>";
 const METRICS: &str = "<metrics listen>";
@@ -71,7 +71,7 @@ fn cure(setting: &str) -> &'static str {
 pub fn refused(old: &Conf, new: &Conf) -> Vec<RestartNeed> {
     let (was, is) = (&old.srv, &new.srv);
     let settings = [
-        (was.listen != is.listen, "<listen>"),
+        (listens(old) != listens(new), "<listen>"),
         (was.log.format != is.log.format, "<log format>"),
         (was.log.file != is.log.file, "<log file>"),
         // Other changes of these are checked below.
@@ -167,7 +167,11 @@ fn admins(conf: &Conf) -> Vec<&Listen> {
 }
 
 fn metrics(conf: &Conf) -> Vec<&Listen> {
-    conf.srv.metrics.iter().collect()
+    conf.srv.metrics.iter().map(|endpoint| &endpoint.listen).collect()
+}
+
+fn listens(conf: &Conf) -> Vec<&Listen> {
+    conf.srv.listen.iter().map(|endpoint| &endpoint.listen).collect()
 }
 
 fn has_all(addresses: &[&Listen], named: &[&Listen]) -> bool {

@@ -13,6 +13,7 @@
 //! | [`ChangeNotes`] | changes for the log that do not come over the admin plane |
 //! | [`Files`] | the last check of the files, and its time |
 //! | [`ConfWatch`] | what was last read of the configuration's files |
+//! | `ticket_keys` | the keys of session tickets |
 //! | [`Notifier`] | messages to systemd |
 //!
 //! Invariant: the master waits only for its descriptors and its clock, and maps no group. So
@@ -24,6 +25,7 @@ mod overlays;
 mod reload;
 mod requests;
 mod supervisor_orders;
+mod ticket_keys;
 mod watch;
 
 use std::collections::VecDeque;
@@ -95,6 +97,8 @@ pub(super) struct Master {
     pub older: Option<OlderMaster>,
     pub files: Files,
     pub watch: ConfWatch,
+    /// When the keys of session tickets are looked at next.
+    pub next_ticket_key: Instant,
     pub notifier: Notifier,
     /// Present if there is a cluster.
     pub cluster: Option<ClusterTies>,
@@ -134,6 +138,7 @@ impl Master {
         let notify = self.notifier.due(now).filter(|_| self.older.is_none());
         let times = notify.into_iter().chain(self.upgrades.until()).chain(self.next_look());
         let times = times.chain(self.control.due()).chain(self.next_watch());
+        let times = times.chain(self.next_ticket_key());
         let waits = times.map(|until| until.saturating_duration_since(now));
         let timeout = waits.chain(self.children.due()).chain(self.reloads.due());
         let timeout = timeout.chain(self.moves.due()).chain(self.changes.due()).min();
@@ -157,6 +162,7 @@ impl Master {
             self.take_change(pid, change, &mut events);
         }
         self.look_at_files(&mut events);
+        self.look_at_ticket_keys();
         let ChildReports { raises, moved } = self.children.receive(&mut events);
         self.reloads.note_raises(raises);
         self.receive_requests();

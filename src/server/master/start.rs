@@ -15,7 +15,7 @@ use super::control_socket::ControlSocket;
 use super::data_directory;
 use super::error::MasterError;
 use super::files::Files;
-use super::in_force::InForce;
+use super::in_force::{Boards, InForce};
 use super::inherit::{Inherited, Predecessor};
 use super::preparing_child::{How, Preparation, PrepareError, Work, log_prepared};
 use super::reload_queue::Reloads;
@@ -37,6 +37,8 @@ use crate::process::live_lock::LiveLock;
 use crate::process::log;
 use crate::process::pending_edit;
 use crate::process::token_board::TokenBoard;
+use crate::tls::board::{CheckedMaterial, TlsBoards, TlsMaterial};
+use crate::tls::tickets::TicketBoard;
 use frs_base::clock;
 use frs_base::sys::process::{self, Channel, Signal, Signals};
 use frs_cluster::PLUG;
@@ -123,12 +125,14 @@ fn start(
         true => data_directory::look(&conf)?,
         false => data_directory::make(&conf, account.as_ref())?,
     }
+    let tickets = predecessor.as_mut().and_then(|predecessor| predecessor.tickets.take());
     let (mut lock, older) = take_lock(&data_dir, account.as_ref(), predecessor)?;
     // A server that takes over is refused below if its files name another directory.
     let has_live = !is_beside || store::live_dir(&conf).is_dir();
     let live_lock = if has_live { LiveLock::take(&conf)? } else { None };
     let tokens = TokenDigests::of(&conf.srv.read_tokens()?);
-    let tokens = TokenBoard::new(&tokens).map_err(MasterError::Tokens)?;
+    let tokens = TokenBoard::new(&tokens).map_err(MasterError::Boards)?;
+    let tls = Account::as_root(account.as_ref(), || make_tls_boards(&conf, tickets))?;
     let mut control = ControlSocket::default();
     let runtime = if is_beside {
         open_runtime_in_use(&data_dir, &conf, cluster_keys)?
@@ -191,7 +195,8 @@ fn start(
     let generation = publish(&conf, &runtime, &texts, &overlay, is_beside)?;
     tell(&conf, &listeners, &prepared, generation);
     let now = clock::instant();
-    let in_force = InForce::new(generation, conf, texts, overlay, runtime, tokens);
+    let boards = Boards { tokens, tls };
+    let in_force = InForce::new(generation, conf, texts, overlay, runtime, boards);
     let master = Master {
         conf_dir: conf_dir.to_owned(),
         account,
@@ -209,6 +214,7 @@ fn start(
         older,
         files: Files::new(now),
         watch: ConfWatch::new(reading, now),
+        next_ticket_key: now,
         notifier,
         cluster,
         announced: false,
@@ -229,6 +235,18 @@ fn tie_to_cluster(
     let adopted = predecessor.and_then(|predecessor| predecessor.bells.take());
     let bells = adopted.map_or_else(Bells::new, Ok).map_err(MasterError::Bells)?;
     Ok(Some(ClusterTies { secrets, bells }))
+}
+
+/// Reads the files of every `<tls>`, and keeps them for the processes that need them, with the keys
+/// of tickets of the older master. A certificate that is not valid now does not keep the other
+/// listeners from their work.
+fn make_tls_boards(conf: &Conf, tickets: Option<TicketBoard>) -> Result<TlsBoards, MasterError> {
+    let now = clock::now();
+    let CheckedMaterial { material, out_of_date } = TlsMaterial::read(&conf.srv, now)?;
+    out_of_date.iter().for_each(|fault| tracing::error!("{fault}"));
+    let tickets = tickets.map_or_else(|| TicketBoard::new(now), Ok);
+    let boards = tickets.and_then(|tickets| TlsBoards::new(&conf.srv, &material, tickets));
+    boards.map_err(MasterError::Boards)
 }
 
 /// Reads the configuration, and what `<watch>` compares later looks with. While an older binary

@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 use nix::sys::stat::{Mode, fchmod, umask};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
-use super::face::Face;
+use super::face::{Face, ServedPlace};
 use super::port_holder::holder_of;
 use crate::account::Account;
 use crate::account::root_path::only_root_can_change;
 use frs_base::sys::process::DESCRIPTORS_MAX;
-use frs_conf::{Admin, Listen, Srv};
+use frs_conf::{Admin, Endpoint, Listen, Srv};
 
 /// The most connections that wait to be accepted. The kernel uses net.core.somaxconn if that is
 /// less.
@@ -75,7 +75,8 @@ pub struct ServedAddress<'c> {
 impl ServedAddress<'_> {
     /// All addresses of a configuration, those of HTTP first.
     pub fn all(srv: &Srv) -> Vec<ServedAddress<'_>> {
-        let http = srv.listen.iter().map(|listen| ServedAddress { listen, face: Face::Http });
+        let http =
+            srv.listen.iter().map(|of| ServedAddress { listen: &of.listen, face: Face::Http });
         let resp = srv.resps.iter().map(|resp| &resp.listen).zip((0..).map(Face::Resp));
         http.chain(resp.map(|(listen, face)| ServedAddress { listen, face })).collect()
     }
@@ -87,7 +88,7 @@ pub struct OtherAddresses<'c> {
     /// The addresses of the admin plane.
     pub admins: &'c [Admin],
     /// The addresses of metrics, which the thread of the admin plane serves.
-    pub metrics: &'c [Listen],
+    pub metrics: &'c [Endpoint],
     /// The address of frs-envoy.
     pub envoy: Option<&'c Listen>,
 }
@@ -103,7 +104,9 @@ impl<'c> OtherAddresses<'c> {
     }
 
     fn all(&self) -> impl Iterator<Item = &'c Listen> {
-        self.admins.iter().map(|admin| &admin.listen).chain(self.metrics).chain(self.envoy)
+        let (admins, metrics) = (self.admins.iter(), self.metrics.iter());
+        let metrics = metrics.map(|of| &of.listen);
+        admins.map(|admin| &admin.listen).chain(metrics).chain(self.envoy)
     }
 }
 
@@ -139,24 +142,24 @@ pub struct ListenerSet {
 pub struct ListenerShare {
     /// The listener sets of this worker, by number.
     pub sets: Vec<ListenerSet>,
-    /// The protocols of the listeners of each set, in their order.
-    pub faces: Vec<Face>,
+    /// The places of the listeners of each set, in their order.
+    pub places: Vec<ServedPlace>,
     /// The unix sockets, which all workers share.
     pub shared: Vec<SharedListener>,
-    /// The admin plane's listeners, which belong to the keeper.
-    pub admins: Vec<PlainListener>,
-    /// The listeners of metrics, which also belong to the keeper.
-    pub metrics: Vec<PlainListener>,
+    /// The admin plane's listeners, which belong to the keeper, each with its address.
+    pub admins: Vec<(Listen, PlainListener)>,
+    /// The listeners of metrics, which also belong to the keeper, each with its address.
+    pub metrics: Vec<(Listen, PlainListener)>,
     /// The listener of frs-envoy.
     pub envoy: Option<PlainListener>,
 }
 
-/// A unix socket, and its protocol.
+/// A unix socket, and its place.
 #[derive(Debug)]
 #[expect(missing_docs)]
 pub struct SharedListener {
     pub listener: UnixListener,
-    pub face: Face,
+    pub place: ServedPlace,
 }
 
 /// A listener of a single process: that of the admin plane, of metrics or of frs-envoy.
@@ -181,8 +184,8 @@ impl AsFd for PlainListener {
 #[derive(Debug, Default)]
 pub struct ListeningSockets {
     addresses: Vec<SocketAddr>,
-    /// The protocol of each address.
-    faces: Vec<Face>,
+    /// The place of each address.
+    places: Vec<ServedPlace>,
     sets: Vec<Vec<TcpListener>>,
     unix: Vec<UnixSocket>,
     admins: Vec<PlainSocket>,
@@ -227,6 +230,7 @@ impl ListeningSockets {
         let mut given = GivenSocket::all(given, served, others)?;
         let mut columns = Vec::new();
         for &ServedAddress { listen, face } in served {
+            let place = ServedPlace { listen: listen.clone(), face };
             match listen {
                 Listen::Tcp(address) => {
                     let own = given.extract_if(.., |given| given.listen == listen);
@@ -238,7 +242,7 @@ impl ListeningSockets {
                     }
                     // For port 0, the port that the kernel chose, the same for all listener sets.
                     listeners.addresses.push(column[0].local_addr().map_err(at(address))?);
-                    listeners.faces.push(face);
+                    listeners.places.push(place);
                     columns.push(column);
                 }
                 Listen::Unix(path) => {
@@ -246,7 +250,7 @@ impl ListeningSockets {
                         Some(own) => (OwnedFd::from(own.socket).into(), own.lent),
                         None => (open_file(account, path, OPEN_MODE)?, false),
                     };
-                    let shared = SharedListener { listener, face };
+                    let shared = SharedListener { listener, place };
                     listeners.unix.push(UnixSocket { path: path.clone(), shared, lent });
                 }
             }
@@ -258,7 +262,7 @@ impl ListeningSockets {
         for Admin { listen, .. } in admins {
             listeners.admins.push(open(listen, ADMIN_MODE)?);
         }
-        for listen in metrics {
+        for Endpoint { listen, .. } in metrics {
             listeners.metrics.push(open(listen, OPEN_MODE)?);
         }
         listeners.envoy = envoy.map(|listen| open(listen, OPEN_MODE)).transpose()?;
@@ -315,12 +319,12 @@ impl ListeningSockets {
 
     /// The addresses that workers serve, as text. Those of RESP begin with `resp:`.
     pub fn addresses(&self) -> Vec<String> {
-        let tcp = self.addresses.iter().map(SocketAddr::to_string).zip(&self.faces);
+        let tcp = self.addresses.iter().map(SocketAddr::to_string).zip(&self.places);
         let unix = self
             .unix
             .iter()
-            .map(|socket| (format!("unix:{}", socket.path.display()), &socket.shared.face));
-        let shown = |(address, face): (String, &Face)| match face {
+            .map(|socket| (format!("unix:{}", socket.path.display()), &socket.shared.place));
+        let shown = |(address, place): (String, &ServedPlace)| match place.face {
             Face::Http => address,
             Face::Resp(_) => format!("resp:{address}"),
         };
@@ -345,7 +349,7 @@ impl ListeningSockets {
         let numbered = numbered.map(|(number, listeners)| ListenerSet { number, listeners });
         ListenerShare {
             sets: numbered.filter(|set| sets.contains(&set.number)).collect(),
-            faces: self.faces,
+            places: self.places,
             shared: self.unix.into_iter().map(|socket| socket.shared).collect(),
             ..ListenerShare::default()
         }
@@ -362,8 +366,8 @@ impl ListeningSockets {
     /// Keeps the share of the keeper and closes all other sockets.
     pub fn into_admin_share(self) -> ListenerShare {
         ListenerShare {
-            admins: self.admins.into_iter().map(|socket| socket.listener).collect(),
-            metrics: self.metrics.into_iter().map(|socket| socket.listener).collect(),
+            admins: self.admins.into_iter().map(|of| (of.listen, of.listener)).collect(),
+            metrics: self.metrics.into_iter().map(|of| (of.listen, of.listener)).collect(),
             ..ListenerShare::default()
         }
     }

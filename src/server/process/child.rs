@@ -1,7 +1,7 @@
 //! The state that a forked child gets from the master.
 //!
 //! Invariant: of the master's descriptors, a child keeps only its own listeners, its end of the
-//! channel, the board of tokens, in the keeper a connection for requests and, in workers and the
+//! channel, the boards of tokens and of its certificates, in the keeper a connection for requests and, in workers and the
 //! cluster's child, the doorbells.
 
 use std::io;
@@ -12,6 +12,7 @@ use super::bells::Bells;
 use super::token_board::TokenBoard;
 use crate::account::Account;
 use crate::net::listeners::ListenerShare;
+use crate::tls::board::TlsShare;
 use frs_base::sys::process::{self, Channel, Pid, Signal, Signals};
 use frs_conf::ClusterSecrets;
 use frs_store::ChildPlace;
@@ -81,6 +82,8 @@ pub struct Inheritance {
     pub secrets: Option<Box<ClusterSecrets>>,
     /// The tokens of clients.
     pub tokens: TokenBoard,
+    /// The certificates of this child's listeners, with their keys. `None` without listeners.
+    pub tls: Option<TlsShare>,
 }
 
 /// A child with its own user and signals, tied to the master's life.

@@ -12,6 +12,7 @@ use std::process::Command;
 use super::child::ChildContext;
 use super::log;
 pub use crate::net::listeners::PlainListener;
+use crate::tls::board::TlsShare;
 use frs_base::sys::process::{self, Channel};
 use frs_conf::{Log, envoy_program};
 
@@ -45,15 +46,19 @@ pub fn become_program(child: ChildContext) -> Result<Infallible, EnvoyError> {
         PlainListener::Tcp(_) => "tcp",
         PlainListener::Unix(_) => "unix",
     };
+    let tls = child.inherited.tls.as_ref().ok_or(EnvoyError::NoListener)?;
     let (listener, channel) = (listener.as_fd(), child.inherited.channel.as_fd());
-    let passed = [listener, channel].into_iter().try_for_each(process::pass_on);
+    let [files, tickets] = tls.fds();
+    let passed = [listener, channel, files, tickets].into_iter().try_for_each(process::pass_on);
     let source = passed.err().unwrap_or_else(|| {
         let (channel, listener) = (channel.as_raw_fd(), listener.as_raw_fd());
+        let (files, tickets) = (files.as_raw_fd(), tickets.as_raw_fd());
+        let tls = format!("tls={files},{tickets}");
         Command::new(&program)
             .arg("serve")
             .arg("--data")
             .arg(&child.inherited.data_dir)
-            .env(DESCRIPTORS_VARIABLE, format!("channel={channel} {kind}={listener}"))
+            .env(DESCRIPTORS_VARIABLE, format!("channel={channel} {kind}={listener} {tls}"))
             .exec()
     });
     Err(EnvoyError::Exec { path: program.display().to_string(), source })
@@ -65,6 +70,8 @@ pub struct InheritedDescriptors {
     pub channel: Channel,
     /// The listener that Envoy connects to.
     pub listener: PlainListener,
+    /// The certificate of the listener with its key, and the keys of tickets.
+    pub tls: TlsShare,
 }
 
 impl InheritedDescriptors {
@@ -77,28 +84,43 @@ impl InheritedDescriptors {
         let Some(value) = process::take_variable(DESCRIPTORS_VARIABLE)? else { return Ok(None) };
         let wrong =
             || io::Error::other(format!("{DESCRIPTORS_VARIABLE}={value:?}: not understood"));
-        let (channel, listener, is_tcp) = value.to_str().and_then(read).ok_or_else(wrong)?;
-        let mut fds = process::adopt(&[channel, listener])?.into_iter();
-        let (Some(channel), Some(listener)) = (fds.next(), fds.next()) else { return Err(wrong()) };
-        let listener = match is_tcp {
+        let named = value.to_str().and_then(read).ok_or_else(wrong)?;
+        let numbers = [named.channel, named.listener, named.tls[0], named.tls[1]];
+        let fds: Result<[_; 4], _> = process::adopt(&numbers)?.try_into();
+        let [channel, listener, files, tickets] = fds.map_err(|_| wrong())?;
+        let listener = match named.is_tcp {
             true => PlainListener::Tcp(listener.into()),
             false => PlainListener::Unix(listener.into()),
         };
-        Ok(Some(InheritedDescriptors { channel: Channel::from_inherited(channel), listener }))
+        let channel = Channel::from_inherited(channel);
+        let tls = TlsShare::adopt([files, tickets]);
+        Ok(Some(InheritedDescriptors { channel, listener, tls }))
     }
 }
 
-/// The numbers of the channel and of the listener, and whether the listener is one of TCP.
-fn read(text: &str) -> Option<(RawFd, RawFd, bool)> {
-    let (channel, listener) = text.split_once(' ')?;
+/// The numbers of the descriptors.
+#[derive(Debug, PartialEq, Eq)]
+struct Named {
+    channel: RawFd,
+    listener: RawFd,
+    is_tcp: bool,
+    tls: [RawFd; 2],
+}
+
+fn read(text: &str) -> Option<Named> {
+    let mut words = text.split(' ');
+    let (channel, listener, tls) = (words.next()?, words.next()?, words.next()?);
     let (kind, listener) = listener.split_once('=')?;
     let is_tcp = match kind {
         "tcp" => true,
         "unix" => false,
         _ => return None,
     };
-    let channel = channel.strip_prefix("channel=")?.parse().ok()?;
-    Some((channel, listener.parse().ok()?, is_tcp))
+    let (channel, tls) = (channel.strip_prefix("channel=")?, tls.strip_prefix("tls=")?);
+    let (files, tickets) = tls.split_once(',')?;
+    let (channel, listener) = (channel.parse().ok()?, listener.parse().ok()?);
+    let tls = [files.parse().ok()?, tickets.parse().ok()?];
+    words.next().is_none().then_some(Named { channel, listener, is_tcp, tls })
 }
 
 /// Starts the log of frs-envoy. If its file cannot be opened, lines go to standard error.
@@ -115,9 +137,18 @@ mod tests {
 
     #[test]
     fn descriptors_are_read_as_they_are_written() {
-        assert_eq!(read("channel=5 tcp=6"), Some((5, 6, true)));
-        assert_eq!(read("channel=5 unix=6"), Some((5, 6, false)));
-        for wrong in ["", "channel=5", "channel=x tcp=6", "channel=5 udp=6", "tcp=6 channel=5"] {
+        let of = |is_tcp| Some(Named { channel: 5, listener: 6, is_tcp, tls: [7, 8] });
+        assert_eq!(read("channel=5 tcp=6 tls=7,8"), of(true));
+        assert_eq!(read("channel=5 unix=6 tls=7,8"), of(false));
+        for wrong in [
+            "",
+            "channel=5 tcp=6",
+            "channel=x tcp=6 tls=7,8",
+            "channel=5 udp=6 tls=7,8",
+            "tcp=6 channel=5 tls=7,8",
+            "channel=5 tcp=6 tls=7",
+            "channel=5 tcp=6 tls=7,8 more=9",
+        ] {
             assert!(read(wrong).is_none(), "{wrong}");
         }
     }

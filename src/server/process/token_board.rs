@@ -6,18 +6,13 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
+use frs_base::sys::shared_bytes::nameless_memory;
 use frs_engine::access::TokenDigests;
-use nix::errno::Errno;
-use nix::sys::memfd::{MFdFlags, memfd_create};
 
 /// The most times that a child reads tokens that the master is writing.
 const LOOKS: usize = 1000;
-
-/// A flag of linux/memfd.h that neither libc nor nix defines.
-const MFD_NOEXEC_SEAL: u32 = 8;
 
 /// Memory that the master shares with its children.
 #[derive(Debug)]
@@ -25,20 +20,10 @@ pub struct TokenBoard {
     memory: File,
 }
 
-/// Creates memory that cannot be executed. Some systems permit no other memory (vm.memfd_noexec),
-/// and kernels before 6.3 do not know the flag.
-fn memory() -> io::Result<OwnedFd> {
-    let create = |flags| memfd_create("frs-tokens", MFdFlags::MFD_CLOEXEC | flags);
-    match create(MFdFlags::from_bits_retain(MFD_NOEXEC_SEAL)) {
-        Err(Errno::EINVAL) => Ok(create(MFdFlags::empty())?),
-        memory => Ok(memory?),
-    }
-}
-
 impl TokenBoard {
     /// A board with these tokens.
     pub fn new(tokens: &TokenDigests) -> io::Result<TokenBoard> {
-        let memory = File::from(memory()?);
+        let memory = File::from(nameless_memory("frs-tokens")?);
         let board = TokenBoard { memory };
         board.write(tokens)?;
         Ok(board)

@@ -51,6 +51,9 @@ pub enum Error {
     /// A request on a listener that speaks RESP.
     #[error("this listener speaks RESP: send requests in HTTP to a <listen> of srv.xml")]
     OnResp,
+    /// Plain text on a listener that speaks TLS.
+    #[error("this port speaks TLS: call it by https://")]
+    OnTls,
     /// The path does not exist.
     #[error("no such path: expected /query, /update, /health or /authz/BIZ")]
     NotFound,
@@ -144,7 +147,7 @@ impl Error {
     /// The status, the code, and whether the connection closes.
     const fn consequences(&self) -> (u16, Code, bool) {
         match self {
-            Error::BadHttp(_) | Error::OnResp => (400, Code::BadHttp, true),
+            Error::BadHttp(_) | Error::OnResp | Error::OnTls => (400, Code::BadHttp, true),
             Error::BadBody { code, .. } => (400, *code, false),
             Error::BadTarget { .. } | Error::BadField { .. } => (400, Code::BadRequest, false),
             Error::PeerForbidden => (403, Code::Forbidden, true),

@@ -33,8 +33,10 @@ impl Search {
     pub fn end(&mut self, input: &[u8], max_head_bytes: u32) -> Result<Option<usize>, Error> {
         let window = &input[..input.len().min(max_head_bytes as usize)];
         // Garbage is refused at once, because its line may never end.
-        if window.first().is_some_and(|&byte| !is_token(byte)) {
-            return Err(BAD_REQUEST_LINE);
+        if let Some(&first) = window.first()
+            && !is_token(first)
+        {
+            return Err(if first == TLS_HANDSHAKE { TLS_REQUEST } else { BAD_REQUEST_LINE });
         }
         while let Some(found) = memchr::memchr(b'\n', &window[self.scanned..]) {
             let lf = self.scanned + found;
@@ -308,6 +310,10 @@ fn is<const N: usize>(name: &str, lower: &[u8; N]) -> bool {
     })
 }
 
+/// The first byte of a client that speaks TLS: the type of a record of the handshake (RFC 8446).
+const TLS_HANDSHAKE: u8 = 22;
+const TLS_REQUEST: Error =
+    Error::BadHttp("found a handshake of TLS: this port speaks plain HTTP, call it by http://");
 const BAD_REQUEST_LINE: Error = Error::BadHttp("expected a request line: METHOD TARGET HTTP/1.1");
 const BAD_HOST: Error = Error::BadHttp("bad Host: expected HOST or HOST:PORT");
 const NO_FORMAT: Error =

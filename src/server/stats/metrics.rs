@@ -31,6 +31,7 @@ pub fn text(stats: &Stats) -> String {
     page.items(stats);
     page.limits(stats);
     page.connections(stats);
+    page.tls(stats);
     page.groups(stats);
     page.semaphores(&stats.sums);
     page.processes(stats);
@@ -296,6 +297,19 @@ impl MetricsPage {
         self.head(BYTES, "counter", "Bytes read from clients and written to them.");
         let directions = [("in", Counter::BytesIn), ("out", Counter::BytesOut)];
         self.by_word(BYTES, "direction", directions.map(|(word, of)| (word, sums.count(of))));
+    }
+
+    fn tls(&mut self, stats: &Stats) {
+        const HANDSHAKES: &str = "frs_tls_handshakes_total";
+        let help = "Handshakes of TLS, by result: full, resumed by a ticket, or failed.";
+        self.head(HANDSHAKES, "counter", help);
+        let results = ["full", "resumed", "failed"];
+        self.by_word(HANDSHAKES, "result", results.into_iter().zip(stats.sums.handshakes));
+        const END: &str = "frs_tls_not_after_seconds";
+        self.head(END, "gauge", "When the certificate of a <tls> ends, in Unix time.");
+        for (name, not_after_s) in &stats.certificate_ends {
+            self.sample(END, &[("tls", name)], not_after_s);
+        }
     }
 
     /// A sample for each name that a client has sent, and one for those that Redis has not either.

@@ -45,6 +45,9 @@ pub struct Stats {
     pub groups: Vec<GroupSnapshot>,
     /// The businesses of the configuration, then the counts of others.
     pub bizs: Vec<BizSnapshot>,
+    /// The names of all `<tls>`, and when their certificates end, in seconds since the epoch. The
+    /// owner of the certificates fills it in.
+    pub certificate_ends: Vec<(String, i64)>,
     /// The past, if it is requested. The owner of the history fills it in.
     pub past: Option<HistoryRange>,
 }
@@ -240,6 +243,7 @@ pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
         processes: processes(runtime),
         groups: groups(runtime, &sums, conf),
         bizs: bizs(&sums, conf),
+        certificate_ends: Vec::new(),
         past: None,
         sums,
     }

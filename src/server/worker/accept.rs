@@ -2,7 +2,7 @@
 //! listeners of its own listener sets, those of the sets it serves for a neighbour, and the shared
 //! sockets.
 //!
-//! Invariant: if an accept fails for lack of descriptors or memory, the worker pauses before it
+//! Invariant: a client speaks TLS exactly where the configuration in force names a `<tls>`. If an accept fails for lack of descriptors or memory, the worker pauses before it
 //! tries again, so it never spins. The connections stay in the kernel's queue meanwhile, because
 //! the master keeps its copy of the listener open.
 
@@ -13,9 +13,11 @@ use mio::event::Source;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 
-use crate::net::face::Face;
+use crate::net::face::{Face, ServedPlace};
 use crate::net::listeners::SharedListener;
 use crate::net::stream::Stream;
+use crate::tls::configs::{Spoken, TlsConfigs};
+use frs_conf::Srv;
 
 /// The most connections accepted in a tick. The others stay in the kernel's queues.
 pub const ACCEPTS_PER_TICK: usize = 64;
@@ -35,7 +37,8 @@ struct WorkerListener {
     socket: ListenerSocket,
     /// `None` for a socket that all workers share.
     set: Option<u16>,
-    face: Face,
+    /// The index of its place.
+    place: usize,
     /// A client may be waiting.
     ready: bool,
 }
@@ -44,8 +47,11 @@ struct WorkerListener {
 #[derive(Debug)]
 pub struct WorkerListeners {
     listeners: Vec<Option<WorkerListener>>,
-    /// The protocol of each listener of a set, in their order.
-    faces: Vec<Face>,
+    /// The places of the listeners of a set, in their order, and then those of unix sockets. Each
+    /// with what is spoken there.
+    places: Vec<(ServedPlace, Spoken)>,
+    /// The number of listeners of a set.
+    of_set: usize,
     first_token: usize,
     /// The listener that was tried last.
     last: usize,
@@ -61,13 +67,28 @@ pub struct AcceptedClient {
     pub peer: Option<IpAddr>,
     /// The protocol of the listener.
     pub face: Face,
+    /// What is spoken at the listener. The stream is in plain text still.
+    pub spoken: Spoken,
 }
 
 impl WorkerListeners {
-    /// An empty list, for sets whose listeners have these faces, in this order. The listeners'
-    /// tokens begin with `first_token`.
-    pub fn new(first_token: usize, faces: Vec<Face>) -> WorkerListeners {
-        WorkerListeners { listeners: Vec::new(), faces, first_token, last: 0, paused_until_ms: 0 }
+    /// An empty list, for sets whose listeners have these places, in this order. The listeners'
+    /// tokens begin with `first_token`. Until [`WorkerListeners::take_tls`], nobody is served.
+    pub fn new(first_token: usize, places: Vec<ServedPlace>) -> WorkerListeners {
+        let of_set = places.len();
+        let places = places.into_iter().map(|place| (place, Spoken::Nothing)).collect();
+        let listeners = Vec::new();
+        WorkerListeners { listeners, places, of_set, first_token, last: 0, paused_until_ms: 0 }
+    }
+
+    /// Speaks TLS from now on as this configuration says. A place that it does not have belongs to
+    /// a newer master, and stays as it is.
+    pub fn take_tls(&mut self, srv: &Srv, configs: &TlsConfigs) {
+        for (place, spoken) in &mut self.places {
+            if let Some(name) = place.tls(srv) {
+                *spoken = configs.spoken(name);
+            }
+        }
     }
 
     /// Adds the TCP listeners of a listener set.
@@ -78,18 +99,22 @@ impl WorkerListeners {
         listeners: impl IntoIterator<Item = std::net::TcpListener>,
     ) -> io::Result<()> {
         for (at, listener) in listeners.into_iter().enumerate() {
-            let Some(&face) = self.faces.get(at) else { break };
+            if at >= self.of_set {
+                break;
+            }
             let socket = ListenerSocket::Tcp(TcpListener::from_std(listener));
-            self.open(registry, WorkerListener { socket, set: Some(set), face, ready: true })?;
+            self.open(registry, WorkerListener { socket, set: Some(set), place: at, ready: true })?;
         }
         Ok(())
     }
 
     /// Adds a unix socket.
     pub fn open_unix(&mut self, registry: &Registry, shared: SharedListener) -> io::Result<()> {
-        let SharedListener { listener, face } = shared;
+        let SharedListener { listener, place } = shared;
+        self.places.push((place, Spoken::Nothing));
+        let place = self.places.len() - 1;
         let socket = ListenerSocket::Unix(UnixListener::from_std(listener));
-        self.open(registry, WorkerListener { socket, set: None, face, ready: true })
+        self.open(registry, WorkerListener { socket, set: None, place, ready: true })
     }
 
     fn open(&mut self, registry: &Registry, mut listener: WorkerListener) -> io::Result<()> {
@@ -162,8 +187,12 @@ impl WorkerListeners {
             else {
                 continue;
             };
+            let (ServedPlace { face, .. }, spoken) = &self.places[listener.place];
             match listener.accept() {
-                Ok(accepted) => return Ok(Some(accepted)),
+                Ok((stream, peer)) => {
+                    let (face, spoken) = (*face, spoken.clone());
+                    return Ok(Some(AcceptedClient { stream, peer, face, spoken }));
+                }
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => listener.ready = false,
                     // The client or its network caused the error, and the client has already gone.
@@ -199,8 +228,7 @@ impl ListenerSocket {
 }
 
 impl WorkerListener {
-    fn accept(&self) -> io::Result<AcceptedClient> {
-        let face = self.face;
+    fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
         match &self.socket {
             ListenerSocket::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
@@ -208,11 +236,11 @@ impl WorkerListener {
                 // the first. The call fails only on a broken connection, which the next read
                 // detects.
                 let _ = stream.set_nodelay(true);
-                Ok(AcceptedClient { stream: Stream::Tcp(stream), peer: Some(address.ip()), face })
+                Ok((Stream::Tcp(stream), Some(address.ip())))
             }
             ListenerSocket::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
-                Ok(AcceptedClient { stream: Stream::Unix(stream), peer: None, face })
+                Ok((Stream::Unix(stream), None))
             }
         }
     }
@@ -229,11 +257,15 @@ mod tests {
         listener
     }
 
+    fn place(face: Face) -> ServedPlace {
+        ServedPlace { listen: frs_conf::Listen::Unix("somewhere".into()), face }
+    }
+
     #[test]
     fn listeners_are_asked_in_turn_and_closed_by_set() {
         let poll = mio::Poll::new().expect("a poll");
         let registry = poll.registry();
-        let mut listeners = WorkerListeners::new(10, vec![Face::Http, Face::Resp(7)]);
+        let mut listeners = WorkerListeners::new(10, vec![place(Face::Http), place(Face::Resp(7))]);
         let (one, two) = (listener(), listener());
         let kept = two.try_clone().expect("a copy");
         let at = |listener: &std::net::TcpListener| listener.local_addr().expect("bound");
@@ -248,8 +280,9 @@ mod tests {
 
         let mut let_in = Vec::new();
         while let Some(accepted) = listeners.accept(0) {
-            let AcceptedClient { stream: Stream::Tcp(stream), peer: Some(_), face: Face::Http } =
-                accepted
+            let AcceptedClient {
+                stream: Stream::Tcp(stream), peer: Some(_), face: Face::Http, ..
+            } = accepted
             else {
                 panic!("{accepted:?}");
             };
@@ -277,7 +310,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let poll = mio::Poll::new().expect("a poll");
         let registry = poll.registry();
-        let mut listeners = WorkerListeners::new(10, vec![Face::Resp(1), Face::Http]);
+        let mut listeners = WorkerListeners::new(10, vec![place(Face::Resp(1)), place(Face::Http)]);
         let unix = UnixListener::bind(dir.path().join("s")).expect("bound");
         unix.set_nonblocking(true).expect("set");
         let (one, two) = (listener(), listener());
@@ -287,13 +320,13 @@ mod tests {
         let _client = UnixStream::connect(dir.path().join("s")).expect("connected");
         let port = two.local_addr().expect("bound").port();
         listeners.open_set(registry, 0, [one, two]).expect("opened");
-        let shared = SharedListener { listener: unix, face: Face::Resp(2) };
+        let shared = SharedListener { listener: unix, place: place(Face::Resp(2)) };
         listeners.open_unix(registry, shared).expect("opened");
         let mut faces = Vec::new();
         while let Some(AcceptedClient { stream, face, .. }) = listeners.accept(0) {
             let is_two = match stream {
                 Stream::Tcp(stream) => stream.local_addr().expect("connected").port() == port,
-                Stream::Unix(_) => false,
+                Stream::Unix(_) | Stream::Tls(_) => false,
             };
             assert_eq!(is_two, face == Face::Http);
             faces.push(face);

@@ -34,13 +34,18 @@ impl Arena {
 
     /// Room for one read, or `None` if the arena has none left in this tick.
     pub fn room(&mut self) -> Option<&mut [u8]> {
-        self.bytes.get_mut(self.used..self.used + READ_BYTES)
+        self.room_of(READ_BYTES)
     }
 
-    /// Keeps the first `read` bytes of [`Arena::room`] until the end of the tick.
+    /// Room of this many bytes, or `None` if the arena has none left in this tick.
+    pub fn room_of(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        self.bytes.get_mut(self.used..self.used + bytes)
+    }
+
+    /// Keeps the first `read` bytes of the room until the end of the tick.
     pub fn keep(&mut self, read: usize) -> Range<usize> {
         let start = self.used;
-        self.used += read.min(READ_BYTES);
+        self.used += read.min(self.bytes.len() - start);
         start..self.used
     }
 

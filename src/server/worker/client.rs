@@ -15,7 +15,7 @@ use super::connection::{
 };
 use super::resp_connection::{Input, RespConnection};
 use crate::net::face::Face;
-use crate::net::stream::Stream;
+use crate::net::stream::{Received, Stream};
 use crate::protocol::response_head::ResponseOptions;
 use crate::protocol::{Error, resp};
 use frs_conf::Srv;
@@ -38,6 +38,8 @@ pub enum Reading {
     Wait,
     /// The connection is broken or has ended.
     Gone,
+    /// The client speaks plain text where TLS is spoken.
+    Plain,
 }
 
 /// The result of a write.
@@ -83,6 +85,8 @@ pub struct Client {
     pub held: bool,
     /// A part of its input was processed.
     has_served: bool,
+    /// Why the TLS session has failed.
+    tls_error: Option<String>,
     /// Bytes read and written that the worker has not counted yet.
     pub traffic: Traffic,
 }
@@ -179,6 +183,7 @@ impl Client {
             queued: false,
             held: false,
             has_served: false,
+            tls_error: None,
             traffic: Traffic::default(),
         }
     }
@@ -204,8 +209,9 @@ impl Client {
     }
 
     /// Whether some answers are unsent.
+    #[inline]
     pub fn is_blocked(&self) -> bool {
-        !self.unsent.is_empty()
+        !self.unsent.is_empty() || self.stream.is_blocked()
     }
 
     /// Whether a request waits for a reply.
@@ -248,7 +254,8 @@ impl Client {
     /// Whether the worker may close the client without failing a request that it has read.
     pub fn is_idle(&self) -> bool {
         let is_held = self.is_blocked() || self.is_parked();
-        self.phase == ClientPhase::BETWEEN_REQUESTS && !is_held && !self.readable
+        let is_between = self.phase == ClientPhase::BETWEEN_REQUESTS;
+        is_between && !is_held && !self.readable && !self.stream.is_handshaking()
     }
 
     /// Whether the client has ended its input and all its requests are answered.
@@ -277,11 +284,14 @@ impl Client {
         if !self.readable || self.ended {
             return Reading::Wait;
         }
+        if let Some(needed) = self.stream.read_room() {
+            return self.read_tls(arena, needed);
+        }
         if self.kept.is_empty() {
             let Some(room) = arena.room() else { return Reading::Later };
-            let (result, asked) = (self.stream.read(room), room.len());
-            let reading = self.note(&result, asked);
-            self.piece = arena.keep(result.unwrap_or(0));
+            let result = self.stream.read(room);
+            let reading = self.note(&result);
+            self.piece = arena.keep(result.map_or(0, |received| received.bytes));
             return reading;
         }
         let length = self.kept.len();
@@ -289,42 +299,76 @@ impl Client {
         make_room(&mut self.kept, whole - length, 0);
         self.kept.resize(whole, 0);
         let result = self.stream.read(&mut self.kept[length..]);
-        let reading = self.note(&result, whole - length);
-        self.kept.truncate(length + result.unwrap_or(0));
+        let reading = self.note(&result);
+        self.kept.truncate(length + result.map_or(0, |received| received.bytes));
         reading
+    }
+
+    /// Reads once over TLS, through a room of `needed` bytes in the arena.
+    fn read_tls(&mut self, arena: &mut Arena, needed: usize) -> Reading {
+        let Some(room) = arena.room_of(needed) else { return Reading::Later };
+        let result = self.stream.read(room);
+        let reading = self.note(&result);
+        let piece = arena.keep(result.map_or(0, |received| received.bytes));
+        if self.kept.is_empty() {
+            self.piece = piece;
+        } else {
+            let plain = arena.get(piece);
+            make_room(&mut self.kept, plain.len(), 0);
+            self.kept.extend_from_slice(plain);
+        }
+        match self.stream.tls() {
+            Some(tls) if tls.is_plain() => Reading::Plain,
+            _ => reading,
+        }
     }
 
     /// Reads and drops input that gets no answer.
     fn read_away(&mut self, arena: &mut Arena) -> Reading {
-        let Some(room) = arena.room() else { return Reading::Later };
-        let (result, asked) = (self.stream.read(room), room.len());
-        match self.note(&result, asked) {
+        let room = match self.stream.read_room() {
+            None => arena.room(),
+            Some(needed) => arena.room_of(needed),
+        };
+        let Some(room) = room else { return Reading::Later };
+        let result = self.stream.read(room);
+        match self.note(&result) {
             Reading::Run if self.ended => Reading::Gone,
             Reading::Run => Reading::Wait,
             other => other,
         }
     }
 
-    fn note(&mut self, result: &io::Result<usize>, asked: usize) -> Reading {
+    fn note(&mut self, result: &io::Result<Received>) -> Reading {
+        self.traffic.written += self.stream.take_written();
         match result {
-            Ok(0) => {
+            Ok(Received { is_end: true, wire, .. }) => {
+                self.traffic.read += *wire as u64;
                 self.ended = true;
                 self.readable = false;
                 Reading::Run
             }
-            Ok(read) => {
-                self.traffic.read += *read as u64;
+            Ok(received) => {
+                self.traffic.read += received.wire as u64;
                 // Edge-triggered: a short read means that the socket is empty, unless the end of
                 // input follows. The kernel signals that end only once.
-                self.readable = *read == asked || self.hung_up;
-                Reading::Run
+                self.readable = received.is_full || self.hung_up;
+                // A part of a record, or of a handshake, is no input yet.
+                if received.bytes == 0 { Reading::Wait } else { Reading::Run }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.readable = false;
                 Reading::Wait
             }
-            Err(_) => Reading::Gone,
+            Err(error) => {
+                self.tls_error = error.get_ref().map(ToString::to_string);
+                Reading::Gone
+            }
         }
+    }
+
+    /// Why the TLS session has just failed.
+    pub fn take_tls_error(&mut self) -> Option<String> {
+        self.tls_error.take()
     }
 
     /// Processes the input, as one connection of the batch.
@@ -384,6 +428,9 @@ impl Client {
     pub fn refuse(&mut self, error: &Error, buffers: &mut Buffers) {
         let Buffers { scratch, out, .. } = buffers;
         match (&self.protocol, error) {
+            (ClientProtocol::Resp(..), Error::OnTls) => {
+                resp::write_fault(out, resp::Fault::OnTls);
+            }
             (ClientProtocol::Http(_), _) => {
                 scratch.refuse(ResponseOptions::CLOSE.into(), error, out);
             }
@@ -396,12 +443,25 @@ impl Client {
         self.phase = ClientPhase::Closing;
     }
 
+    /// Like [`Client::refuse`], with these bytes as the answer.
+    pub fn refuse_with(&mut self, answer: &[u8], buffers: &mut Buffers) {
+        buffers.out.extend_from_slice(answer);
+        self.refused = true;
+        self.phase = ClientPhase::Closing;
+    }
+
     /// Writes answers, and keeps the bytes that the socket does not take.
     pub fn write(&mut self, answers: &[u8], pool: &mut BufferPool) -> Writing {
         let result = self.stream.write(answers);
-        self.traffic.written += *result.as_ref().unwrap_or(&0) as u64;
+        self.traffic.written += match &self.stream {
+            Stream::Tls(_) => self.stream.take_written(),
+            Stream::Tcp(_) | Stream::Unix(_) => *result.as_ref().unwrap_or(&0) as u64,
+        };
         match result {
-            Ok(written) if written == answers.len() => Writing::Done,
+            Ok(written) if written == answers.len() => match self.stream.is_blocked() {
+                false => Writing::Done,
+                true => Writing::Blocked,
+            },
             Ok(written) => {
                 self.unsent = pool.take(&answers[written..]);
                 self.sent = 0;
@@ -418,6 +478,15 @@ impl Client {
 
     /// Continues to write the unsent answers.
     pub fn write_unsent(&mut self, pool: &mut BufferPool) -> Writing {
+        if self.stream.is_blocked() {
+            let flushed = self.stream.flush();
+            self.traffic.written += self.stream.take_written();
+            return match flushed {
+                Err(_) => Writing::Gone,
+                Ok(()) if self.stream.is_blocked() => Writing::Blocked,
+                Ok(()) => Writing::Done,
+            };
+        }
         match self.stream.write(&self.unsent[self.sent..]) {
             Ok(written) => {
                 self.traffic.written += written as u64;

@@ -5,6 +5,7 @@
 //! nothing and writes no log line, unless `<log refusals>` asks for some.
 
 mod arrivals;
+mod handshakes;
 mod held_up;
 mod parking;
 mod refusal_log;
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
+use self::handshakes::{HANDSHAKES_PER_TICK, HandshakeLog};
 use self::held_up::HeldUp;
 use self::refusal_log::{RefusalLog, log_left_out};
 use super::accept::WorkerListeners;
@@ -35,6 +37,8 @@ use crate::process::child::ChildContext;
 use crate::process::log::{self, LogThrottle};
 use crate::process::message::{self, Received, ToChild};
 use crate::process::token_board::TokenBoard;
+use crate::tls::board::TlsShare;
+use crate::tls::configs::{HTTP_1_1, TlsConfigs};
 use frs_base::clock;
 use frs_base::sys::process::{Channel, Signal, Signals};
 use frs_engine::Service;
@@ -92,6 +96,8 @@ pub struct Worker {
     handler: RequestHandler,
     conf: ConfInUse,
     tokens: TokenBoard,
+    tls: TlsShare,
+    tls_configs: TlsConfigs,
     clients: Vec<Option<Client>>,
     free: Vec<u32>,
     /// The number of refused clients. They do not count towards max-connections.
@@ -102,6 +108,9 @@ pub struct Worker {
     reading: Vec<u32>,
     /// Clients that were read in this tick, and clients whose unsent answers are being written.
     to_run: Vec<u32>,
+    /// Clients in plain text that were read in this tick where TLS is spoken.
+    plain: Vec<u32>,
+    failed_handshakes: HandshakeLog,
     /// Clients whose requests run together.
     batch: Vec<u32>,
     /// Clients with a request that waits for a reply.
@@ -133,7 +142,7 @@ impl Worker {
         let readable = Interest::READABLE;
         registry.register(&mut SourceFd(&signals.as_fd().as_raw_fd()), SIGNALS, readable)?;
         registry.register(&mut SourceFd(&child.channel.as_fd().as_raw_fd()), CHANNEL, readable)?;
-        let mut listeners = WorkerListeners::new(FIRST_LISTENER, child.share.faces);
+        let mut listeners = WorkerListeners::new(FIRST_LISTENER, child.share.places);
         for ListenerSet { number, listeners: own } in child.share.sets {
             listeners.open_set(registry, number, own)?;
         }
@@ -146,6 +155,10 @@ impl Worker {
             registry.register(&mut SourceFd(&bells.own.as_fd().as_raw_fd()), BELL, readable)?;
         }
         let conf = ConfInUse::of(service.conf(), &child.tokens);
+        let tls = child.tls.ok_or_else(|| io::Error::other("found no certificates"))?;
+        let mut tls_configs = TlsConfigs::new(tls.tickets.share()?);
+        tls_configs.take(&conf.srv, &tls, HTTP_1_1);
+        listeners.take_tls(&conf.srv, &tls_configs);
         message::send_ready(&child.channel)?;
         Ok(Worker {
             poll,
@@ -167,12 +180,16 @@ impl Worker {
             refusals: RefusalLog::of(conf.srv()),
             conf,
             tokens: child.tokens,
+            tls,
+            tls_configs,
             clients: Vec::new(),
             free: Vec::new(),
             refused: 0,
             ready: Vec::new(),
             reading: Vec::new(),
             to_run: Vec::new(),
+            plain: Vec::new(),
+            failed_handshakes: HandshakeLog::default(),
             batch: Vec::new(),
             parked: ParkedClients::default(),
             held_up: HeldUp::default(),
@@ -240,6 +257,7 @@ impl Worker {
         self.buffers.scratch.set_now(self.handler.now);
         self.answer_clients();
         self.count_answered();
+        self.refuse_plain();
         self.expire_clients();
         // Answers to late requests are not timed, because their time would be the length of the
         // timeout.
@@ -247,6 +265,7 @@ impl Worker {
         self.accept_clients();
         let due = self.overloads.take_due(self.now_ms);
         self.log_overloads(due);
+        self.log_handshakes();
         self.count_moved();
     }
 
@@ -294,13 +313,15 @@ impl Worker {
         let ending = self.ending.map(|ending| ending.until_ms);
         let due_ms = self.timers.due_ms(&self.lengths());
         let log_ms = self.overloads.due_ms();
+        let tls_ms = self.failed_handshakes.due_ms();
         let parked_ms = self.parked.due_ms();
         let left_out_ms = self.refusals.due_ms(self.handler.service.refusal_sample());
         // A worker without requests must wake to release former groups, too.
         let has_retired = self.handler.service.handle().has_retired();
         let retired_ms = has_retired.then(|| self.now_ms + RETIRED_EVERY.as_millis() as u64 + 1);
         let held_ms = self.held_up.due_ms();
-        let all = [due_ms, paused, ending, log_ms, parked_ms, left_out_ms, retired_ms, held_ms];
+        let all =
+            [due_ms, paused, ending, log_ms, tls_ms, parked_ms, left_out_ms, retired_ms, held_ms];
         let next_ms = all.into_iter().flatten().min()?;
         Some(Duration::from_millis(next_ms.saturating_sub(self.now_ms)))
     }
@@ -319,6 +340,8 @@ impl Worker {
         let conf = self.handler.service.conf();
         if !self.conf.is_of(conf) {
             self.conf = self.conf.next(conf, &self.tokens);
+            self.tls_configs.take(self.conf.srv(), &self.tls, HTTP_1_1);
+            self.listeners.take_tls(self.conf.srv(), &self.tls_configs);
             log::set_level(self.conf.srv().log.level);
             let sample = self.handler.service.refusal_sample_mut();
             log_left_out(self.refusals.go_on(RefusalLog::of(self.conf.srv()), sample));
@@ -428,6 +451,7 @@ impl Worker {
         std::mem::swap(&mut self.ready, &mut self.reading);
         self.handler.brake.forget(self.now_ms);
         let brakes = !self.handler.brake.is_idle();
+        let mut handshakes = HANDSHAKES_PER_TICK;
         for at in 0..self.reading.len() {
             let index = self.reading[at];
             if brakes && self.hold_up(index) {
@@ -435,17 +459,27 @@ impl Worker {
             }
             let Some(client) = self.clients[index as usize].as_mut() else { continue };
             client.queued = false;
+            if client.stream.is_handshaking() {
+                self.shake_hands(index, &mut handshakes);
+                continue;
+            }
             let reading = client.read(&mut self.buffers.arena);
             self.traffic.take(&mut client.traffic);
-            match reading {
-                Reading::Run => self.to_run.push(index),
-                Reading::Wait if client.is_blocked() => self.to_run.push(index),
-                Reading::Wait => self.settle(index),
-                Reading::Later => self.queue(index),
-                Reading::Gone => self.close(index),
-            }
+            self.note_reading(index, reading);
         }
         self.reading.clear();
+    }
+
+    fn note_reading(&mut self, index: u32, reading: Reading) {
+        let Some(client) = self.clients[index as usize].as_mut() else { return };
+        match reading {
+            Reading::Run => self.to_run.push(index),
+            Reading::Wait if client.is_blocked() => self.to_run.push(index),
+            Reading::Wait => self.settle(index),
+            Reading::Later => self.queue(index),
+            Reading::Gone => self.close(index),
+            Reading::Plain => self.plain.push(index),
+        }
     }
 
     fn answer_clients(&mut self) {
@@ -538,6 +572,10 @@ impl Worker {
     /// time.
     fn give_time(&mut self, index: u32, anew: bool) {
         let Some(client) = self.client(index) else { return };
+        if client.stream.is_handshaking() {
+            // The time of a handshake runs from its connection, whatever the client takes.
+            return;
+        }
         if client.is_parked() && !client.is_blocked() {
             // A parked request has a deadline of its own.
             return self.timers.disarm(index);
@@ -621,6 +659,9 @@ impl Worker {
 
     fn time_out(&mut self, index: u32) {
         let Some(client) = self.clients[index as usize].as_mut() else { return };
+        if client.stream.is_handshaking() {
+            return self.give_up_handshake(index);
+        }
         self.buffers.out.clear();
         client.time_out(self.conf.srv(), &mut self.handler, &mut self.buffers);
         self.write(index, 0..self.buffers.out.len());

@@ -59,6 +59,7 @@
 //!                          112 commands of clients that frs does not have
 //!                          120 connections open | 121 rows of groups in use
 //!                          122 rows of businesses in use | 123 clients parked
+//!                          124..127 handshakes of TLS. Older binaries leave them 0
 //!                          from 128 on 3 histograms of 128 words:
 //!                          sum (us) | 1.. buckets
 //!                          then 64 rows of groups of 80 words: 0..4 name | 4..11 counters
@@ -332,6 +333,7 @@ pub mod slot {
     pub(crate) const GROUP_ROWS_USED: usize = 121;
     pub(crate) const BIZ_ROWS_USED: usize = 122;
     pub(crate) const PARKED: usize = 123;
+    pub(crate) const HANDSHAKES: usize = 124;
     pub(crate) const HISTOGRAMS: usize = 128;
     pub(crate) const HISTOGRAM_WORDS: usize = 128;
 

@@ -62,6 +62,20 @@ pub enum Counter {
 const COUNTERS: usize = 16;
 const _: () = assert!(Counter::HoldsLapsed as usize == COUNTERS - 1 && COUNTERS <= at::ITEM_ERRORS);
 
+/// How a handshake of TLS ended. The number is the place of its word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HandshakeResult {
+    /// With the proof of the certificates.
+    Full = 0,
+    /// By a ticket of an earlier session.
+    Resumed = 1,
+    /// Without a session.
+    Failed = 2,
+}
+
+/// Words for [`HandshakeResult`]s.
+pub const HANDSHAKE_RESULTS: usize = 3;
+
 /// Events counted for each group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupCounter {
@@ -127,6 +141,7 @@ const _: () = {
     assert!(at::ITEM_ERRORS + ITEM_ERRORS <= at::REQUESTS);
     assert!(at::REQUESTS + REQUEST_KINDS * RESPONSE_KINDS <= at::UNKNOWN_COMMANDS);
     assert!(at::UNKNOWN_COMMANDS < at::OPEN);
+    assert!(at::HANDSHAKES + HANDSHAKE_RESULTS <= at::HISTOGRAMS);
     assert!(BUCKETS < at::HISTOGRAM_WORDS);
     assert!(
         at::HISTOGRAMS + (Timed::Extension as usize + 1) * at::HISTOGRAM_WORDS
@@ -209,6 +224,11 @@ impl<'a> Counters<'a> {
     #[inline]
     pub fn count(self, counter: Counter) {
         self.add(counter, 1);
+    }
+
+    /// Counts a handshake of TLS.
+    pub fn count_handshake(self, result: HandshakeResult) {
+        self.grow(at::COUNTERS + at::HANDSHAKES + result as usize, 1);
     }
 
     /// Counts many.

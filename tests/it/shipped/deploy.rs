@@ -28,7 +28,7 @@ fn the_packaged_configuration_is_the_shipped_one_in_a_directory_of_its_own() {
     let (mut packaged, shipped) = (parse(&deploy("srv.xml")), parse(&shipped("srv.xml")));
     assert_eq!(packaged.srv.data.dir, Path::new("/var/lib/frs"));
     packaged.srv.data.dir = shipped.srv.data.dir.clone();
-    assert_eq!(std::mem::take(&mut packaged.srv.metrics), [metrics()]);
+    assert_eq!(std::mem::take(&mut packaged.srv.metrics), [metrics().into()]);
     // The administrator who installs the package decides about an admin plane.
     assert_eq!(packaged.srv.admins, []);
     packaged.srv.admins = shipped.srv.admins.clone();
@@ -145,7 +145,7 @@ fn the_configuration_of_the_image_is_the_shipped_one_for_a_container() {
     let parse = |srv: &str| Conf::parse("srv.xml", srv, "map.xml", &map).expect("no faults");
     let (mut image, shipped) = (parse(&deploy("container/srv.xml")), parse(&shipped("srv.xml")));
     assert_eq!(image.srv.data.dir, Path::new("/data"));
-    assert_eq!(image.srv.listen, [Listen::Tcp("0.0.0.0:7600".parse().expect("an address"))]);
+    assert_eq!(image.srv.listen, [Listen::Tcp("0.0.0.0:7600".parse().expect("an address")).into()]);
     let [socket, forwarded] = &std::mem::take(&mut image.srv.admins)[..] else { panic!("two") };
     assert_eq!(socket.listen, Listen::Unix("/run/frs/admin.sock".into()));
     assert_eq!(socket.token_file, None, "its socket needs none");
@@ -153,7 +153,7 @@ fn the_configuration_of_the_image_is_the_shipped_one_for_a_container() {
     assert_eq!(forwarded.token_file.as_deref(), Some(Path::new("/run/secrets/frs/token")));
     assert_eq!(image.srv.watch_ms.take(), Some(5000));
     assert_eq!(image.map.bizs, [], "the image limits nothing by itself");
-    assert_eq!(std::mem::take(&mut image.srv.metrics), [metrics()]);
+    assert_eq!(std::mem::take(&mut image.srv.metrics), [metrics().into()]);
     image.srv.data.dir = shipped.srv.data.dir.clone();
     (image.srv.listen, image.srv.admins) = (shipped.srv.listen.clone(), shipped.srv.admins.clone());
     assert_eq!(image.srv.clients.take(), Some(open_to_who_shows_nothing()));

@@ -42,14 +42,15 @@ const FLOORS: [Floor; 13] = [
         rooms: &[
             ("account", &[]),
             ("protocol", &[]),
-            ("net", &["account"]),
-            ("process", &["account", "net", "protocol"]),
+            ("tls", &[]),
+            ("net", &["account", "tls"]),
+            ("process", &["account", "net", "protocol", "tls"]),
             ("stats", &["protocol"]),
-            ("worker", &["net", "process", "protocol", "stats"]),
-            ("admin", &["net", "process", "protocol", "stats"]),
+            ("worker", &["net", "process", "protocol", "stats", "tls"]),
+            ("admin", &["net", "process", "protocol", "stats", "tls"]),
             // The sizes of all buffers, from the rooms that own them.
-            ("buffer_sizes", &["protocol", "stats", "worker", "admin"]),
-            ("keeper", &["net", "process", "protocol", "stats", "admin"]),
+            ("buffer_sizes", &["protocol", "stats", "tls", "worker", "admin"]),
+            ("keeper", &["net", "process", "protocol", "stats", "tls", "admin"]),
             ("cluster", &["process"]),
             (
                 "master",
@@ -59,6 +60,7 @@ const FLOORS: [Floor; 13] = [
                     "process",
                     "protocol",
                     "stats",
+                    "tls",
                     "buffer_sizes",
                     "worker",
                     "admin",
@@ -76,7 +78,7 @@ const FLOORS: [Floor; 13] = [
 ];
 
 /// The rooms of the server that the tools may use.
-const OF_TOOLS: [&str; 4] = ["account", "process", "protocol", "stats"];
+const OF_TOOLS: [&str; 5] = ["account", "process", "protocol", "stats", "tls"];
 
 /// Uses that break the table and are still to be removed.
 const STILL_THERE: &[&str] = &[];

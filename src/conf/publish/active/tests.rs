@@ -38,7 +38,8 @@ fn what_was_written_is_read() {
     let here = std::env::current_dir().unwrap();
     assert_eq!(conf.srv.data.dir, dir.path(), "where it was found");
     assert_eq!(conf.srv.data.live, Some(here.join("live/here")));
-    assert_eq!(conf.srv.listen, [Listen::Unix(here.join("run/a")), Listen::Unix("/run/b".into())]);
+    let unix = |path: &str| Listen::Unix(here.join(path)).into();
+    assert_eq!(conf.srv.listen, [unix("run/a"), unix("/run/b")]);
     assert_eq!(conf.srv.user.as_deref(), Some("surely-nobody-here"));
     assert_eq!(conf.srv.workers, LocalHost::this().processors.min(200));
     let none = Overlay::default();
@@ -63,7 +64,7 @@ fn what_was_switched_and_reset_lies_over_it() {
     assert!(conf.srv.degrade);
     assert_eq!(conf.map.bizs.iter().map(|biz| biz.epoch).collect::<Vec<_>>(), [0, 200]);
     let here = std::env::current_dir().unwrap();
-    assert_eq!(conf.srv.metrics, [Listen::Unix(here.join("run/metrics"))]);
+    assert_eq!(conf.srv.metrics, [Listen::Unix(here.join("run/metrics")).into()]);
     let [admin] = &conf.srv.admins[..] else { panic!("{:?}", conf.srv.admins) };
     assert_eq!(admin.listen, Listen::Unix(here.join("run/admin")));
     assert_eq!(admin.token_file, Some(here.join("t")));

@@ -20,7 +20,8 @@ fn conf() -> Conf {
     Conf {
         srv: Srv {
             workers: 2,
-            listen: vec![Listen::Unix("frs.sock".into())],
+            tls: Vec::new(),
+            listen: vec![Listen::Unix("frs.sock".into()).into()],
             resps: vec![],
             clients: None,
             rls: None,
@@ -83,9 +84,12 @@ fn workers_timeouts_levels_and_new_groups_may_change() {
     let checkpoint = |every_ms| Some(Checkpoint { every_ms, bytes_per_second: 9 * every_ms });
     (old.srv.data.checkpoint, new.srv.data.checkpoint) = (checkpoint(1), checkpoint(2));
     new.srv.log.level = LogLevel::Debug;
+    new.srv.listen[0].tls = Some("edge".into());
     let listen = Listen::Unix("admin.sock".into());
-    old.srv.admins = vec![Admin { listen: listen.clone(), token_file: None }];
-    new.srv.admins = vec![Admin { listen, token_file: Some("token".into()) }];
+    let of =
+        |listen, file: Option<&str>| Admin { listen, token_file: file.map(Into::into), tls: None };
+    old.srv.admins = vec![of(listen.clone(), None)];
+    new.srv.admins = vec![of(listen, Some("token"))];
     let mut added = new.map.groups[0].clone();
     added.name = "more".into();
     added.geometry.chain = 3;
@@ -96,11 +100,11 @@ fn workers_timeouts_levels_and_new_groups_may_change() {
 #[test]
 fn a_new_binary_may_listen_and_log_elsewhere_and_nothing_more() {
     let (old, mut new) = (conf(), conf());
-    new.srv.listen.push(Listen::Unix("other.sock".into()));
+    new.srv.listen.push(Listen::Unix("other.sock".into()).into());
     new.srv.log.format = LogFormat::Json;
     new.srv.log.file = Some("frs.log".into());
     let listen = Listen::Unix("admin.sock".into());
-    new.srv.admins = vec![Admin { listen, token_file: None }];
+    new.srv.admins = vec![Admin { listen, token_file: None, tls: None }];
     assert_eq!(refused_to_a_new_binary(&old, &new), []);
     assert_eq!(refused(&old, &new).len(), 4);
     new.srv.data.live = Some("/dev/shm/frs".into());
@@ -113,7 +117,7 @@ fn a_new_binary_may_listen_and_log_elsewhere_and_nothing_more() {
 fn the_admin_plane_moves_and_goes_with_a_restart_only() {
     let (mut old, mut new) = (conf(), conf());
     let listen = Listen::Unix("admin.sock".into());
-    let of = |listen| Admin { listen, token_file: None };
+    let of = |listen| Admin { listen, token_file: None, tls: None };
     old.srv.admins = vec![of(listen.clone())];
     for admin in [None, Some(Listen::Unix("other.sock".into()))] {
         new.srv.admins = admin.map(of).into_iter().collect();
@@ -132,7 +136,7 @@ fn the_admin_plane_moves_and_goes_with_a_restart_only() {
 fn addresses_of_metrics_may_be_added_by_a_new_binary_and_change_their_order() {
     let of = |paths: &[&str]| {
         let mut conf = conf();
-        conf.srv.metrics = paths.iter().map(|path| Listen::Unix(path.into())).collect();
+        conf.srv.metrics = paths.iter().map(|path| Listen::Unix(path.into()).into()).collect();
         conf
     };
     assert_eq!(refused(&of(&["a", "b"]), &of(&["b", "a"])), []);
@@ -152,6 +156,7 @@ fn addresses_of_metrics_may_be_added_by_a_new_binary_and_change_their_order() {
 fn addresses_of_resp_may_be_added_by_a_new_binary_and_keep_their_numbers() {
     let resp = |path: &str| Resp {
         listen: Listen::Unix(path.into()),
+        tls: None,
         token_file: None,
         throttle: None,
         registers: None,
@@ -232,11 +237,11 @@ fn a_cluster_keeps_its_name_and_secret_and_moves_its_nodes() {
 #[test]
 fn listeners_directories_users_and_the_hash_may_not() {
     let (old, mut new) = (conf(), conf());
-    new.srv.listen.push(Listen::Unix("other.sock".into()));
+    new.srv.listen.push(Listen::Unix("other.sock".into()).into());
     new.srv.data.live = Some("/dev/shm/frs".into());
     new.srv.user = Some("frs".into());
     let listen = Listen::Unix("admin.sock".into());
-    new.srv.admins = vec![Admin { listen, token_file: None }];
+    new.srv.admins = vec![Admin { listen, token_file: None, tls: None }];
     new.map.groups[0].geometry.chain = 56;
     new.map.groups[0].geometry.hash = HashKind::Siphash;
     let texts: Vec<String> = refused(&old, &new).iter().map(RestartNeed::to_string).collect();
@@ -271,6 +276,7 @@ fn a_geometry_changes_once_at_a_time_and_not_with_a_new_binary() {
 fn a_reload_takes_all_of_rls_but_its_address() {
     let rls = |path: &str| Rls {
         listen: Listen::Unix(path.into()),
+        tls: None,
         charge: ChargeMode::AllOrNone,
         domains: Vec::new(),
     };

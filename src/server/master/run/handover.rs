@@ -44,13 +44,17 @@ impl Master {
         let AllSockets { own, lent } = self.listeners.all();
         let ties = [channel.as_fd(), lock.as_fd()];
         let bells = self.cluster.as_ref().map(|ties| ties.bells.fds()).unwrap_or_default();
-        let mut all = ties.iter().chain(&bells).chain(&own).chain(&lent);
+        let in_force = &self.in_force;
+        let tickets =
+            (!in_force.conf().srv.tls.is_empty()).then(|| in_force.boards().tls.tickets.as_fd());
+        let mut all = ties.iter().chain(&tickets).chain(&bells).chain(&own).chain(&lent);
         all.try_for_each(|fd| process::pass_on(*fd))?;
         let raw = |fds: Vec<BorrowedFd<'_>>| fds.iter().map(AsRawFd::as_raw_fd).collect();
         Ok(Handover {
             pid: Pid::this().as_raw(),
             channel: channel.as_fd().as_raw_fd(),
             lock: lock.as_fd().as_raw_fd(),
+            tickets: tickets.map(|fd| fd.as_raw_fd()),
             bells: raw(bells),
             own: raw(own),
             lent: raw(lent),

@@ -111,7 +111,7 @@ impl Master {
     ) -> Result<(u64, Vec<String>), ReloadError> {
         let (answer, checked) = candidate.answer(&self.in_force.conf().map.groups)?;
         let Answer { prepared, fresh } = answer;
-        let CheckedConf { loaded, secrets, tokens, options } = checked;
+        let CheckedConf { loaded, secrets, content, options } = checked;
         let LoadedConf { conf, texts } = loaded;
         let (workers, level) = (conf.srv.workers, conf.srv.log.level);
         let grown = self.listeners.grow(self.account.as_ref(), workers);
@@ -130,7 +130,7 @@ impl Master {
         let mut overlay = self.in_force.overlay().clone();
         overlay.set_moving(prepared.moving.clone());
         options.lift_bans.map_or(Ok(()), |biz| overlay.lift_bans(biz, clock::now()))?;
-        let generation = self.in_force.publish(conf, texts, &tokens, overlay)?;
+        let generation = self.in_force.publish(conf, texts, &content, overlay)?;
         log_prepared(&prepared);
         log::set_level(level);
         self.children.say_all(ToChild::Generation);

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use super::Master;
 use crate::master::children::{NewChild, Spawned};
 use crate::master::files;
+use crate::master::in_force::Boards;
 use crate::master::supervise::{Event, Order};
 use crate::net::listeners::ListenerShare;
 use crate::process::child::{ChildRole, ForkedChild, Inheritance};
@@ -82,6 +83,8 @@ impl Master {
     /// Drops the rest of the master, which closes its descriptors.
     pub(super) fn into_forked_child(self, child: NewChild) -> ForkedChild {
         let (bells, secrets) = self.cluster.map(|ties| (ties.bells, ties.secrets)).unzip();
+        let data_dir = self.in_force.data_dir().to_owned();
+        let Boards { tokens, tls } = self.in_force.into_boards();
         let inherited = Inheritance {
             channel: child.channel,
             control: child.control,
@@ -91,8 +94,14 @@ impl Master {
                 ChildRole::Envoy => self.listeners.into_envoy_share(),
                 ChildRole::Cluster => ListenerShare::default(),
             },
-            data_dir: self.in_force.data_dir().to_owned(),
-            tokens: self.in_force.tokens,
+            data_dir,
+            tokens,
+            tls: match child.role {
+                ChildRole::Worker(_) => Some(tls.into_worker_share()),
+                ChildRole::Keeper => Some(tls.into_keeper_share()),
+                ChildRole::Envoy => Some(tls.into_envoy_share()),
+                ChildRole::Cluster => None,
+            },
             conf_dir: self.conf_dir,
             master: child.master,
             bells: bells

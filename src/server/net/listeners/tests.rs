@@ -94,9 +94,10 @@ fn each_listener_knows_what_is_spoken_there_in_every_process_that_gets_it() {
     second.remove_files(None);
     assert!(!dir.path().join("resp").exists());
     let share = second.into_share(&BTreeSet::from([2]));
-    assert_eq!(share.faces, [Face::Http, Face::Resp(0)]);
+    let faces: Vec<Face> = share.places.iter().map(|place| place.face).collect();
+    assert_eq!(faces, [Face::Http, Face::Resp(0)]);
     assert_eq!(share.sets[0].listeners.len(), 2);
-    let shared: Vec<Face> = share.shared.iter().map(|shared| shared.face).collect();
+    let shared: Vec<Face> = share.shared.iter().map(|shared| shared.place.face).collect();
     assert_eq!(shared, [Face::Http, Face::Resp(1)]);
 }
 
@@ -105,14 +106,14 @@ fn each_listener_knows_what_is_spoken_there_in_every_process_that_gets_it() {
 fn those_of_metrics_are_handed_over_each_to_its_address() {
     let dir = tempfile::tempdir().expect("a directory");
     let unix = |name: &str| Listen::Unix(dir.path().join(name));
-    let metrics = [unix("a"), unix("b")];
-    let opened = |metrics: &[Listen], given: &[InheritedSocket]| {
+    let metrics = [unix("a").into(), unix("b").into()];
+    let opened = |metrics: &[Endpoint], given: &[InheritedSocket]| {
         let others = OtherAddresses { metrics, ..OtherAddresses::default() };
         ListeningSockets::open(None, &[], others, 1, given)
     };
     let of = |listeners: ListeningSockets| {
         let metrics = listeners.into_admin_share().metrics;
-        metrics.iter().map(|listener| inode(listener.as_fd().as_raw_fd())).collect::<Vec<_>>()
+        metrics.iter().map(|(_, listener)| inode(listener.as_fd().as_raw_fd())).collect::<Vec<_>>()
     };
     let first = opened(&metrics, &[]).expect("opened");
     for name in ["a", "b"] {
@@ -120,7 +121,7 @@ fn those_of_metrics_are_handed_over_each_to_its_address() {
         assert_eq!(mode & 0o777, OPEN_MODE);
     }
     let given = handed_over(&first);
-    let turned = [unix("b"), unix("new"), unix("a")];
+    let turned = ["b", "new", "a"].map(|name| unix(name).into());
     let second = opened(&turned, &given).expect("matched");
     let lacking = opened(&metrics[..1], &given).expect_err("not named").to_string();
     assert!(lacking.contains("no <listen> names unix:"), "{lacking}");

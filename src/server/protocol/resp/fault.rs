@@ -73,6 +73,9 @@ pub enum Fault {
     /// The peer is in none of the allowed networks.
     #[error("this peer is in no <allow> network")]
     PeerForbidden,
+    /// Plain text on a listener that speaks TLS.
+    #[error("this port speaks TLS: call it by rediss://")]
+    OnTls,
 }
 
 impl Fault {
@@ -93,7 +96,8 @@ impl Fault {
             | Fault::UnendedBulk
             | Fault::UnbalancedQuotes
             | Fault::NoCommand
-            | Fault::OnHttp => 400,
+            | Fault::OnHttp
+            | Fault::OnTls => 400,
         }
     }
 }

@@ -91,6 +91,7 @@ fn stats() -> Stats {
         sums.request_times.add(us, 2);
     }
     sums.item_errors[1] = 9;
+    sums.handshakes = [5, 4, 3];
     let mut group = GroupSums::default();
     group.nodes = Some(Nodes { live: 3, expired: 2, free: 1, swept_ms: 5, ..Nodes::default() });
     let mut times = Histogram::default();
@@ -164,6 +165,7 @@ fn stats() -> Stats {
             biz(BizKey::Unknown, None),
             biz(BizKey::Others, None),
         ],
+        certificate_ends: vec![("edge".to_owned(), 1_800_000_000)],
         ..Stats::default()
     }
 }
@@ -174,7 +176,7 @@ fn geometry() -> Geometry {
 }
 
 /// Each metric, its type and its labels.
-const TABLE: [(&str, &str, &[&str]); 42] = [
+const TABLE: [(&str, &str, &[&str]); 44] = [
     ("frs_requests_total", "counter", &["command", "status"]),
     ("frs_items_total", "counter", &["biz", "command", "verdict"]),
     ("frs_limit_refusals_total", "counter", &["biz", "limit"]),
@@ -194,6 +196,8 @@ const TABLE: [(&str, &str, &[&str]); 42] = [
     ("frs_timeouts_total", "counter", &[]),
     ("frs_resp_unknown_commands_total", "counter", &["command"]),
     ("frs_bytes_total", "counter", &["direction"]),
+    ("frs_tls_handshakes_total", "counter", &["result"]),
+    ("frs_tls_not_after_seconds", "gauge", &["tls"]),
     ("frs_group_served", "gauge", &["group"]),
     ("frs_group_moving", "gauge", &["group"]),
     ("frs_nodes", "gauge", &["group", "state"]),
@@ -325,7 +329,7 @@ fn a_server_that_has_just_begun_shows_every_series_that_needs_no_name() {
     let checkpoints = Some(frs_store::CheckpointCounts::default());
     let families = parse(&text(&Stats { checkpoints, ..Stats::default() }));
     for (name, _, labels) in TABLE {
-        let named = labels.iter().any(|label| matches!(*label, "group" | "biz"));
+        let named = labels.iter().any(|label| matches!(*label, "group" | "biz" | "tls"));
         assert_eq!(families[name].samples.is_empty(), named, "{name}");
     }
 }

@@ -4,17 +4,21 @@
 //! a served one, and there are at most `REFUSED_CLIENTS` of them.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use mio::Token;
 
 use super::{FIRST_CLIENT, REFUSED_CLIENTS, Worker};
 use crate::net::client_timeouts::TimerKind;
 use crate::protocol;
+use crate::tls::alert::Alert;
+use crate::tls::configs::Spoken;
 use crate::worker::accept::{ACCEPTS_PER_TICK, AcceptedClient};
+use crate::worker::buffers::Buffers;
 use crate::worker::client::Client;
 use frs_base::clock;
 use frs_conf::Srv;
-use frs_store::Counter;
+use frs_store::{Counter, HandshakeResult};
 
 impl Worker {
     pub(super) fn accept_clients(&mut self) {
@@ -29,7 +33,8 @@ impl Worker {
     }
 
     /// Serves a client, or refuses it.
-    fn admit(&mut self, AcceptedClient { stream, peer, face }: AcceptedClient) {
+    fn admit(&mut self, accepted: AcceptedClient) {
+        let AcceptedClient { stream, peer, face, spoken } = accepted;
         let refusal = self.refusal_of(peer);
         self.count(Counter::Connections);
         if refusal.is_some() {
@@ -41,10 +46,27 @@ impl Worker {
         if refusal.is_some() && self.refused >= REFUSED_CLIENTS && !self.make_room_for_refused() {
             return;
         }
+        let (stream, timer) = match (&refusal, &spoken) {
+            (None, Spoken::Nothing) => return,
+            (None, Spoken::Tls(config)) => match stream.over_tls(Arc::clone(config)) {
+                Ok(stream) => (stream, TimerKind::Request),
+                Err(_) => return,
+            },
+            _ => (stream, TimerKind::Idle),
+        };
         let Some(index) = self.add_client(Client::new(stream, peer, face)) else { return };
-        match refusal {
-            None => self.timers.arm(index, TimerKind::Idle, self.now_ms),
-            Some(error) => self.refuse(index, &error),
+        match (refusal, spoken) {
+            (None, _) => self.timers.arm(index, timer, self.now_ms),
+            // A refused client gets no session.
+            (Some(error), Spoken::Tls(_)) => {
+                let alert = match error {
+                    protocol::Error::PeerForbidden => Alert::AccessDenied,
+                    _ => Alert::InternalError,
+                };
+                let alert = alert.record();
+                self.refuse_by(index, |client, buffers| client.refuse_with(&alert, buffers));
+            }
+            (Some(error), _) => self.refuse(index, &error),
         }
     }
 
@@ -59,11 +81,27 @@ impl Worker {
         is_full.then_some(protocol::Error::Overloaded)
     }
 
+    /// Answers the clients in plain text that this tick has found where TLS is spoken.
+    pub(super) fn refuse_plain(&mut self) {
+        while let Some(index) = self.plain.pop() {
+            self.count_handshake(HandshakeResult::Failed);
+            if self.refused >= REFUSED_CLIENTS && !self.make_room_for_refused() {
+                self.close(index);
+                continue;
+            }
+            self.refuse(index, &protocol::Error::OnTls);
+        }
+    }
+
     /// Answers a client that is not served.
     fn refuse(&mut self, index: u32, error: &protocol::Error) {
+        self.refuse_by(index, |client, buffers| client.refuse(error, buffers));
+    }
+
+    fn refuse_by(&mut self, index: u32, act: impl FnOnce(&mut Client, &mut Buffers)) {
         self.buffers.out.clear();
         if let Some(client) = self.clients[index as usize].as_mut() {
-            client.refuse(error, &mut self.buffers);
+            act(client, &mut self.buffers);
             self.refused += 1;
         }
         self.write(index, 0..self.buffers.out.len());

@@ -9,8 +9,8 @@ use frs_base::sync::Ordering;
 
 use super::{
     BizRow, COMMAND_NAMES, COUNTERS, Counter, Counters, ExtensionSums, GROUP_COUNTERS,
-    GroupCounter, GroupRow, Histogram, ITEM_ERRORS, OUTCOMES, REFUSERS, REQUEST_KINDS,
-    RESPONSE_KINDS, Timed, at,
+    GroupCounter, GroupRow, HANDSHAKE_RESULTS, Histogram, ITEM_ERRORS, OUTCOMES, REFUSERS,
+    REQUEST_KINDS, RESPONSE_KINDS, Timed, at,
 };
 use crate::file::layout::{self, CHAIN_MAX};
 
@@ -98,6 +98,8 @@ pub struct Sums {
     counts: [u64; COUNTERS],
     /// Requests, by their kind and the kind of their answer.
     pub requests: [[u64; RESPONSE_KINDS]; REQUEST_KINDS],
+    /// Handshakes of TLS, by [`super::HandshakeResult`].
+    pub handshakes: [u64; HANDSHAKE_RESULTS],
     /// Failed items, by error.
     pub item_errors: [u64; ITEM_ERRORS],
     /// Commands that frs does not have, by the numbers of their names. Empty if there were none.
@@ -124,6 +126,7 @@ impl Sums {
     pub(crate) fn add(&mut self, slot: Counters<'_>) {
         slot.add_words(at::COUNTERS, &mut self.counts);
         slot.add_words(at::COUNTERS + at::REQUESTS, self.requests.as_flattened_mut());
+        slot.add_words(at::COUNTERS + at::HANDSHAKES, &mut self.handshakes);
         slot.add_words(at::COUNTERS + at::ITEM_ERRORS, &mut self.item_errors);
         slot.add_unknown_commands(&mut self.unknown_commands);
         slot.add_times(Timed::Request, &mut self.request_times);
