@@ -41,9 +41,10 @@ pub(super) fn open_warning(srv: &Srv) -> Option<String> {
     let guarded = srv.resps.iter().filter(|resp| resp.token_file.is_none());
     let resps = guarded.map(|resp| &resp.listen);
     let all = srv.listen.iter().chain(resps).chain(srv.rls.iter().map(|rls| &rls.listen));
-    let open = all.filter(
-        |listen| matches!(listen, Listen::Tcp(address) if !address.ip().to_canonical().is_loopback()),
-    );
+    let open = all.filter(|listen| match listen {
+        Listen::Tcp(address) => !address.ip().to_canonical().is_loopback(),
+        Listen::Unix(_) => false,
+    });
     let open: Vec<String> = open.map(Listen::to_string).collect();
     let (last, verb) = (open.last()?, if open.len() == 1 { "lets" } else { "let" });
     let shown = if open.len() == 1 { last.clone() } else { open.join(", ") };

@@ -7,10 +7,11 @@ use frs_conf::{Map, Right, Rights};
 
 use super::{Access, Caller};
 use crate::request::Grant;
-use crate::{Command, Item, Request};
+use crate::{Command, Item, ItemOptions, Request};
 
 /// The rights that an item needs, without those about a hold that is unknown.
-pub fn needed(command: Command, count: Option<i32>, force: bool, has_hold: bool) -> Rights {
+pub fn needed(command: Command, options: ItemOptions, has_hold: bool) -> Rights {
+    let ItemOptions { count, force, .. } = options;
     const QUERY: Rights = Rights::of(&[Right::Query]);
     const UPDATE: Rights = Rights::of(&[Right::Update]);
     const HOLD: Rights = Rights::of(&[Right::Hold]);
@@ -104,7 +105,7 @@ impl Access {
         item: &Item,
     ) -> Grant {
         let has_hold = request.has_hold(item);
-        let rights = needed(request.command, item.count, item.force, has_hold);
+        let rights = needed(request.command, request.options(item), has_hold);
         let name = request.biz(item);
         if !caller.rights.has_all(rights) || !self.has_named(caller, last.find(map, name), name) {
             return Grant::Nothing;

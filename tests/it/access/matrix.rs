@@ -253,7 +253,7 @@ fn planes(asked: &mut Asked, shown: Option<&str>, may: &May) {
         ("GET", "/health", &[][..]),
         ("GET", "/metrics", &scrapes),
         ("GET", "/stats", &reads),
-        ("GET", "/map", &reads),
+        ("GET", "/biz", &reads),
         ("GET", "/changes", &reads),
         ("POST", "/degrade?on=false", &["admin"]),
     ] {

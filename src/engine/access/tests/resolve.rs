@@ -152,7 +152,8 @@ fn an_item_needs_the_rights_of_what_it_does() {
         (Command::Update, Some(0), false, true, of(&[Hold])),
         (Command::Update, Some(1), true, true, of(&[Hold, Update, Force])),
     ] {
-        assert_eq!(needed(command, count, force, hold), rights, "{command:?} {count:?}");
+        let options = ItemOptions { count, force, detail: false };
+        assert_eq!(needed(command, options, hold), rights, "{command:?} {count:?}");
     }
 }
 
