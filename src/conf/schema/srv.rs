@@ -12,7 +12,7 @@ use super::cidr::Cidr;
 use super::cluster::Cluster;
 use super::quantity::Rate;
 use super::rls::{ChargeMode, Domain};
-use super::tls::{Endpoint, Tls};
+use super::tls::Tls;
 
 /// srv.xml, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,6 +68,22 @@ impl fmt::Display for Listen {
             Listen::Tcp(address) => write!(f, "{address}"),
             Listen::Unix(path) => write!(f, "unix:{}", path.display()),
         }
+    }
+}
+
+/// An address to serve, and the `<tls>` that is spoken there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The address.
+    pub listen: Listen,
+    /// The name of the `<tls>`. `None` for plain text.
+    pub tls: Option<String>,
+}
+
+impl From<Listen> for Endpoint {
+    /// An address of plain text.
+    fn from(listen: Listen) -> Endpoint {
+        Endpoint { listen, tls: None }
     }
 }
 
