@@ -103,8 +103,8 @@ pub use share::{
 };
 pub use shared_limits::{SharedLimit, SharedLimits};
 pub use srv::{
-    Admin, AuthzKey, Checkpoint, Data, FileAccess, Http, Listen, Log, LogFormat, LogLevel, Resp,
-    Rls, SLOTS, Srv, UnknownBiz,
+    Admin, AuthzKey, Checkpoint, Data, Endpoint, FileAccess, Http, Listen, Log, LogFormat,
+    LogLevel, Resp, Rls, SLOTS, Srv, UnknownBiz,
 };
 pub(super) use srv::{default_programs, needed_slots};
-pub use tls::{ClientCertificates, Endpoint, Tls, TlsVersion};
+pub use tls::{ClientCertificates, Tls, TlsVersion};

@@ -12,7 +12,7 @@ use super::clients::Clients;
 use super::cluster::Cluster;
 use super::quantity::Rate;
 use super::rls::{ChargeMode, Domain};
-use super::tls::{Endpoint, Tls};
+use super::tls::Tls;
 
 /// srv.xml, checked.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,8 +5,6 @@
 
 use std::path::PathBuf;
 
-use super::srv::Listen;
-
 /// `<tls>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tls {
@@ -38,20 +36,4 @@ pub enum TlsVersion {
     V12,
     /// TLS 1.3.
     V13,
-}
-
-/// An address to serve, and the `<tls>` that is spoken there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
-    /// The address.
-    pub listen: Listen,
-    /// The name of the `<tls>`. `None` for plain text.
-    pub tls: Option<String>,
-}
-
-impl From<Listen> for Endpoint {
-    /// An address of plain text.
-    fn from(listen: Listen) -> Endpoint {
-        Endpoint { listen, tls: None }
-    }
 }

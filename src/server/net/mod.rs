@@ -5,4 +5,3 @@ pub mod face;
 pub mod listeners;
 mod port_holder;
 pub mod stream;
-pub mod tls_stream;

@@ -2,6 +2,8 @@
 //!
 //! Invariant: a client in plain text costs no more than a look at the kind of its stream.
 
+mod tls_stream;
+
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use rustls::ServerConfig;
 
-use super::tls_stream::TlsStream;
+pub use self::tls_stream::TlsStream;
 use crate::tls::bounds::READ_ROOM;
 
 /// The socket of a client.
@@ -88,8 +90,8 @@ impl Stream {
         })
     }
 
-    /// Writes once. Repeats an interrupted call. Over TLS all bytes are taken; those that the socket
-    /// does not take are [unsent](Stream::is_blocked).
+    /// Writes once. Repeats an interrupted call. Over TLS all bytes are taken. Those that the socket
+    /// does not take stay [blocked](Stream::is_blocked).
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         again(|| match self {
             Stream::Tcp(stream) => stream.write(bytes),

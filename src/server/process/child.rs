@@ -1,8 +1,8 @@
 //! The state that a forked child gets from the master.
 //!
 //! Invariant: of the master's descriptors, a child keeps only its own listeners, its end of the
-//! channel, the boards of tokens and of its certificates, in the keeper a connection for requests and, in workers and the
-//! cluster's child, the doorbells.
+//! channel, the boards of tokens and of its certificates, in the keeper a connection for requests
+//! and, in workers and the cluster's child, the doorbells.
 
 use std::io;
 use std::os::unix::net::UnixStream;

@@ -1,7 +1,7 @@
 //! What a certificate says: the names of its owner, and when it is valid.
 //!
-//! Invariant: nothing here proves anything. The handshake has verified a client's certificate before
-//! its names are read. Names are bounded, and free of control characters.
+//! Invariant: nothing here proves anything. The handshake has verified a client's certificate
+//! before its names are read. Names are bounded, and free of control characters.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -314,8 +314,8 @@ impl Session {
     }
 }
 
-/// Adds the alert that rustls has made of an error. Without an alert the session is not asked, as it
-/// would go on with input behind the error.
+/// Adds the alert that rustls has made of an error. Without an alert the session is not asked,
+/// because it would go on with input behind the error.
 fn add_alert(connection: &mut UnbufferedServerConnection, out: &mut Vec<u8>) {
     while connection.wants_write() {
         match connection.process_tls_records(&mut []).state {

@@ -2,9 +2,10 @@
 //! listeners of its own listener sets, those of the sets it serves for a neighbour, and the shared
 //! sockets.
 //!
-//! Invariant: a client speaks TLS exactly where the configuration in force names a `<tls>`. If an accept fails for lack of descriptors or memory, the worker pauses before it
-//! tries again, so it never spins. The connections stay in the kernel's queue meanwhile, because
-//! the master keeps its copy of the listener open.
+//! Invariant: a client speaks TLS exactly where the configuration in force names a `<tls>`. If an
+//! accept fails for lack of descriptors or memory, the worker pauses before it tries again, so it
+//! never spins. The connections stay in the kernel's queue meanwhile, because the master keeps its
+//! copy of the listener open.
 
 use std::io;
 use std::net::IpAddr;

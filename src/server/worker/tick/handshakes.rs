@@ -1,8 +1,8 @@
 //! Handshakes of TLS in a tick.
 //!
 //! Invariant: a tick works on at most [`HANDSHAKES_PER_TICK`] handshakes. The others come first in
-//! the next tick, so a flood of them delays other clients by a bounded time. A handshake ends within
-//! the request-timeout of its connection.
+//! the next tick, so a flood of them delays other clients by a bounded time. A handshake ends
+//! within the request-timeout of its connection.
 
 use super::Worker;
 use crate::net::client_timeouts::TimerKind;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 
-use super::stream::{Received, Stream, again};
+use super::{Received, Stream, again};
 use crate::tls::bounds::{READ_ROOM, RECORD_BYTES};
 use crate::tls::session::{Handshake, Session};
 use frs_base::clock;
