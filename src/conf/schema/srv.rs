@@ -77,6 +77,22 @@ impl fmt::Display for Listen {
     }
 }
 
+/// An address to serve, and the `<tls>` that is spoken there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The address.
+    pub listen: Listen,
+    /// The name of the `<tls>`. `None` for plain text.
+    pub tls: Option<String>,
+}
+
+impl From<Listen> for Endpoint {
+    /// An address of plain text.
+    fn from(listen: Listen) -> Endpoint {
+        Endpoint { listen, tls: None }
+    }
+}
+
 /// `<admin>`: an address of the admin plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
