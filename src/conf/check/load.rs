@@ -13,7 +13,7 @@ use crate::read::{
     self, Checked, Document, Element, Fault, Faults, Faulty, LocalHost, Notes, SecretError,
     Setting, Settings, SourceText, shown,
 };
-use crate::schema::{Cluster, Conf, Srv};
+use crate::schema::{Conf, Srv};
 
 /// The checked texts of both files, and the names that messages use.
 #[derive(Debug, Clone, PartialEq, Eq)]

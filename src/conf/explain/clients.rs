@@ -40,7 +40,8 @@ pub(super) fn open_warning(srv: &Srv) -> Option<String> {
     }
     let guarded = srv.resps.iter().filter(|resp| resp.token_file.is_none());
     let resps = guarded.map(|resp| &resp.listen);
-    let all = srv.listen.iter().chain(resps).chain(srv.rls.iter().map(|rls| &rls.listen));
+    let http = srv.listen.iter().map(|endpoint| &endpoint.listen);
+    let all = http.chain(resps).chain(srv.rls.iter().map(|rls| &rls.listen));
     let open = all.filter(|listen| match listen {
         Listen::Tcp(address) => !address.ip().to_canonical().is_loopback(),
         Listen::Unix(_) => false,

@@ -5,7 +5,7 @@
 //! answers it reads.
 
 use crate::schema::{
-    Biz, Conf, Endpoint, Geometry, Http, Listed, MAX_KEY_BYTES, Map, Pattern, Srv,
+    Admin, Biz, Conf, Endpoint, Geometry, Http, Listed, MAX_KEY_BYTES, Map, Pattern, Srv,
 };
 
 /// Sizes of the server's buffers. The modules that own the buffers set them and keep to them.

@@ -276,7 +276,7 @@ fn registers_line(group: &Group) -> String {
 /// The line of a `<tls>`: `tls edge: conf/edge.pem on 127.0.0.1:7600, TLS 1.2 and 1.3, clients may
 /// show a certificate of conf/ca.pem`.
 fn tls_line(srv: &Srv, block: &Tls) -> String {
-    let of_plane = srv.admin.iter().map(|admin| (&admin.listen, &admin.tls));
+    let of_plane = srv.admins.iter().map(|admin| (&admin.listen, &admin.tls));
     let of_resps = srv.resps.iter().map(|resp| (&resp.listen, &resp.tls));
     let others = of_resps.chain(srv.rls.iter().map(|rls| (&rls.listen, &rls.tls))).chain(of_plane);
     let endpoints = srv.listen.iter().chain(&srv.metrics);

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::{good, parse};
 use crate::memory_bound::Memory;
 use crate::report;
-use crate::{ClientCertificates, Conf, Machine, Texts, TlsVersion, active};
+use crate::{ClientCertificates, Conf, Machine, SecretReaders, Texts, TlsVersion, active};
 
 const MAP: &str = "<map><group name='g' files='1' key-nodes='8' node-size='128'/></map>";
 
@@ -24,7 +24,7 @@ fn every_setting_is_taken() {
     assert_eq!(listen, [Some("edge"), None]);
     assert_eq!(srv.resps[0].tls.as_deref(), Some("m.tls"));
     assert_eq!(srv.metrics[0].tls.as_deref(), Some("edge"));
-    assert_eq!(srv.admin.unwrap().tls.as_deref(), Some("edge"));
+    assert_eq!(srv.admins[0].tls.as_deref(), Some("edge"));
     assert_eq!(srv.rls.unwrap().tls.as_deref(), Some("m.tls"));
     let [first, second] = srv.tls.try_into().unwrap();
     assert_eq!((first.clients, first.min), (None, TlsVersion::V12));
@@ -105,7 +105,7 @@ fn files_are_read_at_a_load_and_named() {
         std::fs::set_permissions(path(name), PermissionsExt::from_mode(mode)).unwrap();
     }
     std::fs::set_permissions(path("k"), PermissionsExt::from_mode(0o600)).unwrap();
-    let files = load().unwrap().srv.tls[0].read_files().unwrap();
+    let files = load().unwrap().srv.tls[0].read_files(&SecretReaders::of(None)).unwrap();
     assert_eq!(files.client_ca.as_deref(), Some(&b"x"[..]));
     std::fs::write(path("c"), vec![b'x'; (256 << 10) + 1]).unwrap();
     assert!(load().unwrap_err().contains("/c: found more than 262144 bytes"));

@@ -89,7 +89,7 @@ impl AdminListeners {
                     let of_it = srv.admins.iter().find(|admin| is_it(&admin.listen));
                     of_it.map(|admin| &admin.tls)
                 }
-                ClientKind::Metrics => {
+                ClientKind::Metrics | ClientKind::Stranger => {
                     let of_it = srv.metrics.iter().find(|endpoint| is_it(&endpoint.listen));
                     of_it.map(|endpoint| &endpoint.tls)
                 }

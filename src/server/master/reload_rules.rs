@@ -3,7 +3,7 @@
 //! Invariant: a configuration that passes can replace the one in force without closing a listener,
 //! moving a file or changing a process's user.
 
-use frs_conf::{Conf, Endpoint, Group, Listen, OtherSetting, Srv};
+use frs_conf::{Conf, Group, Listen, OtherSetting, Srv};
 
 const ADMIN: &str = "<admin listen>";
 const METRICS: &str = "<metrics listen>";

@@ -38,7 +38,7 @@ impl TlsMaterial {
     pub fn read(srv: &Srv, now_ms: u64) -> Result<CheckedMaterial, TlsError> {
         let (mut material, mut out_of_date) = (Vec::new(), Vec::new());
         for block in &srv.tls {
-            let files = block.read_files()?;
+            let files = block.read_files(&srv.secret_readers())?;
             let validity = Identity::of(block, &files)?.validity;
             out_of_date.extend(date_fault(block, validity, (now_ms / 1000) as i64));
             material.push((block.name.clone(), files));
@@ -173,7 +173,7 @@ impl TlsBoards {
         let of_http = srv.listen.iter().map(|of| &of.tls);
         let workers = files.part(of_http.chain(srv.resps.iter().map(|of| &of.tls)));
         let of_metrics = srv.metrics.iter().map(|of| &of.tls);
-        let of_plane = of_metrics.chain(srv.admin.iter().map(|of| &of.tls));
+        let of_plane = of_metrics.chain(srv.admins.iter().map(|of| &of.tls));
         let keeper = files.keeping_keys(of_plane);
         let envoy = files.part(srv.rls.iter().map(|of| &of.tls));
         self.workers.write(&workers.encode())?;

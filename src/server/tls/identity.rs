@@ -210,7 +210,7 @@ impl TlsReport {
         let mut report = TlsReport::default();
         let now_s = (now_ms / 1000) as i64;
         for block in &srv.tls {
-            let identity = block.read_files().map_err(TlsError::from);
+            let identity = block.read_files(&srv.secret_readers()).map_err(TlsError::from);
             match identity.and_then(|files| Identity::of(block, &files)) {
                 Ok(identity) => match date_fault(block, identity.validity, now_s) {
                     Some(fault) => report.faults.push(fault),

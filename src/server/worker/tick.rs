@@ -157,8 +157,8 @@ impl Worker {
         let conf = ConfInUse::of(service.conf(), &child.tokens);
         let tls = child.tls.ok_or_else(|| io::Error::other("found no certificates"))?;
         let mut tls_configs = TlsConfigs::new(tls.tickets.share()?);
-        tls_configs.take(&conf.srv, &tls, HTTP_1_1);
-        listeners.take_tls(&conf.srv, &tls_configs);
+        tls_configs.take(conf.srv(), &tls, HTTP_1_1);
+        listeners.take_tls(conf.srv(), &tls_configs);
         message::send_ready(&child.channel)?;
         Ok(Worker {
             poll,
