@@ -13,6 +13,7 @@ use mio::{Interest, Registry, Token};
 
 use super::access::Transport;
 use super::client::{AdminClient, ClientKind};
+use crate::net::face::is_same;
 use crate::net::listeners::PlainListener;
 use crate::net::stream::Stream;
 use crate::tls::configs::{Spoken, TlsConfigs};
@@ -89,7 +90,7 @@ impl AdminListeners {
             let name = match &listener.listen {
                 None => srv.admin.as_ref().map(|admin| &admin.tls),
                 Some(own) => {
-                    let of_it = srv.metrics.iter().find(|endpoint| endpoint.listen == *own);
+                    let of_it = srv.metrics.iter().find(|endpoint| is_same(&endpoint.listen, own));
                     of_it.map(|endpoint| &endpoint.tls)
                 }
             };
