@@ -13,6 +13,7 @@ use mio::{Interest, Registry, Token};
 
 use super::access::Transport;
 use super::client::{AdminClient, ClientKind};
+use crate::net::face::is_same;
 use crate::net::listeners::PlainListener;
 use crate::net::stream::Stream;
 use crate::tls::configs::{Spoken, TlsConfigs};
@@ -83,7 +84,7 @@ impl AdminListeners {
     /// to a newer master, and stays as it is.
     pub fn take_tls(&mut self, srv: &Srv, configs: &TlsConfigs) {
         for listener in &mut self.listeners {
-            let is_it = |listen: &Listen| *listen == listener.listen;
+            let is_it = |listen: &Listen| is_same(listen, &listener.listen);
             let name = match listener.kind {
                 ClientKind::Admin => {
                     let of_it = srv.admins.iter().find(|admin| is_it(&admin.listen));

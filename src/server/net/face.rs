@@ -23,13 +23,23 @@ pub struct ServedPlace {
 }
 
 impl ServedPlace {
-    /// The name of the `<tls>` of this place, if it has one. `None` if the configuration has no such
-    /// place.
+    /// The name of the `<tls>` of this place, if it has one. `None` if the configuration has no
+    /// such place.
     pub fn tls<'s>(&self, srv: &'s Srv) -> Option<Option<&'s str>> {
         let tls = match self.face {
-            Face::Http => &srv.listen.iter().find(|of| of.listen == self.listen)?.tls,
-            Face::Resp(_) => &srv.resps.iter().find(|of| of.listen == self.listen)?.tls,
+            Face::Http => &srv.listen.iter().find(|of| is_same(&of.listen, &self.listen))?.tls,
+            Face::Resp(_) => &srv.resps.iter().find(|of| is_same(&of.listen, &self.listen))?.tls,
         };
         Some(tls.as_deref())
+    }
+}
+
+/// Whether both are one address. A socket of the start may have a relative path, and the
+/// configuration in force has whole ones.
+pub fn is_same(one: &Listen, other: &Listen) -> bool {
+    let whole = |path| std::path::absolute(path).ok();
+    match (one, other) {
+        (Listen::Unix(one), Listen::Unix(other)) => one == other || whole(one) == whole(other),
+        _ => one == other,
     }
 }
