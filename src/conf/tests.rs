@@ -84,6 +84,7 @@ pub(super) const SIZES: BufferSizes = BufferSizes {
     history_bizs: 257,
     metrics_bytes: 51_904_512,
     metrics_biz_bytes: 49_152,
+    metrics_client_bytes: 12_288,
     admin_maps: 2,
 };
 

@@ -3,7 +3,8 @@
 //! Invariant: a buffer that clients can fill is in this list, or on the stack.
 
 use crate::admin::server::{
-    HELD_BYTES, HISTORY_BIZ_BYTES, MAPS, METRICS_BIZ_HELD_BYTES, METRICS_HELD_BYTES,
+    HELD_BYTES, HISTORY_BIZ_BYTES, MAPS, METRICS_BIZ_HELD_BYTES, METRICS_CLIENT_HELD_BYTES,
+    METRICS_HELD_BYTES,
 };
 use crate::protocol::format::{ANSWER_BYTES, ECHO_FACTOR, ITEM_BYTES, WINDOW_BYTES};
 use crate::protocol::resp::{KEY_BYTES, NUMBER_BYTES, VALUE_BYTES};
@@ -50,6 +51,7 @@ pub const BUFFER_SIZES: BufferSizes = BufferSizes {
     history_bizs: ROW_BIZS as u64 + 1,
     metrics_bytes: METRICS_HELD_BYTES as u64,
     metrics_biz_bytes: METRICS_BIZ_HELD_BYTES as u64,
+    metrics_client_bytes: METRICS_CLIENT_HELD_BYTES as u64,
     admin_maps: MAPS,
 };
 
@@ -89,6 +91,7 @@ mod tests {
             history_bizs: 257,
             metrics_bytes: 51_904_512,
             metrics_biz_bytes: 49_152,
+            metrics_client_bytes: 12_288,
             admin_maps: 2,
         };
         assert_eq!(BUFFER_SIZES, sizes);

@@ -79,10 +79,10 @@ pub use {
         TakenLetter, Ticket,
     },
     watch::{
-        BizRow, CheckpointCounts, ChildPlace, Counter, Counters, Damage, GroupCounter, LINGERING,
-        MailboxLock, MasterCounts, MasterLock, Places, ROLE_PREPARE, ROLE_PROGRAM, RefusedCount,
-        RefusedKey, RefusedKeys, RefusedSketches, RequestedPass, Runtime, SlotRequest, SlotStatus,
-        Sums, Sweep, Window, counter, refused,
+        BizRow, CheckpointCounts, ChildPlace, ClientRow, Counter, Counters, Damage, GroupCounter,
+        LINGERING, MailboxLock, MasterCounts, MasterLock, Places, ROLE_PREPARE, ROLE_PROGRAM,
+        RefusedCount, RefusedKey, RefusedKeys, RefusedSketches, RequestedPass, Runtime,
+        SlotRequest, SlotStatus, Sums, Sweep, Window, counter, refused,
     },
 };
 

@@ -1,16 +1,18 @@
-//! frs-envoy as a child of the master: a separate program that inherits a listener and a channel.
+//! frs-envoy as a child of the master: a separate program that inherits a listener, a channel and
+//! the board of tokens.
 //!
 //! Invariant: the process that executes frs-envoy is and stays the master's child. So the master
 //! supervises it as any child, and it ends with the master.
 
 use std::convert::Infallible;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use super::child::ChildContext;
 use super::log;
+use super::token_board::TokenBoard;
 pub use crate::net::listeners::PlainListener;
 use frs_base::sys::process::{self, Channel};
 use frs_conf::{Log, envoy_program};
@@ -45,15 +47,19 @@ pub fn become_program(child: ChildContext) -> Result<Infallible, EnvoyError> {
         PlainListener::Tcp(_) => "tcp",
         PlainListener::Unix(_) => "unix",
     };
-    let (listener, channel) = (listener.as_fd(), child.inherited.channel.as_fd());
-    let passed = [listener, channel].into_iter().try_for_each(process::pass_on);
+    let inherited = &child.inherited;
+    let fds = [inherited.channel.as_fd(), listener.as_fd(), inherited.tokens.as_fd()];
+    let passed = fds.into_iter().try_for_each(process::pass_on);
     let source = passed.err().unwrap_or_else(|| {
-        let (channel, listener) = (channel.as_raw_fd(), listener.as_raw_fd());
+        let [channel, listener, tokens] = fds.map(|fd| fd.as_raw_fd());
         Command::new(&program)
             .arg("serve")
             .arg("--data")
-            .arg(&child.inherited.data_dir)
-            .env(DESCRIPTORS_VARIABLE, format!("channel={channel} {kind}={listener}"))
+            .arg(&inherited.data_dir)
+            .env(
+                DESCRIPTORS_VARIABLE,
+                format!("channel={channel} {kind}={listener} tokens={tokens}"),
+            )
             .exec()
     });
     Err(EnvoyError::Exec { path: program.display().to_string(), source })
@@ -65,6 +71,8 @@ pub struct InheritedDescriptors {
     pub channel: Channel,
     /// The listener that Envoy connects to.
     pub listener: PlainListener,
+    /// The tokens of clients.
+    pub tokens: TokenBoard,
 }
 
 impl InheritedDescriptors {
@@ -77,28 +85,50 @@ impl InheritedDescriptors {
         let Some(value) = process::take_variable(DESCRIPTORS_VARIABLE)? else { return Ok(None) };
         let wrong =
             || io::Error::other(format!("{DESCRIPTORS_VARIABLE}={value:?}: not understood"));
-        let (channel, listener, is_tcp) = value.to_str().and_then(read).ok_or_else(wrong)?;
-        let mut fds = process::adopt(&[channel, listener])?.into_iter();
-        let (Some(channel), Some(listener)) = (fds.next(), fds.next()) else { return Err(wrong()) };
+        let Numbers { channel, listener, is_tcp, tokens } =
+            value.to_str().and_then(read).ok_or_else(wrong)?;
+        let adopted = process::adopt(&[channel, listener, tokens])?;
+        let Ok([channel, listener, tokens]) = <[OwnedFd; 3]>::try_from(adopted) else {
+            return Err(wrong());
+        };
         let listener = match is_tcp {
             true => PlainListener::Tcp(listener.into()),
             false => PlainListener::Unix(listener.into()),
         };
-        Ok(Some(InheritedDescriptors { channel: Channel::from_inherited(channel), listener }))
+        Ok(Some(InheritedDescriptors {
+            channel: Channel::from_inherited(channel),
+            listener,
+            tokens: TokenBoard::from_inherited(tokens),
+        }))
     }
 }
 
-/// The numbers of the channel and of the listener, and whether the listener is one of TCP.
-fn read(text: &str) -> Option<(RawFd, RawFd, bool)> {
-    let (channel, listener) = text.split_once(' ')?;
-    let (kind, listener) = listener.split_once('=')?;
+/// The numbers of the descriptors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Numbers {
+    channel: RawFd,
+    listener: RawFd,
+    /// Whether the listener is one of TCP.
+    is_tcp: bool,
+    tokens: RawFd,
+}
+
+fn read(text: &str) -> Option<Numbers> {
+    let mut words = text.split(' ').map(|word| word.split_once('='));
+    let mut next = || words.next().flatten();
+    let (("channel", channel), (kind, listener), ("tokens", tokens)) = (next()?, next()?, next()?)
+    else {
+        return None;
+    };
     let is_tcp = match kind {
         "tcp" => true,
         "unix" => false,
         _ => return None,
     };
-    let channel = channel.strip_prefix("channel=")?.parse().ok()?;
-    Some((channel, listener.parse().ok()?, is_tcp))
+    let number = |text: &str| text.parse().ok();
+    let (channel, listener) = (number(channel)?, number(listener)?);
+    let numbers = Numbers { channel, listener, is_tcp, tokens: number(tokens)? };
+    words.next().is_none().then_some(numbers)
 }
 
 /// Starts the log of frs-envoy. If its file cannot be opened, lines go to standard error.
@@ -115,10 +145,20 @@ mod tests {
 
     #[test]
     fn descriptors_are_read_as_they_are_written() {
-        assert_eq!(read("channel=5 tcp=6"), Some((5, 6, true)));
-        assert_eq!(read("channel=5 unix=6"), Some((5, 6, false)));
-        for wrong in ["", "channel=5", "channel=x tcp=6", "channel=5 udp=6", "tcp=6 channel=5"] {
-            assert!(read(wrong).is_none(), "{wrong}");
+        let numbers = Numbers { channel: 5, listener: 6, is_tcp: true, tokens: 7 };
+        assert_eq!(read("channel=5 tcp=6 tokens=7"), Some(numbers));
+        let numbers = Numbers { is_tcp: false, ..numbers };
+        assert_eq!(read("channel=5 unix=6 tokens=7"), Some(numbers));
+        for wrong in [
+            "",
+            "channel=5",
+            "channel=5 tcp=6",
+            "channel=x tcp=6 tokens=7",
+            "channel=5 udp=6 tokens=7",
+            "tcp=6 channel=5 tokens=7",
+            "channel=5 tcp=6 tokens=7 more=8",
+        ] {
+            assert_eq!(read(wrong), None, "{wrong}");
         }
     }
 }

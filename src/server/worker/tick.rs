@@ -145,7 +145,7 @@ impl Worker {
         if let Some(bells) = &bells {
             registry.register(&mut SourceFd(&bells.own.as_fd().as_raw_fd()), BELL, readable)?;
         }
-        let conf = ConfInUse::of(service.conf(), &child.tokens);
+        let conf = ConfInUse::of(service.conf(), &child.tokens, service.handle());
         message::send_ready(&child.channel)?;
         Ok(Worker {
             poll,
@@ -318,7 +318,7 @@ impl Worker {
     fn take_configuration(&mut self) {
         let conf = self.handler.service.conf();
         if !self.conf.is_of(conf) {
-            self.conf = self.conf.next(conf, &self.tokens);
+            self.conf = self.conf.next(conf, &self.tokens, self.handler.service.handle());
             log::set_level(self.conf.srv().log.level);
             let sample = self.handler.service.refusal_sample_mut();
             log_left_out(self.refusals.go_on(RefusalLog::of(self.conf.srv()), sample));

@@ -33,7 +33,7 @@ pub(crate) mod sweep;
 
 #[cfg(not(loom))]
 pub use {
-    counter::{BizRow, Counter, Counters, GroupCounter, Sums},
+    counter::{BizRow, ClientRow, Counter, Counters, GroupCounter, Sums},
     places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest},
     refused::{RefusedCount, RefusedKey, RefusedKeys, RefusedSketches, Window},
     runtime::{
