@@ -4,13 +4,14 @@
 //! its exchange along, and leaves the attachment to other calls meanwhile. A call that does not
 //! wait may leave one exchange behind; the next call goes on with it if it asks the same in time.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use frs_base::clock;
 use frs_engine::{Command, Exchange, ItemError, Request, Role, Service, Stage};
-use frs_store::SharedBell;
+use frs_store::{ClientRow, SharedBell};
 
 use super::error::{AttachError, Error};
 use super::item::Item;
@@ -30,6 +31,19 @@ pub(super) struct Attachment {
     exchange: Exchange,
     /// The number of its place.
     place: usize,
+    /// The rows of clients by name, for programs of the server. A row is valid for this attachment
+    /// only.
+    clients: BTreeMap<Arc<str>, ClientRow>,
+}
+
+/// The most rows of clients that are remembered.
+const CLIENTS_MAX: usize = 1024;
+
+/// A request, and the client of the server that asks, if the server tells clients apart.
+#[derive(Debug, Clone, Default)]
+pub(super) struct AskedRequest {
+    pub request: Request,
+    pub client: Option<Arc<str>>,
 }
 
 /// Whether a call may wait for uses of a shared limit.
@@ -61,7 +75,7 @@ impl Attachment {
         let mut service = frs_cluster::attach(data_dir, *role)
             .map_err(|error| AttachError::of(data_dir, error))?;
         service.set_wait_room(usize::MAX);
-        Ok(Attachment { service, exchange: Exchange::default(), place })
+        Ok(Attachment { service, exchange: Exchange::default(), place, clients: BTreeMap::new() })
     }
 
     /// Runs an item, and takes its answer.
@@ -88,7 +102,11 @@ impl Attachment {
     }
 
     /// Runs a request in the tick that has begun.
-    pub fn run_all(&mut self, request: &Request, patience: Patience<'_>) -> Result<Answers, Error> {
+    pub fn run_all(
+        &mut self,
+        request: &AskedRequest,
+        patience: Patience<'_>,
+    ) -> Result<Answers, Error> {
         self.begin_all(request);
         self.exchange(patience)?;
         Ok(answers_of(&self.exchange))
@@ -96,10 +114,10 @@ impl Attachment {
 
     /// Like [`Attachment::run_all`], without a wait. Items that would wait stay behind, without
     /// those that are answered: the next call goes on with them if it asks the same.
-    pub fn try_all(&mut self, request: &Request) -> Result<TriedAnswers, Error> {
+    pub fn try_all(&mut self, request: &AskedRequest) -> Result<TriedAnswers, Error> {
         self.begin_all(request);
         match self.exchange(Patience::None) {
-            Err(Error::WouldWait) if !request.atomic => {}
+            Err(Error::WouldWait) if !request.request.atomic => {}
             result => result?,
         }
         let Attachment { service, exchange, .. } = self;
@@ -116,18 +134,36 @@ impl Attachment {
         Ok(TriedAnswers { refused, items })
     }
 
-    fn begin_all(&mut self, request: &Request) {
+    fn begin_all(&mut self, AskedRequest { request, client }: &AskedRequest) {
         if self.exchange.stage == Stage::Answered {
             self.exchange.request.copy_from(request);
         } else {
             self.take_up(request);
         }
+        if let Some(client) = client {
+            self.exchange.request.client_row = self.row_of(client);
+        }
+    }
+
+    /// The row that counts the items of a client of the server.
+    fn row_of(&mut self, client: &Arc<str>) -> Option<ClientRow> {
+        if let Some(&row) = self.clients.get(client) {
+            return Some(row);
+        }
+        if self.clients.len() >= CLIENTS_MAX {
+            self.clients.clear();
+        }
+        let row = self.service.handle().client_rows(&[client]).first().copied()?;
+        self.clients.insert(Arc::clone(client), row);
+        Some(row)
     }
 
     /// Goes on with the exchange that a call has left waiting, or gives it up for another one.
     #[cold]
     fn take_up(&mut self, asked: &Request) {
         let Attachment { service, exchange, .. } = self;
+        // Whoever asks the same goes on with it.
+        exchange.request.client_row = asked.client_row;
         if exchange.request != *asked || service.is_late(exchange) {
             service.give_up(exchange);
             exchange.request.copy_from(asked);
@@ -153,7 +189,7 @@ impl Attachment {
 
     #[cold]
     fn wait(&mut self, patience: Patience<'_>) -> Error {
-        let Attachment { service, exchange, place } = self;
+        let Attachment { service, exchange, place, .. } = self;
         // The uses are asked for in any case: a later call finds them.
         service.call_for_needs();
         if let (Patience::Waits(parked), Some(bell)) = (patience, service.shared_bell()) {

@@ -2,11 +2,13 @@
 //!
 //! Invariant: there is one answer for each item, in the order of the items.
 
+use std::sync::Arc;
+
 use frs_conf::Conf;
-use frs_engine::{Command, Request};
+use frs_engine::Command;
 
 use super::Client;
-use super::attachment::{Attachment, Patience, answers_of};
+use super::attachment::{AskedRequest, Attachment, Patience, answers_of};
 use super::error::{AttachError, Error};
 use super::item::{Item, shortened};
 use super::verdict::{Answers, TriedAnswers};
@@ -14,9 +16,9 @@ use super::verdict::{Answers, TriedAnswers};
 impl Client {
     /// Begins a batch: several items in one call.
     pub fn batch(&self) -> Batch<'_> {
-        let mut request = Request::default();
-        request.begin(Command::Update);
-        Batch { client: self, request, items: 0 }
+        let mut asked = AskedRequest::default();
+        asked.request.begin(Command::Update);
+        Batch { client: self, asked, items: 0 }
     }
 
     /// Runs batches of this client together, each as [`Batch::try_run`] does. All of them wait for
@@ -34,7 +36,7 @@ impl Client {
                 batch.check(attachment.service.conf())?;
                 match batch.items {
                     0 => Ok(TriedAnswers { refused: false, items: Vec::new() }),
-                    _ => attachment.try_all(&batch.request),
+                    _ => attachment.try_all(&batch.asked),
                 }
             };
             Ok(batches.iter().map(run).collect())
@@ -57,7 +59,7 @@ impl Client {
                 let checked = batch.check(attachment.service.conf());
                 let result = checked.and_then(|()| match batch.items {
                     0 => Ok(Answers { refused: false, items: Vec::new() }),
-                    _ => attachment.run_all(&batch.request, Patience::Waits(&mut parked)),
+                    _ => attachment.run_all(&batch.asked, Patience::Waits(&mut parked)),
                 });
                 (result, parked)
             };
@@ -83,7 +85,7 @@ const ITEMS_MAX: usize = 65_536;
 #[must_use = "a batch does nothing until it runs"]
 pub struct Batch<'c> {
     client: &'c Client,
-    request: Request,
+    asked: AskedRequest,
     items: usize,
 }
 
@@ -103,13 +105,13 @@ impl<'c> Batch<'c> {
     fn push(&mut self, item: &Item<'_>) {
         self.items += 1;
         if self.items <= ITEMS_MAX {
-            item.push_to(&mut self.request);
+            item.push_to(&mut self.asked.request);
         }
     }
 
     /// Charges all items or none: if an item is refused or fails, nothing is charged.
     pub fn atomic(mut self) -> Batch<'c> {
-        self.request.atomic = true;
+        self.asked.request.atomic = true;
         self
     }
 
@@ -117,13 +119,20 @@ impl<'c> Batch<'c> {
     /// of all items together, so it makes the batch [atomic](Batch::atomic). An item whose business
     /// has no `once` in map.xml gets the error `bad-once`, and nothing is charged.
     pub fn once(mut self, id: &str) -> Batch<'c> {
-        self.request.set_once(shortened(id));
+        self.asked.request.set_once(shortened(id));
         self.atomic()
     }
 
     /// Makes the batch a Query: it returns the answers of the Update, and charges nothing.
     pub fn query(mut self) -> Batch<'c> {
-        self.request.command = Command::Query;
+        self.asked.request.command = Command::Query;
+        self
+    }
+
+    /// Counts the items as those of a client of the server, by its name in srv.xml. For programs of
+    /// the server.
+    pub fn asked_by(mut self, client: &Arc<str>) -> Batch<'c> {
+        self.asked.client = Some(Arc::clone(client));
         self
     }
 
@@ -162,16 +171,16 @@ impl<'c> Batch<'c> {
     fn run_by<T>(
         &self,
         none: T,
-        run: impl FnOnce(&mut Attachment, &Request) -> Result<T, Error>,
+        run: impl FnOnce(&mut Attachment, &AskedRequest) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let Batch { client, request, items } = self;
+        let Batch { client, asked, items } = self;
         if *items == 0 {
             return Ok(none);
         }
         client.with(|attachment| {
             attachment.service.begin_tick();
             self.check(attachment.service.conf())?;
-            run(attachment, request)
+            run(attachment, asked)
         })
     }
 
@@ -179,7 +188,7 @@ impl<'c> Batch<'c> {
     fn check(&self, conf: &Conf) -> Result<(), Error> {
         let http = &conf.srv.http;
         let atomic = http.max_atomic_items.min(http.max_items);
-        let most = if self.request.atomic { atomic } else { http.max_items } as usize;
+        let most = if self.asked.request.atomic { atomic } else { http.max_items } as usize;
         if self.items > most {
             return Err(Error::TooMany { items: self.items, most });
         }

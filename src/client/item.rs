@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use frs_conf::key::MAX_KEY_BYTES;
-use frs_engine::{CallRate, Extras, ItemOptions, Request};
+use frs_engine::{CallRate, Extras, Grant, ItemOptions, Request};
 
 /// A business of map.xml, by its name or its id.
 ///
@@ -49,6 +49,7 @@ pub struct Item<'a> {
     count: i64,
     force: bool,
     detail: bool,
+    only_known: bool,
     extras: Extras<&'a str>,
     numbers: Option<Numbers>,
 }
@@ -66,7 +67,16 @@ impl<'a> Item<'a> {
     pub fn new(biz: impl Into<Biz<'a>>, key: impl Into<Key<'a>>) -> Item<'a> {
         let (biz, key) = (biz.into(), key.into());
         let extras = Extras::NONE;
-        Item { biz, key, count: 1, force: false, detail: false, extras, numbers: None }
+        Item {
+            biz,
+            key,
+            count: 1,
+            force: false,
+            detail: false,
+            only_known: false,
+            extras,
+            numbers: None,
+        }
     }
 
     /// Sets the number of uses. A count below 0 gives uses back, 0 charges nothing. A count that
@@ -161,6 +171,13 @@ impl<'a> Item<'a> {
         Item { extras: Extras { settle: true, ..self.extras }, ..self }
     }
 
+    /// Settles the hold only if the record knows it. To settle another one is `forbidden`, and
+    /// charges nothing. For programs that ask for others, who may not charge what they like.
+    #[inline]
+    pub fn only_known(self) -> Item<'a> {
+        Item { only_known: true, ..self }
+    }
+
     /// Sets the member, of 1 to 1024 bytes: the user or device that limits of the policy `distinct`
     /// note. A business without such a limit ignores the member. If a business has such a limit, an
     /// Update without a member gets the error `bad-member`.
@@ -191,6 +208,9 @@ impl<'a> Item<'a> {
         }
         if let Some(Numbers { rate, burst }) = self.numbers {
             request.bring_rate(rate, burst);
+        }
+        if self.only_known {
+            request.set_grant(request.items().len() - 1, Grant::KnownHolds);
         }
     }
 }

@@ -88,6 +88,7 @@ pub(super) const SIZES: BufferSizes = BufferSizes {
     metrics_bytes: 51_904_512,
     metrics_biz_bytes: 49_152,
     admin_clients: 64,
+    metrics_client_bytes: 12_288,
     admin_maps: 2,
 };
 

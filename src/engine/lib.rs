@@ -123,6 +123,8 @@ pub struct Service {
     refusals: Refusals,
     /// The business of the last item that was counted.
     last_row: BizRow,
+    /// The outcome of the last transaction of registers.
+    last_outcome: Outcome,
 }
 
 /// Attempts of an item or a transaction: it runs again if the generation changes.

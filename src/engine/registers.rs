@@ -133,7 +133,7 @@ impl Service {
 
     /// Counts a transaction as an item of its business: an Update if it changed a register, else a
     /// Query.
-    fn count_registers<T>(&self, result: &Result<Attempted<T>, ItemError>) {
+    fn count_registers<T>(&mut self, result: &Result<Attempted<T>, ItemError>) {
         let Some(counters) = self.handle.counters() else { return };
         let (is_update, outcome) = match result {
             Ok(done) if done.was_full => {
@@ -147,5 +147,6 @@ impl Service {
             }
         };
         counters.count_item(self.last_row, is_update, outcome as usize);
+        self.last_outcome = outcome;
     }
 }

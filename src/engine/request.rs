@@ -8,6 +8,7 @@ use frs_base::scan::Short;
 use frs_conf::{CallRate, ClientIndex};
 
 use frs_limit::CallNumbers;
+use frs_store::ClientRow;
 
 use crate::extras::{Extras, KeptNumbers};
 
@@ -134,6 +135,8 @@ pub struct Request {
     /// The reader has seen that an XML document can hold all names unchanged. False if the reader
     /// has not looked.
     pub is_plain: bool,
+    /// The row that counts the items of who asks. `None` if clients are not told apart.
+    pub client_row: Option<ClientRow>,
     pub(super) text: String,
     pub(super) items: Vec<Item>,
     /// The options that few items have.
@@ -155,6 +158,7 @@ impl Default for Request {
             command: Command::Query,
             atomic: false,
             is_plain: false,
+            client_row: None,
             text: String::new(),
             items: Vec::new(),
             brought: Vec::new(),
@@ -170,8 +174,8 @@ impl Request {
     /// Empties the request for the next use, and keeps its buffers.
     #[inline]
     pub fn begin(&mut self, command: Command) {
-        (self.client, self.command) = (ClientIndex::ANONYMOUS, command);
-        (self.atomic, self.is_plain) = (false, false);
+        (self.client, self.client_row) = (ClientIndex::ANONYMOUS, None);
+        (self.command, self.atomic, self.is_plain) = (command, false, false);
         self.text.clear();
         self.items.clear();
         if self.brings {

@@ -16,7 +16,7 @@ use frs_store::{
 
 use crate::plug::{self, Cluster, Plug, Plugged};
 use crate::table::{Seen, Table};
-use crate::{Role, Service};
+use crate::{Outcome, Role, Service};
 
 /// A generation that the service could not take, and when it tried.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +95,7 @@ impl Service {
             reports: Default::default(),
             refusals: Default::default(),
             last_row: BizRow::UNKNOWN,
+            last_outcome: Outcome::Allowed,
         }
     }
 

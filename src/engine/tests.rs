@@ -5,6 +5,7 @@ mod atomic;
 mod call_rates;
 mod calls;
 mod changes;
+mod client_counts;
 mod clock;
 mod contention;
 mod counters;

@@ -4,7 +4,8 @@
 
 use crate::admin::client_eviction::MAX_CLIENTS;
 use crate::admin::server::{
-    HELD_BYTES, HISTORY_BIZ_BYTES, MAPS, METRICS_BIZ_HELD_BYTES, METRICS_HELD_BYTES,
+    HELD_BYTES, HISTORY_BIZ_BYTES, MAPS, METRICS_BIZ_HELD_BYTES, METRICS_CLIENT_HELD_BYTES,
+    METRICS_HELD_BYTES,
 };
 use crate::protocol::format::{ANSWER_BYTES, ECHO_FACTOR, ITEM_BYTES, WINDOW_BYTES};
 use crate::protocol::resp::{KEY_BYTES, NUMBER_BYTES, VALUE_BYTES};
@@ -55,6 +56,7 @@ pub const BUFFER_SIZES: BufferSizes = BufferSizes {
     metrics_bytes: METRICS_HELD_BYTES as u64,
     metrics_biz_bytes: METRICS_BIZ_HELD_BYTES as u64,
     admin_clients: MAX_CLIENTS as u64,
+    metrics_client_bytes: METRICS_CLIENT_HELD_BYTES as u64,
     admin_maps: MAPS,
 };
 
@@ -97,6 +99,7 @@ mod tests {
             metrics_bytes: 51_904_512,
             metrics_biz_bytes: 49_152,
             admin_clients: 64,
+            metrics_client_bytes: 12_288,
             admin_maps: 2,
         };
         assert_eq!(BUFFER_SIZES, sizes);

@@ -20,7 +20,7 @@ use crate::lock::semaphore::{Semaphore, Token};
 use crate::lock::waiter::Waiter;
 use crate::recover::dead_slots::{Reach, recover_slot};
 use crate::recover::notice::Notice;
-use crate::watch::counter::{BizRow, Counter, Counters, GroupCounter, GroupRow, Nodes};
+use crate::watch::counter::{BizRow, ClientRow, Counter, Counters, GroupCounter, GroupRow, Nodes};
 use crate::watch::places::{Places, SlotRequest};
 use crate::watch::refused::{RefusedKey, RefusedSketches};
 use crate::watch::runtime::{NamedGroup, Runtime, Slot};
@@ -396,6 +396,21 @@ impl Handle {
             Ok(()) => rows,
             Err(error) => {
                 tracing::warn!(%error, "no row is left for new businesses: counted as others");
+                0
+            }
+        })
+    }
+
+    /// The counter rows of these clients, by their names. A client is counted with all others if no
+    /// row is left, or if the disk has no room for a row. There are no rows in a forked child, or
+    /// if the disk has no room for any.
+    pub fn client_rows(&self, names: &[&str]) -> Vec<ClientRow> {
+        let Some(counters) = self.counters() else { return Vec::new() };
+        let slot = self.slot().number();
+        counters.client_rows(names, |rows| match self.runtime.allocate_client_rows(slot, rows) {
+            Ok(()) => rows,
+            Err(error) => {
+                tracing::warn!(%error, "no row is left for new clients: counted as others");
                 0
             }
         })

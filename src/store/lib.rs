@@ -79,7 +79,7 @@ pub use {
         TakenLetter, Ticket,
     },
     watch::{
-        BizRow, CheckpointCounts, ChildPlace, Counter, Counters, Damage, GroupCounter,
+        BizRow, CheckpointCounts, ChildPlace, ClientRow, Counter, Counters, Damage, GroupCounter,
         HANDSHAKE_RESULTS, HandshakeResult, LINGERING, MailboxLock, MasterCounts, MasterLock,
         Places, ROLE_PREPARE, ROLE_PROGRAM, RefusedCount, RefusedKey, RefusedKeys, RefusedSketches,
         RequestedPass, Runtime, SlotRequest, SlotStatus, Sums, Sweep, Window, counter, refused,

@@ -5,7 +5,7 @@
 //! answers it reads.
 
 use crate::schema::{
-    Admin, Biz, Conf, Endpoint, Geometry, Http, Listed, MAX_KEY_BYTES, Map, Pattern, Srv,
+    Admin, Biz, Clients, Conf, Endpoint, Geometry, Http, Listed, MAX_KEY_BYTES, Map, Pattern, Srv,
 };
 
 /// Sizes of the server's buffers. The modules that own the buffers set them and keep to them.
@@ -76,6 +76,8 @@ pub struct BufferSizes {
     pub metrics_biz_bytes: u64,
     /// The most clients of the admin plane, and as many of `<metrics>`.
     pub admin_clients: u64,
+    /// More bytes for clients of `<metrics>` for each client by name in their texts.
+    pub metrics_client_bytes: u64,
     /// Number of attachments of the admin plane that map all groups.
     pub admin_maps: u64,
 }
@@ -89,6 +91,9 @@ pub const SLOT_BYTES: u64 = 415 * 4096;
 /// Bytes of a row of a slot: the counters of a business. Two rows of a slot are for items that name
 /// no business, and for businesses without a row of their own.
 pub const BIZ_ROW_BYTES: u64 = 1024;
+/// Bytes of a row of a slot: the counters of a client. One row of a slot is for all clients without
+/// a row of their own.
+pub const CLIENT_ROW_BYTES: u64 = 128;
 /// Bytes of a slot for its mailbox, where a cluster is configured.
 pub const MAILBOX_BYTES: u64 = 82 * 4096;
 /// Rows for businesses in a slot.
@@ -187,7 +192,12 @@ pub fn slot_bytes(conf: &Conf) -> u64 {
     let rows = (conf.map.bizs.len() as u64).saturating_add(2).min(BIZ_ROWS);
     let mailbox = if conf.srv.cluster.is_some() { MAILBOX_BYTES } else { 0 };
     let rows = (rows * BIZ_ROW_BYTES).next_multiple_of(PAGE_BYTES);
-    SLOT_BYTES + rows + mailbox + sketches_bytes(conf)
+    SLOT_BYTES + rows + mailbox + client_rows_bytes(conf) + sketches_bytes(conf)
+}
+
+fn client_rows_bytes(conf: &Conf) -> u64 {
+    let places = conf.srv.clients.as_ref().map_or(0, Clients::places) as u64;
+    if places == 0 { 0 } else { ((1 + places) * CLIENT_ROW_BYTES).next_multiple_of(PAGE_BYTES) }
 }
 
 /// Bytes of a process without the parts that are counted separately.
@@ -227,7 +237,11 @@ impl BufferSizes {
             _ => {
                 let tls = |of: &Endpoint| self.tls_bytes_of(srv, of.tls.as_deref());
                 let tls = srv.metrics.iter().map(tls).max().unwrap_or_default();
-                self.metrics_bytes + self.admin_clients * tls + bizs * self.metrics_biz_bytes
+                let clients = srv.clients.as_ref().map_or(0, Clients::places) as u64;
+                self.metrics_bytes
+                    + self.admin_clients * tls
+                    + bizs * self.metrics_biz_bytes
+                    + clients * self.metrics_client_bytes
             }
         };
         groups.div_ceil(PAGE_TABLE_PARTS) * maps + admin + metrics

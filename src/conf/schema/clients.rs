@@ -167,6 +167,12 @@ impl Clients {
         usize::from(ClientIndex::FIRST) + self.list.len()
     }
 
+    /// The names of all places, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let clients = self.list.iter().map(|client| client.name.as_str());
+        ClientIndex::RESERVED.into_iter().chain(clients)
+    }
+
     /// The name of a place.
     pub fn name(&self, index: ClientIndex) -> Option<&str> {
         match index.nth_client() {

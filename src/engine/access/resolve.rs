@@ -4,6 +4,7 @@
 //! face finds its callers anew. Without `<clients>`, everybody may do everything.
 
 use frs_conf::{BizNames, ClientIndex, Conf, Right, Rights};
+use frs_store::{ClientRow, Handle};
 
 use super::digest::{Holder, TokenDigest, TokenDigests};
 
@@ -44,6 +45,8 @@ pub struct Access {
     digests: TokenDigests,
     /// The name of each place.
     labels: Vec<String>,
+    /// The row that counts each place. Empty until [`Access::count_in`].
+    rows: Vec<ClientRow>,
     /// The names in certificates, in the order of the clients.
     certs: Vec<(String, ClientIndex)>,
     /// The rights of each place.
@@ -68,6 +71,7 @@ impl Access {
                 is_on: false,
                 digests,
                 labels: ClientIndex::RESERVED.map(str::to_owned).to_vec(),
+                rows: Vec::new(),
                 certs: Vec::new(),
                 rights: vec![Rights::ALL; ClientIndex::RESERVED.len()],
                 unix: Rights::ALL,
@@ -78,10 +82,9 @@ impl Access {
         };
         let mut rights = vec![clients.anonymous.rights, Rights::OF_BIZS, Rights::ALL];
         let mut names = vec![clients.anonymous.bizs.clone(), BizNames::all(), BizNames::all()];
-        let mut labels = ClientIndex::RESERVED.map(str::to_owned).to_vec();
+        let labels = clients.names().map(str::to_owned).collect();
         let mut certs = Vec::new();
         for (nth, client) in clients.list.iter().enumerate() {
-            labels.push(client.name.clone());
             rights.push(client.rights);
             names.push(client.bizs.clone());
             if let (Some(cert), Some(index)) = (&client.cert, ClientIndex::of_client(nth)) {
@@ -97,13 +100,38 @@ impl Access {
             }
         }
         let unix = clients.anonymous.unix;
-        Access { is_on: true, digests, labels, certs, rights, unix, names, row_words, bizs: bits }
+        Access {
+            is_on: true,
+            digests,
+            labels,
+            rows: Vec::new(),
+            certs,
+            rights,
+            unix,
+            names,
+            row_words,
+            bizs: bits,
+        }
     }
 
     /// Whether callers differ: srv.xml has `<clients>`.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.is_on
+    }
+
+    /// Counts the items of callers in the slot of this handle from now on, by their names.
+    pub fn count_in(&mut self, handle: &Handle) {
+        if self.is_on {
+            let names: Vec<&str> = self.labels.iter().map(String::as_str).collect();
+            self.rows = handle.client_rows(&names);
+        }
+    }
+
+    /// The row that counts the items of a caller. `None` if they are not counted.
+    #[inline]
+    pub fn row(&self, caller: Caller) -> Option<ClientRow> {
+        self.rows.get(caller.index.place()).copied()
     }
 
     /// The caller who shows nothing.

@@ -88,6 +88,7 @@ impl Access {
         if !self.is_on() {
             return;
         }
+        request.client_row = self.row(caller);
         for at in 0..request.items().len() {
             let item = request.items()[at];
             let grant = self.grant(caller, map, last, request, &item);

@@ -8,7 +8,7 @@ use frs_base::clock::Millis;
 use frs_conf::key::KeyField;
 use frs_limit::Verdict;
 use frs_store::counter::refuser;
-use frs_store::{RefusedKey, RefusedSketches, RefusedUpdate};
+use frs_store::{ClientRow, RefusedKey, RefusedSketches, RefusedUpdate};
 
 use crate::{Answer, Answers, Outcome, Request, Service};
 
@@ -41,6 +41,8 @@ pub struct RefusedItem {
     pub refuser: Refuser,
     /// The lane of its exchange, if it was one of several.
     pub lane: Option<usize>,
+    /// The row of the client that asked, if clients are told apart.
+    pub client: Option<ClientRow>,
 }
 
 /// The limit or ban that refuses an Update. Limits are counted from 1.
@@ -114,7 +116,7 @@ impl Service {
             self.handle.count_refusal(&refusal, sketches, now);
             if sample.room > 0 {
                 sample.room -= 1;
-                kept.push(RefusedItem { biz, key, refuser, lane });
+                kept.push(RefusedItem { biz, key, refuser, lane, client: request.client_row });
             } else {
                 sample.left_out += 1;
             }

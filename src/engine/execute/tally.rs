@@ -3,7 +3,7 @@
 use frs_base::clock::Millis;
 use frs_limit::{Mark, Verdict, Waited};
 use frs_store::counter::Timed;
-use frs_store::{BizRow, Counter};
+use frs_store::{BizRow, ClientRow, Counter};
 
 use crate::{Answer, Answers, Command, Outcome, Request, Service};
 
@@ -51,12 +51,40 @@ impl Service {
             counters.count_item(row, is_update, outcome as usize);
         }
         self.last_row = row;
+        if let Some(client) = request.client_row {
+            self.count_client(client, is_update, answers);
+        }
         if is_update && self.table.has_holds() {
             self.count_holds(answers);
         }
         if is_update && is_refused {
             self.count_refusals(request, answers, now, lane);
         }
+    }
+
+    /// Counts answers by outcome for the client that asked.
+    #[inline(never)]
+    fn count_client(&self, client: ClientRow, is_update: bool, answers: &Answers) {
+        let Some(counters) = self.handle.counters() else { return };
+        for Answer { result, .. } in &answers.items {
+            let outcome = result.as_ref().map_or(Outcome::Error, Outcome::of);
+            counters.count_client_item(client, outcome as usize);
+            if is_update && outcome.is_refusal() {
+                counters.count_client_refusal(client);
+            }
+        }
+    }
+
+    /// Counts the transaction of registers that was counted last for the client that asked.
+    pub fn count_client_registers(&self, client: ClientRow) {
+        if let Some(counters) = self.handle.counters() {
+            counters.count_client_item(client, self.last_outcome as usize);
+        }
+    }
+
+    /// The name of the client that this row counts.
+    pub fn client_name(&self, client: ClientRow) -> Option<String> {
+        self.handle.counters()?.name_of_client(client)
     }
 
     /// Counts what Updates have changed of holds.

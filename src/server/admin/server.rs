@@ -65,6 +65,8 @@ pub const METRICS_HELD_BYTES: usize =
     2 * MAX_SCRAPERS * 2 * (MAX_HEAD_BYTES as usize + READ_BYTES) + TEXTS * METRICS_BYTES;
 /// The memory for a business in these texts.
 pub const METRICS_BIZ_HELD_BYTES: usize = TEXTS * metrics::BIZ_BYTES;
+/// The memory for a client by name in these texts.
+pub const METRICS_CLIENT_HELD_BYTES: usize = TEXTS * metrics::CLIENT_BYTES;
 /// The most texts that clients have not taken yet: all that are made while one client may wait.
 const TEXTS: usize = (BUSY.as_millis() / SCRAPE_AGE.as_millis() + 2) as usize;
 /// The bytes of the metrics without those of businesses, but with those of limits.

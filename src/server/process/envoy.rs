@@ -1,16 +1,18 @@
-//! frs-envoy as a child of the master: a separate program that inherits a listener and a channel.
+//! frs-envoy as a child of the master: a separate program that inherits a listener, a channel and
+//! the board of tokens.
 //!
 //! Invariant: the process that executes frs-envoy is and stays the master's child. So the master
 //! supervises it as any child, and it ends with the master.
 
 use std::convert::Infallible;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use super::child::ChildContext;
 use super::log;
+use super::token_board::TokenBoard;
 pub use crate::net::listeners::PlainListener;
 use crate::tls::board::TlsShare;
 use frs_base::sys::process::{self, Channel};
@@ -46,19 +48,20 @@ pub fn become_program(child: ChildContext) -> Result<Infallible, EnvoyError> {
         PlainListener::Tcp(_) => "tcp",
         PlainListener::Unix(_) => "unix",
     };
-    let tls = child.inherited.tls.as_ref().ok_or(EnvoyError::NoListener)?;
-    let (listener, channel) = (listener.as_fd(), child.inherited.channel.as_fd());
+    let inherited = &child.inherited;
+    let tls = inherited.tls.as_ref().ok_or(EnvoyError::NoListener)?;
     let [files, tickets] = tls.fds();
-    let passed = [listener, channel, files, tickets].into_iter().try_for_each(process::pass_on);
+    let channel = inherited.channel.as_fd();
+    let fds = [channel, listener.as_fd(), inherited.tokens.as_fd(), files, tickets];
+    let passed = fds.into_iter().try_for_each(process::pass_on);
     let source = passed.err().unwrap_or_else(|| {
-        let (channel, listener) = (channel.as_raw_fd(), listener.as_raw_fd());
-        let (files, tickets) = (files.as_raw_fd(), tickets.as_raw_fd());
-        let tls = format!("tls={files},{tickets}");
+        let [channel, listener, tokens, files, tickets] = fds.map(|fd| fd.as_raw_fd());
+        let own = format!("channel={channel} {kind}={listener}");
         Command::new(&program)
             .arg("serve")
             .arg("--data")
-            .arg(&child.inherited.data_dir)
-            .env(DESCRIPTORS_VARIABLE, format!("channel={channel} {kind}={listener} {tls}"))
+            .arg(&inherited.data_dir)
+            .env(DESCRIPTORS_VARIABLE, format!("{own} tokens={tokens} tls={files},{tickets}"))
             .exec()
     });
     Err(EnvoyError::Exec { path: program.display().to_string(), source })
@@ -72,6 +75,8 @@ pub struct InheritedDescriptors {
     pub listener: PlainListener,
     /// The certificate of the listener with its key, and the keys of tickets.
     pub tls: TlsShare,
+    /// The tokens of clients.
+    pub tokens: TokenBoard,
 }
 
 impl InheritedDescriptors {
@@ -84,43 +89,56 @@ impl InheritedDescriptors {
         let Some(value) = process::take_variable(DESCRIPTORS_VARIABLE)? else { return Ok(None) };
         let wrong =
             || io::Error::other(format!("{DESCRIPTORS_VARIABLE}={value:?}: not understood"));
-        let named = value.to_str().and_then(read).ok_or_else(wrong)?;
-        let numbers = [named.channel, named.listener, named.tls[0], named.tls[1]];
-        let fds: Result<[_; 4], _> = process::adopt(&numbers)?.try_into();
-        let [channel, listener, files, tickets] = fds.map_err(|_| wrong())?;
-        let listener = match named.is_tcp {
+        let numbers = value.to_str().and_then(read).ok_or_else(wrong)?;
+        let Numbers { channel, listener, is_tcp, tokens, tls: [files, tickets] } = numbers;
+        let adopted = process::adopt(&[channel, listener, tokens, files, tickets])?;
+        let Ok([channel, listener, tokens, files, tickets]) = <[OwnedFd; 5]>::try_from(adopted)
+        else {
+            return Err(wrong());
+        };
+        let listener = match is_tcp {
             true => PlainListener::Tcp(listener.into()),
             false => PlainListener::Unix(listener.into()),
         };
-        let channel = Channel::from_inherited(channel);
-        let tls = TlsShare::adopt([files, tickets]);
-        Ok(Some(InheritedDescriptors { channel, listener, tls }))
+        Ok(Some(InheritedDescriptors {
+            channel: Channel::from_inherited(channel),
+            listener,
+            tokens: TokenBoard::from_inherited(tokens),
+            tls: TlsShare::adopt([files, tickets]),
+        }))
     }
 }
 
 /// The numbers of the descriptors.
-#[derive(Debug, PartialEq, Eq)]
-struct Named {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Numbers {
     channel: RawFd,
     listener: RawFd,
+    /// Whether the listener is one of TCP.
     is_tcp: bool,
+    tokens: RawFd,
+    /// Of the files of certificates, and of the keys of tickets.
     tls: [RawFd; 2],
 }
 
-fn read(text: &str) -> Option<Named> {
-    let mut words = text.split(' ');
-    let (channel, listener, tls) = (words.next()?, words.next()?, words.next()?);
-    let (kind, listener) = listener.split_once('=')?;
+fn read(text: &str) -> Option<Numbers> {
+    let mut words = text.split(' ').map(|word| word.split_once('='));
+    let mut next = || words.next().flatten();
+    let (("channel", channel), (kind, listener), ("tokens", tokens), ("tls", tls)) =
+        (next()?, next()?, next()?, next()?)
+    else {
+        return None;
+    };
     let is_tcp = match kind {
         "tcp" => true,
         "unix" => false,
         _ => return None,
     };
-    let (channel, tls) = (channel.strip_prefix("channel=")?, tls.strip_prefix("tls=")?);
+    let number = |text: &str| text.parse().ok();
     let (files, tickets) = tls.split_once(',')?;
-    let (channel, listener) = (channel.parse().ok()?, listener.parse().ok()?);
-    let tls = [files.parse().ok()?, tickets.parse().ok()?];
-    words.next().is_none().then_some(Named { channel, listener, is_tcp, tls })
+    let (channel, listener, tokens) = (number(channel)?, number(listener)?, number(tokens)?);
+    let tls = [number(files)?, number(tickets)?];
+    words.next().is_none().then_some(Numbers { channel, listener, is_tcp, tokens, tls })
 }
 
 /// Starts the log of frs-envoy. If its file cannot be opened, lines go to standard error.
@@ -137,19 +155,21 @@ mod tests {
 
     #[test]
     fn descriptors_are_read_as_they_are_written() {
-        let of = |is_tcp| Some(Named { channel: 5, listener: 6, is_tcp, tls: [7, 8] });
-        assert_eq!(read("channel=5 tcp=6 tls=7,8"), of(true));
-        assert_eq!(read("channel=5 unix=6 tls=7,8"), of(false));
+        let numbers = Numbers { channel: 5, listener: 6, is_tcp: true, tokens: 7, tls: [8, 9] };
+        assert_eq!(read("channel=5 tcp=6 tokens=7 tls=8,9"), Some(numbers));
+        let numbers = Numbers { is_tcp: false, ..numbers };
+        assert_eq!(read("channel=5 unix=6 tokens=7 tls=8,9"), Some(numbers));
         for wrong in [
             "",
-            "channel=5 tcp=6",
-            "channel=x tcp=6 tls=7,8",
-            "channel=5 udp=6 tls=7,8",
-            "tcp=6 channel=5 tls=7,8",
-            "channel=5 tcp=6 tls=7",
-            "channel=5 tcp=6 tls=7,8 more=9",
+            "channel=5",
+            "channel=5 tcp=6 tokens=7",
+            "channel=x tcp=6 tokens=7 tls=8,9",
+            "channel=5 udp=6 tokens=7 tls=8,9",
+            "tcp=6 channel=5 tokens=7 tls=8,9",
+            "channel=5 tcp=6 tokens=7 tls=8",
+            "channel=5 tcp=6 tokens=7 tls=8,9 more=10",
         ] {
-            assert!(read(wrong).is_none(), "{wrong}");
+            assert_eq!(read(wrong), None, "{wrong}");
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use frs_base::sys::shared_bytes::nameless_memory;
@@ -29,6 +30,11 @@ impl TokenBoard {
         Ok(board)
     }
 
+    /// The board whose memory this process has inherited.
+    pub fn from_inherited(memory: OwnedFd) -> TokenBoard {
+        TokenBoard { memory: File::from(memory) }
+    }
+
     /// The same board, for another part of this process.
     pub fn try_clone(&self) -> io::Result<TokenBoard> {
         Ok(TokenBoard { memory: self.memory.try_clone()? })
@@ -46,6 +52,12 @@ impl TokenBoard {
             self.memory.read_exact_at(&mut bytes, 0).ok()?;
             TokenDigests::decode(&bytes)
         })
+    }
+}
+
+impl AsFd for TokenBoard {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.memory.as_fd()
     }
 }
 

@@ -24,11 +24,15 @@ const MAX_LIMITS: usize = 16_384;
 /// The most bytes of a business's metrics, without those of its limits.
 pub const BIZ_BYTES: usize = 4 << 10;
 
+/// The most bytes of the metrics of a client by name.
+pub const CLIENT_BYTES: usize = 1 << 10;
+
 /// All metrics of a server.
 pub fn text(stats: &Stats) -> String {
     let mut page = MetricsPage::default();
     page.requests(&stats.sums);
     page.items(stats);
+    page.clients(stats);
     page.limits(stats);
     page.connections(stats);
     page.tls(stats);
@@ -186,6 +190,24 @@ impl MetricsPage {
         self.by_word(ERRORS, "error", words.into_iter().zip(stats.sums.item_errors));
         self.holds(stats);
         self.registers(stats);
+    }
+
+    /// Reports the clients, if the server tells them apart.
+    fn clients(&mut self, stats: &Stats) {
+        if stats.clients.is_empty() {
+            return;
+        }
+        const NAME: &str = "frs_client_items_total";
+        self.head(NAME, "counter", "Items answered, by the client that asked, and verdict.");
+        for client in &stats.clients {
+            for (outcome, &count) in Outcome::ALL.iter().zip(&client.sums.items) {
+                // Clients that have asked for nothing yet are reported, too.
+                if count > 0 || *outcome == Outcome::Allowed {
+                    let labels = [("client", client.name()), ("verdict", outcome.word())];
+                    self.sample(NAME, &labels, count);
+                }
+            }
+        }
     }
 
     fn registers(&mut self, stats: &Stats) {

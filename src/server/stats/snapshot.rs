@@ -7,9 +7,11 @@ use super::history_document::HistoryRange;
 use frs_base::clock::Millis;
 use frs_base::sys;
 use frs_cluster::figures::{ClusterState, ClusterSums};
-use frs_conf::{Conf, Geometry, MoveMode, limit_words};
+use frs_conf::{Clients, Conf, Geometry, MoveMode, limit_words};
 use frs_engine::Role;
-use frs_store::counter::{BizKey, BizSums, GroupKey, GroupSums, Histogram, OUTCOMES, REFUSERS};
+use frs_store::counter::{
+    BizKey, BizSums, ClientKey, ClientSums, GroupKey, GroupSums, Histogram, OUTCOMES, REFUSERS,
+};
 use frs_store::{
     self as store, CheckpointCounts, Counter, MasterCounts, Runtime, SlotStatus, Sums,
 };
@@ -48,6 +50,9 @@ pub struct Stats {
     /// The names of all `<tls>`, and when their certificates end, in seconds since the epoch. The
     /// owner of the certificates fills it in.
     pub certificate_ends: Vec<(String, i64)>,
+    /// The clients of the configuration, then the counts of others. Empty if the server has never
+    /// told clients apart.
+    pub clients: Vec<ClientSnapshot>,
     /// The past, if it is requested. The owner of the history fills it in.
     pub past: Option<HistoryRange>,
 }
@@ -132,6 +137,17 @@ pub struct BizSnapshot {
     pub hottest: Vec<HotKey>,
 }
 
+/// A client by name, and the items that it asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientSnapshot {
+    /// The name of the client, or a key for several clients.
+    pub key: ClientKey,
+    /// Whether the configuration has the client.
+    pub is_known: bool,
+    /// The counts of the client.
+    pub sums: ClientSums,
+}
+
 /// The bounds of a limit for a key without a rule of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitBounds {
@@ -208,6 +224,21 @@ impl BizSnapshot {
     }
 }
 
+impl ClientSnapshot {
+    /// The name of the client.
+    pub fn name(&self) -> &str {
+        match &self.key {
+            ClientKey::Name(name) => name,
+            ClientKey::Others => "(others)",
+        }
+    }
+
+    /// All items of the client.
+    pub fn items(&self) -> u64 {
+        self.sums.items.iter().sum()
+    }
+}
+
 impl Stats {
     /// The number of living processes with this role.
     pub fn processes_of(&self, role: &str) -> usize {
@@ -244,6 +275,7 @@ pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
         groups: groups(runtime, &sums, conf),
         bizs: bizs(&sums, conf),
         certificate_ends: Vec::new(),
+        clients: clients(&sums, conf),
         past: None,
         sums,
     }
@@ -340,6 +372,25 @@ fn bizs(sums: &Sums, conf: &Conf) -> Vec<BizSnapshot> {
         .collect();
     counted.extend(sums.into_iter().map(|(key, sums)| counted_of(key, sums)));
     counted
+}
+
+/// The names of the clients that a configuration tells apart.
+fn client_names(conf: &Conf) -> Vec<&str> {
+    let clients = conf.srv.clients.iter();
+    clients.flat_map(Clients::names).collect()
+}
+
+fn clients(sums: &Sums, conf: &Conf) -> Vec<ClientSnapshot> {
+    let mut counted = sums.clients.clone();
+    let known = client_names(conf).into_iter().map(|name| {
+        let key = ClientKey::Name(name.to_owned());
+        let sums = counted.remove(&key).unwrap_or_default();
+        ClientSnapshot { key, is_known: true, sums }
+    });
+    let mut clients: Vec<ClientSnapshot> = known.collect();
+    let of = |(key, sums)| ClientSnapshot { key, is_known: false, sums };
+    clients.extend(counted.into_iter().map(of));
+    clients
 }
 
 #[cfg(test)]

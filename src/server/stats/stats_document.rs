@@ -4,7 +4,9 @@
 //! U+FFFD replaces a character of a key that XML forbids.
 
 use super::history_document::history;
-use super::snapshot::{BizSnapshot, GroupSnapshot, HotKey, ProcessSnapshot, Rates, Stats, WAITS};
+use super::snapshot::{
+    BizSnapshot, ClientSnapshot, GroupSnapshot, HotKey, ProcessSnapshot, Rates, Stats, WAITS,
+};
 use std::collections::BTreeMap;
 
 use crate::protocol::call::{Call, status_word};
@@ -36,6 +38,10 @@ fn root(stats: &Stats) -> Element {
         .listing("groups", stats.groups.iter().map(group))
         .listing("bizs", stats.bizs.iter().map(biz));
     let root = if stats.has_cluster { root.holding_one(cluster(stats)) } else { root };
+    let root = match &*stats.clients {
+        [] => root,
+        clients => root.listing("clients", clients.iter().map(client)),
+    };
     let Some(past) = &stats.past else { return root };
     let name =
         |biz: &BizSnapshot| Some((biz.id()?, xml::replace_forbidden(&biz.label()).into_owned()));
@@ -203,6 +209,15 @@ fn biz(biz: &BizSnapshot) -> Element {
         .listing("limits", biz.limits.iter().map(limit))
         .listing("rates", rates(&biz.rates))
         .listing("hottest", biz.hottest.iter().map(hot))
+}
+
+fn client(client: &ClientSnapshot) -> Element {
+    let element = Element::new("client")
+        .with("name", xml::replace_forbidden(client.name()))
+        .with_some("removed", (!client.is_known).then_some(true))
+        .with("items", client.items())
+        .with("refused", client.sums.refused);
+    with_outcomes(element, client.sums.items.into_iter())
 }
 
 /// Refused Updates by each limit, in order. The tenth figure sums up the tenth and all later

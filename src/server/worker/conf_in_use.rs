@@ -9,6 +9,7 @@ use super::connection::Gate;
 use crate::process::token_board::TokenBoard;
 use frs_conf::{Conf, Srv};
 use frs_engine::access::Access;
+use frs_store::Handle;
 
 /// The configuration of a worker.
 #[derive(Debug)]
@@ -21,22 +22,25 @@ pub struct ConfInUse {
 }
 
 impl ConfInUse {
-    /// Combines the first configuration with the tokens of the master.
-    pub fn of(conf: &Arc<Conf>, tokens: &TokenBoard) -> ConfInUse {
+    /// Combines the first configuration with the tokens of the master. `handle` counts the items of
+    /// its clients.
+    pub fn of(conf: &Arc<Conf>, tokens: &TokenBoard, handle: &Handle) -> ConfInUse {
         let needs_tokens = conf.srv.resps.iter().any(|resp| resp.token_file.is_some());
         let access = (conf.srv.clients.is_some() || needs_tokens).then(|| {
             let digests = tokens.read();
             if digests.is_none() {
                 tracing::error!("cannot read the tokens of clients: they let nobody in");
             }
-            Access::of(conf, digests)
+            let mut access = Access::of(conf, digests);
+            access.count_in(handle);
+            access
         });
         ConfInUse { conf: Arc::clone(conf), access, generation: 1 }
     }
 
     /// The configuration that follows this one.
-    pub fn next(&self, conf: &Arc<Conf>, tokens: &TokenBoard) -> ConfInUse {
-        ConfInUse { generation: self.generation + 1, ..ConfInUse::of(conf, tokens) }
+    pub fn next(&self, conf: &Arc<Conf>, tokens: &TokenBoard, handle: &Handle) -> ConfInUse {
+        ConfInUse { generation: self.generation + 1, ..ConfInUse::of(conf, tokens, handle) }
     }
 
     /// The srv.xml.

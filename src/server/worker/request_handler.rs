@@ -173,7 +173,11 @@ impl Serve for RequestHandler {
         work: &mut dyn FnMut(&mut dyn Registers),
     ) -> Result<(), ItemError> {
         let biz = self.biz_of(at)?;
-        self.service.on_registers(biz, at.database, keys, self.now, work)
+        let done = self.service.on_registers(biz, at.database, keys, self.now, work);
+        if let Some(client) = at.client {
+            self.service.count_client_registers(client);
+        }
+        done
     }
 
     fn is_register_key(&mut self, at: RegistersAt<'_>, key: &[u8]) -> bool {

@@ -154,7 +154,7 @@ impl Worker {
         if let Some(bells) = &bells {
             registry.register(&mut SourceFd(&bells.own.as_fd().as_raw_fd()), BELL, readable)?;
         }
-        let conf = ConfInUse::of(service.conf(), &child.tokens);
+        let conf = ConfInUse::of(service.conf(), &child.tokens, service.handle());
         let tls = child.tls.ok_or_else(|| io::Error::other("found no certificates"))?;
         let mut tls_configs = TlsConfigs::new(tls.tickets.share()?);
         tls_configs.take(conf.srv(), &tls, HTTP_1_1);
@@ -339,7 +339,7 @@ impl Worker {
     fn take_configuration(&mut self) {
         let conf = self.handler.service.conf();
         if !self.conf.is_of(conf) {
-            self.conf = self.conf.next(conf, &self.tokens);
+            self.conf = self.conf.next(conf, &self.tokens, self.handler.service.handle());
             self.tls_configs.take(self.conf.srv(), &self.tls, HTTP_1_1);
             self.listeners.take_tls(self.conf.srv(), &self.tls_configs);
             log::set_level(self.conf.srv().log.level);

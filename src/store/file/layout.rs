@@ -60,6 +60,7 @@
 //!                          120 connections open | 121 rows of groups in use
 //!                          122 rows of businesses in use | 123 clients parked
 //!                          124..127 handshakes of TLS. Older binaries leave them 0
+//!                          127 rows of clients by name in use
 //!                          from 128 on 3 histograms of 128 words:
 //!                          sum (us) | 1.. buckets
 //!                          then 64 rows of groups of 80 words: 0..4 name | 4..11 counters
@@ -93,6 +94,9 @@
 //!                          is given
 //!                          then a page: those commands by their names; sparse, allocated where
 //!                          there are any
+//!                          then 512 rows of clients by name of 16 words: 0..8 name | 8..15
+//!                          items by outcome | 15 Updates refused; row 0: all others; sparse,
+//!                          blocks are allocated as rows come into use
 //! ```
 
 /// A size, for three kinds of build. Miri gets a smaller size, because each word of a list costs it
@@ -120,7 +124,7 @@ pub(crate) const RUNTIME_MAGIC: u64 = u64::from_le_bytes(*b"FRSRUNTM");
 /// field.
 pub(crate) const GROUP_VERSION: u32 = 6;
 /// Format number of runtime.mmap.
-pub(crate) const RUNTIME_VERSION: u32 = 9;
+pub(crate) const RUNTIME_VERSION: u32 = 10;
 
 /// Words of a key-node's head.
 pub const HEAD_WORDS: usize = 8;
@@ -334,6 +338,7 @@ pub mod slot {
     pub(crate) const BIZ_ROWS_USED: usize = 122;
     pub(crate) const PARKED: usize = 123;
     pub(crate) const HANDSHAKES: usize = 124;
+    pub(crate) const CLIENT_ROWS_USED: usize = 127;
     pub(crate) const HISTOGRAMS: usize = 128;
     pub(crate) const HISTOGRAM_WORDS: usize = 128;
 
@@ -413,8 +418,18 @@ pub mod slot {
     /// Names of commands that are counted.
     pub const COMMAND_NAMES: usize = of(512, 0, 0);
 
+    /// Rows of clients by name. The first one counts all clients beyond the table.
+    pub const CLIENT_ROWS: usize = of(512, 4, 0);
+    pub(crate) const CLIENT_ROW_WORDS: usize = 16;
+    pub(crate) const CLIENT_ROWS_START: usize = COMMANDS_START + COMMAND_NAMES;
+    /// Words of the name of a client.
+    pub(crate) const CLIENT_NAME_WORDS: usize = 8;
+    pub(crate) const CLIENT_COUNTS: usize = CLIENT_NAME_WORDS;
+    pub(crate) const CLIENT_REFUSED: usize = 15;
+
     /// Words of a slot.
-    pub const WORDS: usize = COMMANDS_START + COMMAND_NAMES;
+    pub const WORDS: usize =
+        (CLIENT_ROWS_START + CLIENT_ROWS * CLIENT_ROW_WORDS).next_multiple_of(PAGE_WORDS);
 }
 
 #[cfg(not(any(loom, miri)))]
@@ -422,13 +437,14 @@ const _: () = {
     assert!(runtime::SLOTS_START.is_multiple_of(PAGE_WORDS));
     assert!(runtime::KEPT + runtime::KEPT_WORDS < PAGE_WORDS);
     assert!(slot::WORDS.is_multiple_of(PAGE_WORDS));
-    assert!(slot::WORDS * 8 == 2867 * PAGE_BYTES);
-    assert!(runtime::WORDS * 8 == (129 + 256 * 2867) * PAGE_BYTES);
+    assert!(slot::WORDS * 8 == 2883 * PAGE_BYTES);
+    assert!(runtime::WORDS * 8 == (129 + 256 * 2883) * PAGE_BYTES);
     assert!(slot::EXTENSION + slot::EXTENSION_WORDS == PAGE_WORDS);
     assert!(slot::HISTOGRAMS + 3 * slot::HISTOGRAM_WORDS == PAGE_WORDS);
     assert!(slot::GROUP_SWEPT < slot::GROUP_ROW_WORDS);
     assert!(slot::BIZ_ROWS_START.is_multiple_of(PAGE_WORDS));
     assert!(slot::BIZ_ROW_WORDS * 8 == 1024);
+    assert!(slot::CLIENT_REFUSED < slot::CLIENT_ROW_WORDS);
     assert!(slot::SKETCH_WORDS.is_multiple_of(PAGE_WORDS));
     assert!(slot::SKETCH_NUMBERS + 2 * slot::SKETCH_PANES <= slot::SKETCH_HEAD_WORDS);
     assert!(slot::ENTRY_LAST + 1 == slot::SKETCH_ENTRY_WORDS);
@@ -441,7 +457,8 @@ const _: () = {
 #[cfg(not(any(loom, miri)))]
 const _: () = {
     use frs_conf::memory_bound::{
-        BIZ_ROW_BYTES, BIZ_ROWS, MAILBOX_BYTES, RUNTIME_BYTES, SKETCH_BYTES, SKETCHES, SLOT_BYTES,
+        BIZ_ROW_BYTES, BIZ_ROWS, CLIENT_ROW_BYTES, MAILBOX_BYTES, RUNTIME_BYTES, SKETCH_BYTES,
+        SKETCHES, SLOT_BYTES,
     };
     use frs_conf::{SLOTS, UNDO_WORDS};
     assert!(SLOTS as usize == runtime::SLOTS);
@@ -449,6 +466,8 @@ const _: () = {
     assert!(SLOT_BYTES as usize == (slot::BIZ_ROWS_START - PAGE_WORDS) * 8);
     assert!(BIZ_ROWS as usize == slot::BIZ_ROWS);
     assert!(BIZ_ROW_BYTES as usize == slot::BIZ_ROW_WORDS * 8);
+    assert!(CLIENT_ROW_BYTES as usize == slot::CLIENT_ROW_WORDS * 8);
+    assert!(frs_conf::MAX_PLACES < slot::CLIENT_ROWS);
     assert!(SKETCHES as usize == slot::SKETCHES);
     assert!(SKETCH_BYTES as usize == slot::SKETCH_WORDS * 8);
     assert!(MAILBOX_BYTES == slot::MAILBOX_BYTES);
@@ -500,6 +519,10 @@ const fn runtime_digest() -> u32 {
         slot::LETTER_WORDS,
         slot::SKETCHES_START,
         slot::UNKNOWN_COMMANDS,
+        slot::CLIENT_ROWS_START,
+        slot::CLIENT_ROW_WORDS,
+        slot::CLIENT_COUNTS,
+        slot::CLIENT_REFUSED,
         slot::WORDS,
     ];
     digest_of(&parts)
@@ -553,6 +576,6 @@ mod tests {
     fn the_layout_is_that_of_its_format_number() {
         const NEW: &str = "a new layout needs a new format number";
         assert_eq!((GROUP_VERSION, group_digest()), (6, 0xb934_a0e2), "{NEW}");
-        assert_eq!((RUNTIME_VERSION, runtime_digest()), (9, 0xedfe_b261), "{NEW}");
+        assert_eq!((RUNTIME_VERSION, runtime_digest()), (10, 0x4112_6c2e), "{NEW}");
     }
 }

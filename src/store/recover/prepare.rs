@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use frs_base::clock;
-use frs_conf::{self as conf, Conf, MoveMode};
+use frs_conf::{self as conf, Clients, Conf, MoveMode};
 
 use crate::checkpoint::Progress;
 use crate::error::{Error, io_error};
@@ -218,7 +218,9 @@ fn prepare_groups(
     let runtime = Runtime::open(&conf.srv.data.dir)?;
     let places = Places::of(&conf.srv);
     let mailbox = conf.srv.cluster.is_some();
-    runtime.reserve(&places, SlotBlocks { bizs: conf.map.bizs.len(), mailbox })?;
+    let clients = conf.srv.clients.as_ref().map_or(0, Clients::places);
+    let bizs = conf.map.bizs.len();
+    runtime.reserve(&places, SlotBlocks { bizs, mailbox, clients })?;
     // Undo first, and only where it is valid: recovery skips groups whose files are not the
     // registered ones.
     let mut handle = Handle::attach_at(

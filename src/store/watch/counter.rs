@@ -7,6 +7,7 @@
 //! business without a row is counted in the row of all others. The layers above define what the
 //! numbers of requests, answers, outcomes and errors mean.
 
+mod clients;
 mod extension;
 mod histogram;
 mod sums;
@@ -16,6 +17,7 @@ use frs_base::sync::Ordering;
 use crate::file::layout::{self, slot as at};
 use crate::file::region::Region;
 
+pub use clients::{CLIENT_NAME_BYTES, ClientKey, ClientRow, ClientSums};
 pub use extension::{ExtensionSums, ExtensionWords};
 pub(crate) use histogram::upper_us;
 pub use histogram::{BUCKETS, Doubling, Histogram, bucket_of};
@@ -141,7 +143,8 @@ const _: () = {
     assert!(at::ITEM_ERRORS + ITEM_ERRORS <= at::REQUESTS);
     assert!(at::REQUESTS + REQUEST_KINDS * RESPONSE_KINDS <= at::UNKNOWN_COMMANDS);
     assert!(at::UNKNOWN_COMMANDS < at::OPEN);
-    assert!(at::HANDSHAKES + HANDSHAKE_RESULTS <= at::HISTOGRAMS);
+    assert!(at::HANDSHAKES + HANDSHAKE_RESULTS <= at::CLIENT_ROWS_USED);
+    assert!(at::CLIENT_ROWS_USED < at::HISTOGRAMS);
     assert!(BUCKETS < at::HISTOGRAM_WORDS);
     assert!(
         at::HISTOGRAMS + (Timed::Extension as usize + 1) * at::HISTOGRAM_WORDS

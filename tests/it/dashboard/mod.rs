@@ -5,6 +5,7 @@ mod access;
 mod attack;
 mod browser;
 mod changes;
+mod clients;
 mod cluster;
 mod history;
 mod holds;

@@ -537,11 +537,12 @@ fn every_setting_is_described() {
 #[test]
 fn every_metric_is_described_and_no_other() {
     let setup = shipped();
-    // Checkpoints and a cluster, which need not answer, make all metrics appear.
+    // Checkpoints, clients and a cluster, which need not answer, make all metrics appear.
     let srv = std::fs::read_to_string(setup.path("conf/srv.xml")).expect("read");
-    let cluster = "<cluster name=\"c\" secret-file=\"conf/cluster.secret\">\
-                   <node>127.0.0.1:1</node></cluster></srv>";
-    let srv = srv.replace("</srv>", cluster).replace("<data ", "<data checkpoint=\"24h\" ");
+    let more = "<cluster name=\"c\" secret-file=\"conf/cluster.secret\">\
+                <node>127.0.0.1:1</node></cluster>\
+                <clients><anonymous may=\"metrics\"/></clients></srv>";
+    let srv = srv.replace("</srv>", more).replace("<data ", "<data checkpoint=\"24h\" ");
     std::fs::write(setup.path("conf/srv.xml"), srv).expect("written");
     files::write_secret(&setup.path("conf/cluster.secret"), [7; 32]);
     let _server = setup.start();

@@ -2,6 +2,8 @@
 
 mod calls;
 pub mod client;
+mod client_counts;
+pub mod clients;
 mod cluster;
 mod conf;
 mod envoy;

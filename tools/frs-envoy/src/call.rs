@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::callers::{Asked, Asker};
 use crate::domains::{DescriptorTarget, DomainMatch, Domains};
 use crate::keys::FittedKey;
 use crate::messages::{
@@ -36,6 +37,8 @@ pub struct Charge {
     pub hold: Option<String>,
     /// Whether the count is the true cost of the hold.
     pub settle: bool,
+    /// Whether an unknown hold is not settled.
+    pub only_known: bool,
     /// The id under which the item is charged once. An item of an atomic call has none: the call
     /// has it.
     pub once: Option<String>,
@@ -73,8 +76,13 @@ impl Call {
     ///
     /// # Errors
     /// There is no domain, no descriptor, a descriptor without entries, or too many descriptors.
-    /// The descriptors of an atomic call have different ids of retries.
-    pub fn new(request: &RateLimitRequest, domains: &Domains) -> Result<Call, Status> {
+    /// The descriptors of an atomic call have different ids of retries. The client that asks, where
+    /// clients are told apart, may not charge one of the descriptors.
+    pub fn new(
+        request: &RateLimitRequest,
+        domains: &Domains,
+        asker: Option<Asker<'_>>,
+    ) -> Result<Call, Status> {
         if request.domain.is_empty() {
             return Err(Status::invalid("found an empty domain, expected the name of one"));
         }
@@ -98,7 +106,17 @@ impl Call {
                 DomainMatch::Target(target) => {
                     let FittedKey { key, is_whole } = target.key(&descriptor.entries);
                     call.unfit_keys += usize::from(!is_whole);
-                    let charge = charge(request, descriptor, target, key);
+                    let mut charge = charge(request, descriptor, target, key);
+                    if let Some(asker) = asker {
+                        let (count, has_hold) = (charge.count, charge.hold.is_some());
+                        asker.check(&Asked {
+                            at: target.at,
+                            biz: &target.name,
+                            count,
+                            has_hold,
+                        })?;
+                        charge.only_known = !asker.may_settle_unknown();
+                    }
                     match charge.count {
                         0 if charge.hold.is_none() => target.note_check(),
                         1.. if target.stays_open_if_refused() => {
@@ -212,6 +230,7 @@ fn charge(
         numbers: limit.and_then(|(limit, sent)| limit.numbers(sent)),
         hold: target.hold(&descriptor.entries),
         settle: target.settle,
+        only_known: false,
         once: target.once(&descriptor.entries),
     }
 }

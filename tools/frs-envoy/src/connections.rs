@@ -16,6 +16,7 @@ use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
+use crate::callers::Peer;
 use crate::connection_places::{
     CallPlace, ConnectionBounds, ConnectionPlaces, HeldBody, LeaveReason, TakenPlace,
 };
@@ -42,12 +43,18 @@ pub trait CallHandler: Send + Sync + 'static {
     /// Whether a peer is served.
     fn allows(&self, peer: IpAddr) -> bool;
 
+    /// How long a new connection waits before it is served.
+    fn delay(&self, _peer: &Peer) -> Duration {
+        Duration::ZERO
+    }
+
     /// Answers a call.
     fn answer(
         self: Arc<Self>,
         request: Request<RecvStream>,
         respond: Respond,
         place: CallPlace,
+        peer: Peer,
     ) -> impl Future<Output = ()> + Send;
 }
 
@@ -87,11 +94,13 @@ pub async fn serve<A: CallHandler>(
                 let handler = Arc::clone(&handler);
                 let ending = connections.clone();
                 match accepted {
-                    AcceptedConnection::Tcp(stream, _) => {
-                        tokio::spawn(serve_connection(stream, taken, handler, ending))
+                    AcceptedConnection::Tcp(stream, peer) => {
+                        let peer = Peer::new(Some(peer));
+                        tokio::spawn(serve_connection(stream, peer, taken, handler, ending))
                     }
                     AcceptedConnection::Unix(stream) => {
-                        tokio::spawn(serve_connection(stream, taken, handler, ending))
+                        let peer = Peer::new(None);
+                        tokio::spawn(serve_connection(stream, peer, taken, handler, ending))
                     }
                 };
             },
@@ -112,11 +121,19 @@ pub async fn ended(ending: &mut watch::Receiver<bool>) {
 /// Serves a connection until it ends.
 pub async fn serve_connection<A: CallHandler>(
     stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: Peer,
     taken: TakenPlace,
     handler: Arc<A>,
     mut ending: watch::Receiver<bool>,
 ) {
     let bounds = *taken.bounds();
+    let delay = handler.delay(&peer);
+    if !delay.is_zero() {
+        tokio::select! {
+            () = tokio::time::sleep(delay) => {}
+            _ = taken.leave() => return,
+        }
+    }
     let wire = TimedStream::new(stream, bounds.answer);
     let activity = wire.activity();
     let handshake = tokio::time::timeout(bounds.handshake, builder(&bounds).handshake(wire));
@@ -133,7 +150,8 @@ pub async fn serve_connection<A: CallHandler>(
             accepted = next(&mut connection, is_full) => match accepted {
                 Some(Ok((request, respond))) => {
                     let handler = Arc::clone(&handler);
-                    tokio::spawn(handler.answer(request, respond, taken.begin_call()));
+                    let (place, peer) = (taken.begin_call(), peer.clone());
+                    tokio::spawn(handler.answer(request, respond, place, peer));
                     // Other connections have their turns.
                     tokio::task::consume_budget().await;
                 }

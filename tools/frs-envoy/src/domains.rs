@@ -7,11 +7,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::callers::Callers;
 use crate::keys::{FittedKey, Form, fitted, fitted_id};
 use crate::matching::Matcher;
 use crate::messages::Entry;
 use crate::overrides::CallLimit;
 use frs_conf::{ChargeMode, Cidr, Conf, KeyType, LogLevel};
+use frs_engine::access::TokenDigests;
 
 /// The domains of one generation of the configuration, and the settings for answering calls.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct Domains {
     pub generation: u64,
     /// The least severe level that is logged.
     pub log_level: LogLevel,
+    /// Who may ask. `None` if clients are not told apart.
+    pub callers: Option<Callers>,
     domains: HashMap<String, DomainTargets>,
 }
 
@@ -40,6 +44,8 @@ struct DomainTargets {
 /// The biz and key that a descriptor is charged to.
 #[derive(Debug)]
 pub struct DescriptorTarget {
+    /// The place of its biz in map.xml.
+    pub at: usize,
     /// The id of its biz.
     pub biz: u32,
     /// The name of its biz.
@@ -70,8 +76,9 @@ pub enum DomainMatch<'d> {
 }
 
 impl Domains {
-    /// The domains of a configuration, which is that of `generation`.
-    pub fn of(generation: u64, conf: &Conf) -> Domains {
+    /// The domains of a configuration, which is that of `generation`, with the tokens of its
+    /// clients.
+    pub fn of(generation: u64, conf: &Conf, digests: Option<TokenDigests>) -> Domains {
         let (rls, http) = (conf.srv.rls.as_ref(), &conf.srv.http);
         let call_limit = |biz| CallLimit::of(biz).map(Arc::new);
         let call_limits: Vec<_> = conf.map.bizs.iter().map(call_limit).collect();
@@ -83,6 +90,7 @@ impl Domains {
                 let biz = conf.map.bizs.get(at)?;
                 let name = Arc::from(biz.name.as_str());
                 Some(DescriptorTarget {
+                    at,
                     biz: biz.id,
                     name,
                     force: target.force,
@@ -105,6 +113,7 @@ impl Domains {
             allow: conf.srv.allow.clone(),
             generation,
             log_level: conf.srv.log.level,
+            callers: Callers::of(conf, digests),
             domains: named.collect(),
         }
     }

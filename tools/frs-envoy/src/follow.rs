@@ -15,12 +15,19 @@ use crate::domains::Domains;
 use crate::service::Service;
 use frs_conf::active;
 use frs_server::process::log;
+use frs_server::process::token_board::TokenBoard;
 
 /// The pause after which another generation is looked for without a notice.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Follows for ever. `reload_notice` is notified of another generation.
-pub async fn follow(service: Arc<Service>, data_dir: Arc<Path>, reload_notice: Arc<Notify>) {
+/// Follows for ever. `tokens` holds those of the configuration in force. `reload_notice` is
+/// notified of another generation.
+pub async fn follow(
+    service: Arc<Service>,
+    data_dir: Arc<Path>,
+    tokens: Arc<TokenBoard>,
+    reload_notice: Arc<Notify>,
+) {
     // The last generation that could not be read.
     let mut failed = 0;
     loop {
@@ -29,10 +36,11 @@ pub async fn follow(service: Arc<Service>, data_dir: Arc<Path>, reload_notice: A
         let Ok(generation) = service.judge().published() else { continue };
         let is_new = generation != 0 && generation != service.domains().generation;
         if is_new {
-            let dir = Arc::clone(&data_dir);
+            let (dir, tokens) = (Arc::clone(&data_dir), Arc::clone(&tokens));
             // Reading a large configuration takes a while.
             let read = spawn_blocking(move || {
-                active::read(&dir, generation).map(|conf| Domains::of(generation, &conf))
+                active::read(&dir, generation)
+                    .map(|conf| Domains::of(generation, &conf, tokens.read()))
             });
             match read.await {
                 Ok(Ok(domains)) => {
@@ -61,6 +69,7 @@ mod tests {
 
     use super::*;
     use crate::judge::Judge;
+    use frs_engine::access::TokenDigests;
     use frs_engine::testing::World;
 
     const MAP: &str =
@@ -83,10 +92,12 @@ mod tests {
         runtime.block_on(async {
             let judge = Judge::attach(&world.dir).expect("attached");
             let (generation, conf) = judge.in_force().expect("in force");
-            let service = Arc::new(Service::new(judge, Domains::of(generation, &conf)));
+            let service = Arc::new(Service::new(judge, Domains::of(generation, &conf, None)));
+            let tokens = TokenBoard::new(&TokenDigests::default()).expect("a board");
             let reload_notice = Arc::new(Notify::new());
             let dir = world.dir.as_path().into();
-            tokio::spawn(follow(Arc::clone(&service), dir, Arc::clone(&reload_notice)));
+            let (following, notice) = (Arc::clone(&service), Arc::clone(&reload_notice));
+            tokio::spawn(follow(following, dir, Arc::new(tokens), notice));
             world.publish(MAP, 2);
             wait_for(&service, 2).await;
             world.publish(MAP, 3);

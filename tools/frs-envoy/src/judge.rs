@@ -46,19 +46,20 @@ impl Judge {
         })
     }
 
-    /// Judges charges, together and under the id `once` if they are atomic. If the future is
-    /// dropped, items that are not charged yet stay uncharged.
+    /// Judges the charges of a client, together and under the id `once` if they are atomic. If the
+    /// future is dropped, items that are not charged yet stay uncharged.
     pub async fn judge(
         &self,
         charges: Vec<Charge>,
         atomic: bool,
         once: Option<String>,
+        client: Option<Arc<str>>,
     ) -> CallVerdicts {
         if charges.is_empty() {
             return Ok(Vec::new());
         }
         let (answer, judged) = oneshot::channel();
-        self.ready().push(ReadyCall { charges, atomic, once, answer });
+        self.ready().push(ReadyCall { charges, atomic, once, client, answer });
         self.wake.notify_one();
         let gone = |_| Err(Status::from(frs::Error::from(frs::ItemError::Store)));
         judged.await.unwrap_or_else(gone)
@@ -168,26 +169,41 @@ impl Judge {
     }
 }
 
-/// The calls by batches: a call that charges all or none has its own batch, the others share
-/// batches.
+/// The calls by batches: a call that charges all or none has its own batch, the others share those
+/// of their clients.
 fn grouped(ready: Vec<ReadyCall>) -> Vec<Vec<ReadyCall>> {
-    let (mut groups, mut together, mut items) = (Vec::new(), Vec::new(), 0);
+    let (mut groups, mut open) = (Vec::new(), Vec::<OpenGroup>::new());
     for call in ready {
         if call.atomic {
             groups.push(vec![call]);
             continue;
         }
-        if items + call.charges.len() > ITEMS_TOGETHER && !together.is_empty() {
-            groups.push(std::mem::take(&mut together));
-            items = 0;
+        match open.iter_mut().find(|group| group.is_of(&call)) {
+            None => open.push(OpenGroup { items: call.charges.len(), calls: vec![call] }),
+            Some(group) => {
+                if group.items + call.charges.len() > ITEMS_TOGETHER {
+                    groups.push(std::mem::take(&mut group.calls));
+                    group.items = 0;
+                }
+                group.items += call.charges.len();
+                group.calls.push(call);
+            }
         }
-        items += call.charges.len();
-        together.push(call);
     }
-    if !together.is_empty() {
-        groups.push(together);
-    }
+    groups.extend(open.into_iter().map(|group| group.calls));
     groups
+}
+
+/// Calls of one client that will run together, and the number of their items.
+struct OpenGroup {
+    calls: Vec<ReadyCall>,
+    items: usize,
+}
+
+impl OpenGroup {
+    fn is_of(&self, call: &ReadyCall) -> bool {
+        self.calls.first().is_some_and(|first| first.client == call.client)
+    }
 }
 
 #[cfg(test)]

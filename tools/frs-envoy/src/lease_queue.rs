@@ -128,7 +128,7 @@ impl ParkedCall {
             ParkedItems::Whole => self.ready.add_to(client.batch()),
             ParkedItems::Rest(tried) => {
                 let waits = charges.iter().zip(tried).filter(|(_, tried)| would_wait(tried));
-                client.batch().items(waits.map(|(charge, _)| charge.item()))
+                self.ready.named(client.batch()).items(waits.map(|(charge, _)| charge.item()))
             }
         }
     }

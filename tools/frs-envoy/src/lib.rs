@@ -11,6 +11,7 @@
 //! | [`service`], [`health`] | calls |
 //! | [`grpc`], [`status`], [`messages`] | the protocol |
 //! | [`domains`], [`matching`] | the descriptor of srv.xml that a call's descriptor is charged to |
+//! | [`callers`] | who asks, and what it may do |
 //! | [`call`] | from a request to items, from verdicts to a response |
 //! | [`keys`] | from values to keys and ids that fit their businesses |
 //! | [`overrides`] | from Envoy's limits to those of a call |
@@ -20,6 +21,7 @@
 //! | [`import`] | envoyproxy/ratelimit's configuration as one of frs |
 
 pub mod call;
+pub mod callers;
 pub mod connection_places;
 pub mod connections;
 pub mod domains;

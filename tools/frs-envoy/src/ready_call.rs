@@ -3,6 +3,8 @@
 //! Invariant: a call gets one answer. If it is dropped it gets none, and the receiver of the answer
 //! notices that.
 
+use std::sync::Arc;
+
 use tokio::sync::oneshot;
 
 use crate::call::Charge;
@@ -28,6 +30,8 @@ pub struct ReadyCall {
     pub atomic: bool,
     /// The id under which an atomic call is charged once.
     pub once: Option<String>,
+    /// The name of the client that asks, if clients are told apart.
+    pub client: Option<Arc<str>>,
     /// The channel for its answer.
     pub answer: oneshot::Sender<CallVerdicts>,
 }
@@ -38,9 +42,18 @@ impl ReadyCall {
         self.answer.is_closed()
     }
 
-    /// Adds its items to a batch, which has no others if the call is atomic.
+    /// A batch that counts its items as those of the client that asks.
+    pub fn named<'c>(&self, batch: Batch<'c>) -> Batch<'c> {
+        match &self.client {
+            Some(client) => batch.asked_by(client),
+            None => batch,
+        }
+    }
+
+    /// Adds its items to a batch of calls of the same client. The batch has no others if the call
+    /// is atomic.
     pub fn add_to<'c>(&self, batch: Batch<'c>) -> Batch<'c> {
-        let batch = batch.items(self.charges.iter().map(Charge::item));
+        let batch = self.named(batch).items(self.charges.iter().map(Charge::item));
         match &self.once {
             Some(id) => batch.once(id),
             None if self.atomic => batch.atomic(),
@@ -89,6 +102,9 @@ impl Charge {
         }
         if self.settle {
             item = item.settle();
+        }
+        if self.only_known {
+            item = item.only_known();
         }
         match &self.once {
             Some(id) => item.once(id),

@@ -62,7 +62,7 @@ enum MasterRequest {
 /// # Errors
 /// The process cannot serve. The master then replaces it.
 pub fn serve(data_dir: &Path) -> Result<(), ServeError> {
-    let InheritedDescriptors { channel, listener } =
+    let InheritedDescriptors { channel, listener, tokens } =
         InheritedDescriptors::take()?.ok_or(ServeError::ByHand)?;
     let ignored = [Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
     let signals = Signals::take(&[Signal::SIGTERM, Signal::SIGQUIT], &ignored)?;
@@ -70,7 +70,7 @@ pub fn serve(data_dir: &Path) -> Result<(), ServeError> {
     let (generation, conf) = judge.in_force()?;
     start_log(&conf.srv.log);
     let _name = log::name_process("envoy");
-    let service = Arc::new(Service::new(judge, Domains::of(generation, &conf)));
+    let service = Arc::new(Service::new(judge, Domains::of(generation, &conf, tokens.read())));
     let runtime = Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
@@ -81,7 +81,8 @@ pub fn serve(data_dir: &Path) -> Result<(), ServeError> {
         let judging = Arc::clone(&service);
         let judging = tokio::spawn(async move { judging.judge().run().await });
         let reload_notice = Arc::new(Notify::new());
-        tokio::spawn(follow(Arc::clone(&service), data_dir.into(), Arc::clone(&reload_notice)));
+        let (following, notice) = (Arc::clone(&service), Arc::clone(&reload_notice));
+        tokio::spawn(follow(following, data_dir.into(), Arc::new(tokens), notice));
         let serving = Arc::clone(&service);
         let serving = tokio::spawn(async move { serving.serve(listener).await });
         send_ready(&channel)?;

@@ -12,6 +12,7 @@ use http::Request;
 use http::request::Parts;
 
 use crate::call::Call;
+use crate::callers::{self, Peer, WrongTokens, token};
 use crate::connection_places::{CallPlace, ConnectionBounds};
 use crate::connections::{self, CallHandler};
 use crate::domains::Domains;
@@ -24,6 +25,7 @@ use crate::messages::{
 };
 use crate::status::{Status, StatusCode};
 use frs_base::clock;
+use frs_engine::access::TokenDigest;
 use frs_server::process::log::LogThrottle;
 
 /// The pause between two looks at the store for those who watch the health.
@@ -49,6 +51,7 @@ pub struct Service {
     uncounted: Complaint,
     /// Costs that were settled for holds that are not known.
     unknown_holds: Complaint,
+    wrong_tokens: WrongTokens,
 }
 
 /// A number that the log reports now and then.
@@ -69,6 +72,7 @@ impl Service {
             unfit_keys: Complaint::new(),
             uncounted: Complaint::new(),
             unknown_holds: Complaint::new(),
+            wrong_tokens: WrongTokens::default(),
         }
     }
 
@@ -116,11 +120,21 @@ impl Service {
         &self,
         body: &mut RecvStream,
         place: &mut CallPlace,
+        shown: Option<TokenDigest>,
+        peer: &Peer,
     ) -> Result<RateLimitResponse, Status> {
+        if shown.is_some() {
+            self.examine(shown.as_ref(), peer).await?;
+        }
         // A request is much larger than its message, so it is dropped before the call waits.
-        let mut call = {
+        let (mut call, client) = {
             let request: RateLimitRequest = grpc::read(body, place).await?;
-            Call::new(&request, &self.domains())?
+            let domains = self.domains();
+            let asker = domains.callers.as_ref().map(|callers| {
+                callers.find(shown.as_ref(), peer.is_unix()).ok_or_else(callers::wrong_token)
+            });
+            let asker = asker.transpose()?;
+            (Call::new(&request, &domains, asker)?, asker.and_then(|asker| asker.name()))
         };
         if let Some(descriptors) = self.overrides.add(call.overrides) {
             tracing::warn!(
@@ -133,7 +147,7 @@ impl Service {
             tracing::warn!(keys, "values that make no key of their business are counted as others");
         }
         let (charges, once) = (std::mem::take(&mut call.charges), call.once.take());
-        let verdicts = self.judge.judge(charges, call.atomic, once).await?;
+        let verdicts = self.judge.judge(charges, call.atomic, once, client).await?;
         if let Some(charges) = self.uncounted.add(call.uncounted(&verdicts)) {
             tracing::warn!(
                 charges,
@@ -149,6 +163,28 @@ impl Service {
             );
         }
         Ok(call.response(&verdicts))
+    }
+
+    /// Whether clients are told apart.
+    fn tells_apart(&self) -> bool {
+        let domains = self.domains.read().unwrap_or_else(PoisonError::into_inner);
+        domains.callers.is_some()
+    }
+
+    /// Examines the token of a call, once the address of its peer may show one.
+    async fn examine(&self, shown: Option<&TokenDigest>, peer: &Peer) -> Result<(), Status> {
+        let delay = self.wrong_tokens.delay(peer);
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        let domains = self.domains();
+        let Some(callers) = &domains.callers else { return Ok(()) };
+        if callers.find(shown, peer.is_unix()).is_some() {
+            self.wrong_tokens.note_right(peer);
+            return Ok(());
+        }
+        tokio::time::sleep(self.wrong_tokens.note_wrong(peer)).await;
+        Err(callers::wrong_token())
     }
 
     async fn check(
@@ -201,15 +237,22 @@ impl CallHandler for Service {
         self.domains().allow.iter().any(|network| network.contains(peer))
     }
 
+    fn delay(&self, peer: &Peer) -> Duration {
+        self.wrong_tokens.delay(peer)
+    }
+
     async fn answer(
         self: Arc<Service>,
         request: Request<RecvStream>,
         mut respond: Respond,
         mut place: CallPlace,
+        peer: Peer,
     ) {
         let (respond, place) = (&mut respond, &mut place);
         let (head, mut body) = request.into_parts();
         let route = route(&head);
+        let is_limit = matches!(route, Ok(Method::Limit));
+        let shown = if is_limit && self.tells_apart() { token(&head.headers) } else { None };
         // The head may be large, and the message may take long to arrive.
         drop(head);
         let body = &mut body;
@@ -218,7 +261,7 @@ impl CallHandler for Service {
             Ok(Method::Limit) => {
                 let limited = tokio::select! {
                     biased;
-                    limited = self.limit(body, place) => limited,
+                    limited = self.limit(body, place, shown, &peer) => limited,
                     // Nobody waits for the answer. Items that are not charged yet stay uncharged.
                     _ = std::future::poll_fn(|context| respond.poll_reset(context)) => return,
                 };

@@ -12,9 +12,11 @@ pub enum StatusCode {
     InvalidArgument = 3,
     DeadlineExceeded = 4,
     NotFound = 5,
+    PermissionDenied = 7,
     ResourceExhausted = 8,
     Unimplemented = 12,
     Unavailable = 14,
+    Unauthenticated = 16,
 }
 
 /// The status of a call that failed, with the reason.
@@ -51,6 +53,7 @@ impl From<frs::Error> for Status {
                 | ItemError::BadHold,
             )
             | frs::Error::TooMany { .. } => StatusCode::InvalidArgument,
+            frs::Error::Item(ItemError::Forbidden) => StatusCode::PermissionDenied,
             _ => StatusCode::Unavailable,
         };
         Status::new(code, error.to_string())
@@ -102,6 +105,7 @@ mod tests {
         for error in [BadKey, BadCount, BadMember, BadRate, BadOnce, BadHold] {
             assert_eq!(code(error), StatusCode::InvalidArgument, "{error}");
         }
+        assert_eq!(code(ItemError::Forbidden), StatusCode::PermissionDenied);
         let error = frs::Error::TooMany { items: 65, most: 64 };
         assert_eq!(Status::from(error).code, StatusCode::InvalidArgument);
     }

@@ -160,6 +160,7 @@ function show() {
     `${server.version} · up ${lasting(server.now - server.start)} · ` +
       `generation ${server.generation}`,
   );
+  $('nav-clients').hidden = !stats.clients;
   $('nav-cluster').hidden = !stats.cluster;
   warn();
   view.show();

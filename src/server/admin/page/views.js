@@ -8,8 +8,10 @@ const NAV = [
   ['changes', 'Changes'],
   ['room', 'Room'],
   ['processes', 'Processes'],
+  ['clients', 'Clients'],
   ['cluster', 'Cluster'],
 ];
+const NAV_OF_SOME = ['clients', 'cluster']; // Shown where the server has them.
 let view = { name: 'none', title: '', show() {} };
 
 function buildNav() {
@@ -17,7 +19,7 @@ function buildNav() {
     ...NAV.map(([name, label]) =>
       el(
         'li',
-        { id: 'nav-' + (name || 'overview'), hidden: name === 'cluster' ? '' : undefined },
+        { id: 'nav-' + (name || 'overview'), hidden: NAV_OF_SOME.includes(name) ? '' : undefined },
         link(label, '#/' + name),
       ),
     ),

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::stats::snapshot::{self, BizSnapshot, ProcessSnapshot};
+use crate::stats::snapshot::{self, BizSnapshot, ClientSnapshot, ProcessSnapshot};
 use frs_cluster::figures::{ClusterNodeState, ClusterState};
 use frs_conf::{Geometry, HashKind};
-use frs_store::counter::{BizKey, GroupKey, GroupSums, Nodes, OUTCOMES};
+use frs_store::counter::{BizKey, ClientKey, ClientSums, GroupKey, GroupSums, Nodes, OUTCOMES};
 
 /// A family of samples.
 #[derive(Debug, Default)]
@@ -403,6 +403,35 @@ fn a_cluster_is_shown_only_where_there_is_one() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
+}
+
+// Shows: counted-by-client.
+#[test]
+fn clients_are_shown_only_where_they_are_told_apart() {
+    let client = |key, items| {
+        let sums = ClientSums { items, refused: 1 };
+        ClientSnapshot { key, is_known: true, sums }
+    };
+    let named = |name: &str, items| client(ClientKey::Name(name.to_owned()), items);
+    let mut stats = stats();
+    assert!(!text(&stats).contains("frs_client"));
+    stats.clients = vec![
+        named("shop", [1, 2, 0, 0, 0, 0, 7]),
+        named("a\"b\\c\nd", [0; OUTCOMES]),
+        client(ClientKey::Others, [4, 0, 0, 0, 0, 0, 0]),
+    ];
+    let text = text(&stats);
+    let of = |client, verdict| {
+        value(&text, "frs_client_items_total", &[("client", client), ("verdict", verdict)])
+    };
+    stats.clients = vec![named(&"n".repeat(64), [u64::MAX; OUTCOMES])];
+    let bytes = self::text(&stats).len() - self::text(&self::stats()).len();
+    // Without the two lines of the head.
+    assert!((CLIENT_BYTES / 2..=CLIENT_BYTES + 200).contains(&bytes), "{bytes}");
+    let shop = ["allowed", "limited", "banned", "error"].map(|verdict| of("shop", verdict));
+    assert_eq!(shop, [Some(1.0), Some(2.0), None, Some(7.0)]);
+    assert_eq!(of("a\"b\\c\nd", "allowed"), Some(0.0), "it has asked for nothing yet");
+    assert_eq!(of("(others)", "allowed"), Some(4.0));
 }
 
 #[test]

@@ -8,8 +8,7 @@ use crate::stats::history_document::{BIZ_BYTES, HistoryRange};
 use crate::stats::history_file::{HistoryBiz, HistoryRow, Resolution};
 use crate::stats::snapshot::{HotKey, Rates};
 use frs_cluster::figures::{ClusterNodeState, ClusterState};
-use frs_store::counter::BizKey;
-use frs_store::counter::{GroupKey, GroupSums, Nodes};
+use frs_store::counter::{BizKey, ClientKey, ClientSums, GroupKey, GroupSums, Nodes};
 
 fn stats() -> Stats {
     let mut stats = Stats { version: "1.2.3", now_ms: 5, generation: 2, ..Stats::default() };
@@ -75,9 +74,9 @@ fn stats() -> Stats {
 }
 
 /// The names of lists. JSON has the elements of a list in an array.
-const LISTS: [&str; 10] = [
-    "rows", "requests", "errors", "workers", "groups", "bizs", "limits", "rates", "hottest",
-    "nodes",
+const LISTS: [&str; 11] = [
+    "rows", "requests", "errors", "workers", "groups", "bizs", "clients", "limits", "rates",
+    "hottest", "nodes",
 ];
 
 /// The content of an XML document as JSON: attributes as members, lists as arrays.
@@ -185,9 +184,41 @@ fn a_cluster_is_shown_only_where_there_is_one() {
     assert_eq!(of(&gone).pointer("/cluster/nodes").unwrap().as_array().unwrap().len(), 0);
 }
 
+/// The same statistics, of a server that tells clients apart.
+fn with_clients() -> Stats {
+    let client = |key, is_known| ClientSnapshot {
+        key,
+        is_known,
+        sums: ClientSums { items: [3, 2, 0, 0, 0, 0, 1], refused: 1 },
+    };
+    let named = |name: &str, is_known| client(ClientKey::Name(name.to_owned()), is_known);
+    let clients =
+        vec![named("<&\"shop\u{1}", true), named("gone", false), client(ClientKey::Others, false)];
+    Stats { clients, ..stats() }
+}
+
+// Shows: counted-by-client.
+#[test]
+fn clients_are_shown_only_where_they_are_told_apart() {
+    let of =
+        |stats: &Stats| serde_json::from_str::<Json>(&stats_text(stats, Format::Json)).unwrap();
+    assert_eq!(of(&stats()).pointer("/clients"), None);
+    let json = of(&with_clients());
+    let shop = json.pointer("/clients/0").unwrap();
+    assert_eq!(shop["name"], "<&\"shop\u{FFFD}");
+    assert_eq!((&shop["items"], &shop["refused"]), (&6.into(), &1.into()));
+    assert_eq!(
+        (&shop["allowed"], &shop["limited"], &shop["error"]),
+        (&3.into(), &2.into(), &1.into())
+    );
+    assert_eq!(shop.get("removed"), None);
+    assert_eq!(json.pointer("/clients/1/removed"), Some(&true.into()));
+    assert_eq!(json.pointer("/clients/2/name"), Some(&"(others)".into()));
+}
+
 #[test]
 fn both_formats_say_the_same() {
-    for stats in [stats(), in_a_cluster(), Stats::default()] {
+    for stats in [stats(), in_a_cluster(), with_clients(), Stats::default()] {
         let json: Json = serde_json::from_str(&stats_text(&stats, Format::Json)).unwrap();
         assert_eq!(texts(json), xml_as_json(&stats_text(&stats, Format::Xml)));
     }

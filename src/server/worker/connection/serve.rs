@@ -10,6 +10,7 @@ use crate::protocol::response_head::{Asker, ResponseOptions};
 use frs_base::clock::Millis;
 use frs_conf::{AuthzKey, Cidr, Http, Listen, Srv};
 use frs_engine::{Answer, Answers, Exchange, ItemError, Quota, Registers, Request};
+use frs_store::ClientRow;
 
 /// The services of a worker to its connections.
 pub trait Serve {
@@ -116,6 +117,8 @@ pub struct RegistersAt<'a> {
     pub biz: &'a str,
     /// The number of the database.
     pub database: u16,
+    /// The row that counts the commands of the client. `None` if clients are not told apart.
+    pub client: Option<ClientRow>,
 }
 
 /// A problem of the server, for /health.
@@ -240,6 +243,6 @@ impl<'a> RespRules<'a> {
     /// A database. `None`: there is no such one, for example because a reload took it away.
     pub fn registers_at(&self, database: u16) -> Option<RegistersAt<'a>> {
         let Databases { biz, count } = self.registers?;
-        (database < count).then_some(RegistersAt { biz, database })
+        (database < count).then_some(RegistersAt { biz, database, client: None })
     }
 }

@@ -47,7 +47,7 @@ impl RespConnection {
             Ok(command) => command,
             Err(error) => return serving.error(version, CommandError::Register(error)),
         };
-        let Some(at) = serving.own.registers_at(self.session.database) else {
+        let Some(at) = self.session.registers_at(serving.own) else {
             return serving.error(version, CommandError::DbIndex);
         };
         // What came before it runs before it.
@@ -78,7 +78,7 @@ impl RespConnection {
         serving: &mut Serving<'_, S>,
     ) -> Result<(), CommandError<'i>> {
         let version = self.session.version;
-        let at = serving.own.registers_at(self.session.database).ok_or(CommandError::DbIndex);
+        let at = self.session.registers_at(serving.own).ok_or(CommandError::DbIndex);
         match name {
             Name::DbSize => {
                 serving.is_over = true;

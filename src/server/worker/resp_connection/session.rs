@@ -8,9 +8,10 @@ use crate::protocol::resp::{
     Args, CommandError, Hello, Name, RegisterFault, Version, Writer, command_count, command_docs,
     command_info, command_keys, command_list, command_table, hello, info, number,
 };
-use crate::worker::connection::{Databases, Gate, RespRules, Serve};
+use crate::worker::connection::{Databases, Gate, RegistersAt, RespRules, Serve};
 use frs_conf::{Right, Rights};
 use frs_engine::access::{Caller, TokenDigest};
+use frs_store::ClientRow;
 
 /// The name of a client that names only a token.
 const USER: &[u8] = b"default";
@@ -48,6 +49,8 @@ pub(super) struct Session {
     caller: Option<Caller>,
     /// Whether the caller may use the registers of the listener.
     may_use_registers: bool,
+    /// The row that counts the caller's commands.
+    row: Option<ClientRow>,
     name: Box<[u8]>,
     /// The id of the connection. 0 until it is first needed.
     id: i64,
@@ -123,7 +126,14 @@ impl Session {
             }
             _ => true,
         };
+        self.row = self.caller.and_then(|caller| access.row(caller));
         self.caller
+    }
+
+    /// The database of the connection. `None`: there is no such one.
+    pub fn registers_at<'a>(&self, own: RespRules<'a>) -> Option<RegistersAt<'a>> {
+        let at = own.registers_at(self.database)?;
+        Some(RegistersAt { client: own.rules.gate.and(self.row), ..at })
     }
 
     /// The error of a command over registers that the caller may not send.

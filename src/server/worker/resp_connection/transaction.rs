@@ -164,9 +164,9 @@ impl RespConnection {
             return Execution::Apart;
         }
         let Some(transaction) = &self.transaction else { return Execution::Apart };
-        let (version, database) = (self.session.version, self.session.database);
+        let version = self.session.version;
         let commands = queued(&transaction.text, serving.own.commands());
-        let Some(at) = serving.own.registers_at(database) else { return Execution::Apart };
+        let Some(at) = self.session.registers_at(serving.own) else { return Execution::Apart };
         let together = Together::of(serving.context.serve, at, commands.clone());
         let Some(together) = together else { return Execution::Apart };
         // What came before it runs before it.

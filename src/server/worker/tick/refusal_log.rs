@@ -110,7 +110,8 @@ impl Worker {
             Refuser::Ban(limit) => ("ban".to_owned(), Some(limit)),
         };
         let (key, begins) = (key.to_string(), item.key.begins());
-        tracing::info!(biz = biz.name, key, begins, limit, banned_by, peer, "refused");
+        let client = item.client.and_then(|row| self.handler.service.client_name(row));
+        tracing::info!(biz = biz.name, key, begins, limit, banned_by, peer, client, "refused");
     }
 }
 

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use frs_base::sync::Ordering;
 
 use super::{
-    BizRow, COMMAND_NAMES, COUNTERS, Counter, Counters, ExtensionSums, GROUP_COUNTERS,
-    GroupCounter, GroupRow, HANDSHAKE_RESULTS, Histogram, ITEM_ERRORS, OUTCOMES, REFUSERS,
-    REQUEST_KINDS, RESPONSE_KINDS, Timed, at,
+    BizRow, COMMAND_NAMES, COUNTERS, ClientKey, ClientSums, Counter, Counters, ExtensionSums,
+    GROUP_COUNTERS, GroupCounter, GroupRow, HANDSHAKE_RESULTS, Histogram, ITEM_ERRORS, OUTCOMES,
+    REFUSERS, REQUEST_KINDS, RESPONSE_KINDS, Timed, at,
 };
 use crate::file::layout::{self, CHAIN_MAX};
 
@@ -114,6 +114,8 @@ pub struct Sums {
     pub groups: BTreeMap<GroupKey, GroupSums>,
     /// Businesses that have a row.
     pub bizs: BTreeMap<BizKey, BizSums>,
+    /// Clients that have a row.
+    pub clients: BTreeMap<ClientKey, ClientSums>,
 }
 
 impl Sums {
@@ -138,6 +140,7 @@ impl Sums {
         for row in 0..slot.biz_rows_used() {
             slot.add_biz(row, &mut self.bizs);
         }
+        slot.add_clients(&mut self.clients);
     }
 }
 
@@ -161,7 +164,7 @@ impl Counters<'_> {
         self.add_words(start + 1, &mut sum.buckets);
     }
 
-    fn add_words(self, start: usize, sums: &mut [u64]) {
+    pub(super) fn add_words(self, start: usize, sums: &mut [u64]) {
         for (word, sum) in (start..).zip(sums) {
             *sum += self.load(word);
         }

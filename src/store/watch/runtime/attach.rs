@@ -32,6 +32,8 @@ pub(crate) struct SlotBlocks {
     pub bizs: usize,
     /// Whether the mailbox is needed.
     pub mailbox: bool,
+    /// The number of clients by name.
+    pub clients: usize,
 }
 
 impl Runtime {
@@ -48,6 +50,10 @@ impl Runtime {
         let reserved = places.reserved(open, self.path())?;
         reserved.into_iter().try_for_each(|slot| {
             self.allocate_slot(slot, blocks.bizs)?;
+            if blocks.clients > 0 {
+                self.allocate_client_rows(slot, 1 + blocks.clients)
+                    .map_err(io_error(&self.path, "allocate rows of clients"))?;
+            }
             if blocks.mailbox { self.allocate_mailbox(slot) } else { Ok(()) }
         })
     }
@@ -72,6 +78,13 @@ impl Runtime {
     pub(crate) fn allocate_biz_rows(&self, slot: u32, rows: usize) -> std::io::Result<()> {
         let start = slot_byte(slot) + SLOT_WHOLE_BYTES;
         let bytes = (rows.min(slot::BIZ_ROWS) * slot::BIZ_ROW_WORDS * 8) as u64;
+        self.backing.allocate(start, bytes.next_multiple_of(layout::PAGE_BYTES as u64))
+    }
+
+    /// Allocates the blocks of a slot's first `rows` rows of clients.
+    pub(crate) fn allocate_client_rows(&self, slot: u32, rows: usize) -> std::io::Result<()> {
+        let start = slot_byte(slot) + slot::CLIENT_ROWS_START as u64 * 8;
+        let bytes = (rows.min(slot::CLIENT_ROWS) * slot::CLIENT_ROW_WORDS * 8) as u64;
         self.backing.allocate(start, bytes.next_multiple_of(layout::PAGE_BYTES as u64))
     }
 

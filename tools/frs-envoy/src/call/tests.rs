@@ -28,7 +28,7 @@ fn domains(rls: &str, http: &str) -> Domains {
         <descriptor entries="after" biz="7" key="{{after}}" force="true"/>
         <descriptor entries="plan=internal" unlimited="true"/></domain></rls></srv>"#
     );
-    Domains::of(1, &Conf::parse("srv.xml", &srv, "map.xml", MAP).expect("understood"))
+    Domains::of(1, &Conf::parse("srv.xml", &srv, "map.xml", MAP).expect("understood"), None)
 }
 
 fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
@@ -48,11 +48,11 @@ fn request(descriptors: Vec<RateLimitDescriptor>, hits_addend: u32) -> RateLimit
 #[test]
 fn a_descriptor_becomes_an_item() {
     let domains = domains("", "");
-    let call = Call::new(&request(vec![login()], 0), &domains).expect("understood");
+    let call = Call::new(&request(vec![login()], 0), &domains, None).expect("understood");
     let item = Charge { biz: 7, key: "alice:/login?next=/".into(), count: 1, ..Charge::default() };
     assert_eq!((call.charges, call.atomic, call.overrides), (vec![item], false, 0));
     let forced = request(vec![descriptor(&[("after", "x")])], 0);
-    assert!(Call::new(&forced, &domains).expect("understood").charges[0].force);
+    assert!(Call::new(&forced, &domains, None).expect("understood").charges[0].force);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn hits_are_those_of_the_descriptor_then_of_the_request_then_one() {
         let hits_addend = own.map(|value| UInt64Value { value });
         let request =
             request(vec![RateLimitDescriptor { hits_addend, is_negative_hits, ..login() }], all);
-        Call::new(&request, &domains).expect("understood").charges[0].count
+        Call::new(&request, &domains, None).expect("understood").charges[0].count
     };
     assert_eq!(count(None, 0, false), 1);
     assert_eq!(count(None, 3, false), 3);
@@ -76,7 +76,7 @@ fn hits_are_those_of_the_descriptor_then_of_the_request_then_one() {
 #[test]
 fn several_items_are_charged_as_srv_xml_says() {
     let two = request(vec![login(), login()], 0);
-    let atomic = |rls| Call::new(&two, &domains(rls, "")).expect("understood").atomic;
+    let atomic = |rls| Call::new(&two, &domains(rls, ""), None).expect("understood").atomic;
     assert!(atomic("") && atomic("charge=\"all-or-none\"") && !atomic("charge=\"each\""));
 }
 
@@ -84,7 +84,8 @@ fn several_items_are_charged_as_srv_xml_says() {
 fn what_is_not_limited_is_ok_and_charges_nothing() {
     let plan = descriptor(&[("plan", "internal")]);
     let unmatched = descriptor(&[("plan", "gold")]);
-    let call = Call::new(&request(vec![plan, unmatched], 0), &domains("", "")).expect("understood");
+    let call =
+        Call::new(&request(vec![plan, unmatched], 0), &domains("", ""), None).expect("understood");
     assert_eq!(call.charges, []);
     let response = call.response(&[]);
     let ok = Code::Ok as i32;
@@ -93,7 +94,7 @@ fn what_is_not_limited_is_ok_and_charges_nothing() {
     assert_eq!((response.overall_code, left), (ok, vec![(ok, u32::MAX), (ok, 0)]));
     assert_eq!(response.response_headers_to_add, []);
     let elsewhere = RateLimitRequest { domain: "other".into(), ..request(vec![login()], 0) };
-    assert_eq!(Call::new(&elsewhere, &domains("", "")).expect("understood").charges, []);
+    assert_eq!(Call::new(&elsewhere, &domains("", ""), None).expect("understood").charges, []);
 }
 
 // Shows: envoy-override.
@@ -107,7 +108,7 @@ fn limits_that_envoy_sends_are_taken_or_counted() {
     let unmatched = descriptor(&[("plan", "gold")]);
     let own = descriptor(&[("own", "x")]);
     let all = vec![with(login()), login(), with(plan), with(unmatched), with(own.clone()), own];
-    let call = Call::new(&request(all, 0), &domains("", "")).expect("understood");
+    let call = Call::new(&request(all, 0), &domains("", ""), None).expect("understood");
     let numbers: Vec<_> = call.charges.into_iter().map(|charge| charge.numbers).collect();
     let hour = ItemNumbers::Rate("9/1h".to_owned());
     assert_eq!((numbers, call.overrides), (vec![None, None, Some(hour), None], 3));
@@ -130,7 +131,7 @@ fn settled(id: &str, hits: u64) -> RateLimitDescriptor {
 fn ids_are_made_of_the_values_of_entries() {
     let domains = domains("", "");
     let charge = |descriptor: RateLimitDescriptor| {
-        let call = Call::new(&request(vec![descriptor], 0), &domains).expect("understood");
+        let call = Call::new(&request(vec![descriptor], 0), &domains, None).expect("understood");
         let [charge] = <[Charge; 1]>::try_from(call.charges).expect("one");
         (charge.key, charge.count, charge.hold, charge.settle, charge.once)
     };
@@ -146,8 +147,11 @@ fn ids_are_made_of_the_values_of_entries() {
 fn a_hold_of_nothing_asks_nothing() {
     let domains = domains("", "");
     let zero = settled("r-1", 0);
-    assert_eq!(Call::new(&request(vec![zero], 0), &domains).expect("understood").charges.len(), 1);
-    let call = Call::new(&request(vec![held("r-2")], 0), &domains).expect("understood");
+    assert_eq!(
+        Call::new(&request(vec![zero], 0), &domains, None).expect("understood").charges.len(),
+        1
+    );
+    let call = Call::new(&request(vec![held("r-2")], 0), &domains, None).expect("understood");
     assert_eq!(call.open_if_refused, [0; 0]);
 }
 
@@ -156,7 +160,7 @@ fn a_hold_of_nothing_asks_nothing() {
 fn the_id_of_an_atomic_call_is_that_of_all_its_descriptors() {
     let once = |ids: &[&str], rls: &str| {
         let all = ids.iter().map(|id| held(id)).collect();
-        let call = Call::new(&request(all, 0), &domains(rls, "")).map_err(|status| {
+        let call = Call::new(&request(all, 0), &domains(rls, ""), None).map_err(|status| {
             assert_eq!(status.code, StatusCode::InvalidArgument);
             status.message
         })?;
@@ -170,14 +174,14 @@ fn the_id_of_an_atomic_call_is_that_of_all_its_descriptors() {
     assert_eq!(each, Ok((None, vec![some("a:1"), some("a:2")])));
     assert!(once(&["1", "2"], "").is_err_and(|said| said.contains("expected the same id")));
     let mixed = request(vec![held("1"), login()], 0);
-    assert!(Call::new(&mixed, &domains("", "")).is_err());
+    assert!(Call::new(&mixed, &domains("", ""), None).is_err());
 }
 
 #[test]
 fn bad_messages_are_refused_in_words() {
     let bounds = r#"<http max-items="3" max-atomic-items="2"/>"#;
     let refused = |request: RateLimitRequest, rls: &str| {
-        let status = Call::new(&request, &domains(rls, bounds)).expect_err("refused");
+        let status = Call::new(&request, &domains(rls, bounds), None).expect_err("refused");
         assert_eq!(status.code, StatusCode::InvalidArgument);
         status.message
     };
@@ -191,7 +195,7 @@ fn bad_messages_are_refused_in_words() {
     assert_eq!(refused(many(3), ""), format!("found 3 limited descriptors, {most}"));
     let most = "expected at most 3 (max-items of srv.xml)";
     assert_eq!(refused(many(4), "charge=\"each\""), format!("found 4 limited descriptors, {most}"));
-    assert!(Call::new(&many(2), &domains("", bounds)).is_ok());
+    assert!(Call::new(&many(2), &domains("", bounds), None).is_ok());
 }
 
 #[test]

@@ -27,6 +27,7 @@ impl CallHandler for Desk {
         request: Request<RecvStream>,
         mut respond: Respond,
         mut place: CallPlace,
+        _peer: Peer,
     ) {
         let (head, mut body) = request.into_parts();
         let read: Result<HealthCheckRequest, _> = grpc::read(&mut body, &mut place).await;
@@ -72,7 +73,13 @@ impl Room {
         let (near, far) = tokio::io::duplex(64 << 10);
         let taken = self.places.take().await;
         let ending = self.desk.health.ending();
-        let served = tokio::spawn(serve_connection(far, taken, Arc::clone(&self.desk), ending));
+        let served = tokio::spawn(serve_connection(
+            far,
+            Peer::default(),
+            taken,
+            Arc::clone(&self.desk),
+            ending,
+        ));
         (near, served)
     }
 

@@ -53,7 +53,7 @@ fn imported(text: &str) -> (Imported, Conf) {
 fn found(conf: &Conf, domain: &str, entries: &[(&str, &str)]) -> String {
     let entry = |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
     let entries: Vec<Entry> = entries.iter().map(entry).collect();
-    match Domains::of(1, conf).find(domain, &entries) {
+    match Domains::of(1, conf, None).find(domain, &entries) {
         DomainMatch::None => "none".to_owned(),
         DomainMatch::Unlimited => "unlimited".to_owned(),
         DomainMatch::Target(target) => {
@@ -228,7 +228,7 @@ descriptors:
   - {key: tried, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 7}}
 ",
     );
-    let domains = Domains::of(1, &conf);
+    let domains = Domains::of(1, &conf, None);
     let forces = |name: &str| {
         let entries = [Entry { key: name.into(), value: "x".into() }];
         match domains.find("llm", &entries) {
@@ -321,7 +321,7 @@ descriptors:
     }
     values.sort();
     values.dedup();
-    let domains = Domains::of(1, &conf);
+    let domains = Domains::of(1, &conf, None);
     let mut keys = std::collections::HashSet::new();
     for (a, b) in values.iter().flat_map(|a| values.iter().map(move |b| (a, b))) {
         let entry = |key: &str, value: &str| Entry { key: key.into(), value: value.into() };

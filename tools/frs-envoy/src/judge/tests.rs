@@ -66,14 +66,17 @@ fn calls_that_wait_hold_up_no_other() {
             calls.push(tokio::spawn(async move {
                 let key = format!("k{nth}");
                 let both = [charges(2, &[&key]), charges(1, &[&key])].concat();
-                judge.judge(both, nth % 2 == 0, None).await
+                judge.judge(both, nth % 2 == 0, None, None).await
             }));
             // One turn for each call, so that all threads wait.
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let begun = Instant::now();
         for nth in 1..6 {
-            assert_eq!(used(&judge.judge(charges(1, &["k"]), false, None).await), [Some(nth)]);
+            assert_eq!(
+                used(&judge.judge(charges(1, &["k"]), false, None, None).await),
+                [Some(nth)]
+            );
         }
         let took = begun.elapsed();
         assert!(took < WAIT / 2, "{took:?}");
@@ -94,22 +97,23 @@ fn a_call_whose_client_has_gone_is_not_charged() {
         let judge = started(&world);
         for is_atomic in [false, true] {
             {
-                let mut gone = pin!(judge.judge(charges(1, &["gone", "too"]), is_atomic, None));
+                let mut gone =
+                    pin!(judge.judge(charges(1, &["gone", "too"]), is_atomic, None, None));
                 begin(gone.as_mut()).await;
             }
-            assert_eq!(used(&judge.judge(charges(1, &["here"]), false, None).await).len(), 1);
+            assert_eq!(used(&judge.judge(charges(1, &["here"]), false, None, None).await).len(), 1);
         }
         // All threads wait for other calls when these calls are given up.
         let mut waiting = Vec::new();
         for nth in 0..lease_queue::THREADS {
             let judge = Arc::clone(&judge);
             waiting.push(tokio::spawn(async move {
-                judge.judge(charges(2, &[&format!("k{nth}")]), false, None).await
+                judge.judge(charges(2, &[&format!("k{nth}")]), false, None, None).await
             }));
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         {
-            let mut gone = pin!(judge.judge(charges(2, &["late", "later"]), true, None));
+            let mut gone = pin!(judge.judge(charges(2, &["late", "later"]), true, None, None));
             begin(gone.as_mut()).await;
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -117,7 +121,7 @@ fn a_call_whose_client_has_gone_is_not_charged() {
             assert_eq!(used(&call.await.expect("no panic")), [Some(1)]);
         }
         let now = [charges(1, &["gone", "too"]), charges(2, &["late", "later"])].concat();
-        assert_eq!(used(&judge.judge(now, false, None).await), [Some(1); 4]);
+        assert_eq!(used(&judge.judge(now, false, None, None).await), [Some(1); 4]);
     });
 }
 
@@ -131,7 +135,9 @@ fn no_more_calls_wait_than_there_is_room_for() {
             .map(|nth| {
                 let judge = Arc::clone(&judge);
                 let key = format!("k{nth}");
-                tokio::spawn(async move { judge.judge(charges(2, &[&key]), false, None).await })
+                tokio::spawn(
+                    async move { judge.judge(charges(2, &[&key]), false, None, None).await },
+                )
             })
             .collect();
         let mut refused = 0;
@@ -146,7 +152,10 @@ fn no_more_calls_wait_than_there_is_room_for() {
             }
         }
         assert_eq!(refused, 20);
-        assert!(judge.judge(charges(2, &["k"]), false, None).await.is_ok(), "there is room again");
+        assert!(
+            judge.judge(charges(2, &["k"]), false, None, None).await.is_ok(),
+            "there is room again"
+        );
     });
 }
 
@@ -164,7 +173,9 @@ fn calls_of_a_turn_are_grouped_and_each_has_its_own_answer() {
                 let judge = Arc::clone(&judge);
                 tokio::spawn(async move {
                     let biz = if nth % 5 == 4 { 9 } else { 1 };
-                    judge.judge(charges(biz, &["k", "l"][..1 + nth % 2]), nth % 3 == 0, None).await
+                    judge
+                        .judge(charges(biz, &["k", "l"][..1 + nth % 2]), nth % 3 == 0, None, None)
+                        .await
                 })
             })
             .collect();
@@ -177,7 +188,7 @@ fn calls_of_a_turn_are_grouped_and_each_has_its_own_answer() {
         let charged = (0..600).filter(|nth| nth % 5 != 4);
         let twice = charged.clone().filter(|nth| nth % 2 == 1).count() as u64;
         let charged = charged.count() as u64;
-        let last = judge.judge(charges(1, &["k", "l"]), false, None).await;
+        let last = judge.judge(charges(1, &["k", "l"]), false, None, None).await;
         assert_eq!(used(&last), [Some(charged + 1), Some(twice + 1)]);
     });
 }
