@@ -10,18 +10,21 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use frs_server::tls::configs::Spoken;
 use h2::server::Connection;
 use h2::{Reason, RecvStream};
 use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::connection_places::{
     CallPlace, ConnectionBounds, ConnectionPlaces, HeldBody, LeaveReason, TakenPlace,
 };
 use crate::grpc::{MESSAGE_BYTES_MAX, PREFIX_BYTES, Respond};
 use crate::listener::{AcceptedConnection, Listener};
-use crate::timed_stream::TimedStream;
+use crate::secure::{Secure, certificate_names};
+use crate::timed_stream::{ActivityFlag, TimedStream};
 
 /// The most bytes of the head of a call.
 const HEAD_BYTES_MAX: u32 = 16 << 10;
@@ -41,6 +44,9 @@ const OUT_OF_DESCRIPTORS: [i32; 2] = [23, 24];
 pub trait CallHandler: Send + Sync + 'static {
     /// Whether a peer is served.
     fn allows(&self, peer: IpAddr) -> bool;
+
+    /// What connections speak.
+    fn secure(&self) -> &Secure;
 
     /// Answers a call.
     fn answer(
@@ -114,14 +120,45 @@ pub async fn serve_connection<A: CallHandler>(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     taken: TakenPlace,
     handler: Arc<A>,
-    mut ending: watch::Receiver<bool>,
+    ending: watch::Receiver<bool>,
 ) {
     let bounds = *taken.bounds();
     let wire = TimedStream::new(stream, bounds.answer);
     let activity = wire.activity();
-    let handshake = tokio::time::timeout(bounds.handshake, builder(&bounds).handshake(wire));
+    let late = tokio::time::sleep(bounds.handshake).deadline();
+    let settings = match handler.secure().spoken() {
+        Spoken::Plain => return serve_wire(wire, activity, late, taken, handler, ending).await,
+        Spoken::Tls(settings) => settings,
+        Spoken::Nothing => return,
+    };
+    let accept = handler.secure().accept(settings, wire);
     let shaken = tokio::select! {
-        shaken = handshake => shaken,
+        shaken = tokio::time::timeout_at(late, accept) => shaken,
+        _ = taken.leave() => return,
+    };
+    match shaken {
+        Ok(Ok(wire)) => {
+            taken.set_certificate_names(certificate_names(&wire));
+            // A plain connection does not pay for the size of this one.
+            Box::pin(serve_wire(wire, activity, late, taken, handler, ending)).await;
+        }
+        Ok(Err(error)) => tracing::debug!(%error, "a handshake of TLS failed"),
+        Err(_) => tracing::debug!("a handshake of TLS took too long"),
+    }
+}
+
+/// Serves a connection whose bytes are plain here, until it ends. It must begin before `late`.
+async fn serve_wire<A: CallHandler>(
+    wire: impl AsyncRead + AsyncWrite + Unpin,
+    activity: ActivityFlag,
+    late: Instant,
+    taken: TakenPlace,
+    handler: Arc<A>,
+    mut ending: watch::Receiver<bool>,
+) {
+    let bounds = *taken.bounds();
+    let shaken = tokio::select! {
+        shaken = tokio::time::timeout_at(late, builder(&bounds).handshake(wire)) => shaken,
         _ = taken.leave() => return,
     };
     let Ok(Ok(mut connection)) = shaken else { return };

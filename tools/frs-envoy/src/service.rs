@@ -22,9 +22,11 @@ use crate::listener::Listener;
 use crate::messages::{
     HealthCheckRequest, HealthCheckResponse, RateLimitRequest, RateLimitResponse,
 };
+use crate::secure::Secure;
 use crate::status::{Status, StatusCode};
 use frs_base::clock;
 use frs_server::process::log::LogThrottle;
+use frs_server::tls::configs::Spoken;
 
 /// The pause between two looks at the store for those who watch the health.
 const LOOK: Duration = Duration::from_secs(1);
@@ -40,6 +42,7 @@ const WATCH: &str = "/grpc.health.v1.Health/Watch";
 pub struct Service {
     judge: Judge,
     domains: RwLock<Arc<Domains>>,
+    secure: Secure,
     health: Health,
     /// Limits sent by Envoy that are ignored.
     overrides: Complaint,
@@ -59,11 +62,12 @@ struct Complaint {
 }
 
 impl Service {
-    /// A service with these domains.
-    pub fn new(judge: Judge, domains: Domains) -> Service {
+    /// A service with these domains, whose listener speaks this.
+    pub fn new(judge: Judge, domains: Domains, spoken: Spoken) -> Service {
         Service {
             judge,
             domains: RwLock::new(Arc::new(domains)),
+            secure: Secure::new(spoken),
             health: Health::default(),
             overrides: Complaint::new(),
             unfit_keys: Complaint::new(),
@@ -199,6 +203,10 @@ impl Complaint {
 impl CallHandler for Service {
     fn allows(&self, peer: IpAddr) -> bool {
         self.domains().allow.iter().any(|network| network.contains(peer))
+    }
+
+    fn secure(&self) -> &Secure {
+        &self.secure
     }
 
     async fn answer(
