@@ -11,6 +11,7 @@ pub mod image;
 pub mod json;
 pub mod resp;
 mod talk;
+pub mod tls_handshake;
 pub mod undo;
 mod world;
 pub mod xml;
@@ -25,13 +26,14 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     Target { name: "checkpoint", run: checkpoint::run },
     Target { name: "conf", run: conf::run },
     Target { name: "http", run: http::run },
     Target { name: "image", run: image::run },
     Target { name: "json", run: json::run },
     Target { name: "resp", run: resp::run },
+    Target { name: "tls_handshake", run: tls_handshake::run },
     Target { name: "undo", run: undo::run },
     Target { name: "xml", run: xml::run },
 ];
