@@ -4,7 +4,7 @@ mod calls;
 pub mod client;
 mod cluster;
 mod conf;
-mod envoy;
+pub mod envoy;
 mod grpcio;
 mod holds;
 mod hostile;
