@@ -1,5 +1,5 @@
-//! TLS on every listener: handshakes, resumption, renewal, refusals in words, programs of others, and
-//! what hostile clients can do.
+//! TLS on every listener: handshakes, resumption, renewal, refusals in words, programs of others,
+//! and what hostile clients can do.
 
 mod bounds;
 mod edge;

@@ -1,8 +1,8 @@
 //! Follows the configuration in force: the domains are those of the latest generation.
 //!
-//! Invariant: the domains and their generation are put in force together, behind the certificates. Unless a call comes in
-//! between, this process acknowledges a generation only then. A generation that cannot be read is
-//! tried again until it can be read.
+//! Invariant: the domains and their generation are put in force together, behind the certificates.
+//! Unless a call comes in between, this process acknowledges a generation only then. A generation
+//! that cannot be read is tried again until it can be read.
 
 use std::path::Path;
 use std::sync::Arc;
