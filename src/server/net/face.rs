@@ -23,8 +23,8 @@ pub struct ServedPlace {
 }
 
 impl ServedPlace {
-    /// The name of the `<tls>` of this place, if it has one. `None` if the configuration has no such
-    /// place.
+    /// The name of the `<tls>` of this place, if it has one. `None` if the configuration has no
+    /// such place.
     pub fn tls<'s>(&self, srv: &'s Srv) -> Option<Option<&'s str>> {
         let tls = match self.face {
             Face::Http => &srv.listen.iter().find(|of| of.listen == self.listen)?.tls,

@@ -90,8 +90,8 @@ impl Stream {
         })
     }
 
-    /// Writes once. Repeats an interrupted call. Over TLS all bytes are taken. Those that the socket
-    /// does not take stay [blocked](Stream::is_blocked).
+    /// Writes once. Repeats an interrupted call. Over TLS all bytes are taken. Those that the
+    /// socket does not take stay [blocked](Stream::is_blocked).
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         again(|| match self {
             Stream::Tcp(stream) => stream.write(bytes),
