@@ -43,6 +43,10 @@ distinct members="10000000" sketches="1000":
     FRS_DISTINCT={{ members }} FRS_DISTINCT_SKETCHES={{ sketches }} \
         cargo test --release --target-dir target/model -p frs-limit --lib sketch -- --nocapture
 
+# idle connections over TLS, and the memory that each one takes: just idle-tls 10000
+idle-tls connections="10000":
+    FRS_IDLE_TLS={{ connections }} cargo test --test it tls::bounds::idle_connections_stay -- --nocapture
+
 # the picture of the dashboard in docs/, of a server after five minutes of traffic
 picture:
     FRS_PICTURE="$PWD/docs/dashboard.png" cargo test --test it dashboard::picture -- --ignored

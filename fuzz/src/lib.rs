@@ -11,6 +11,7 @@ pub mod image;
 pub mod json;
 pub mod resp;
 mod talk;
+pub mod tls_handshake;
 pub mod token;
 pub mod undo;
 mod world;
@@ -33,6 +34,7 @@ pub const TARGETS: [Target; 9] = [
     Target { name: "image", run: image::run },
     Target { name: "json", run: json::run },
     Target { name: "resp", run: resp::run },
+    Target { name: "tls_handshake", run: tls_handshake::run },
     Target { name: "token", run: token::run },
     Target { name: "undo", run: undo::run },
     Target { name: "xml", run: xml::run },

@@ -14,6 +14,7 @@ pub mod plane;
 pub mod power;
 pub mod programs;
 pub mod python;
+pub mod secure;
 pub mod terminal;
 pub mod tools;
 pub mod years;
@@ -366,9 +367,9 @@ impl Answer {
     }
 }
 
-/// A client's connection.
-pub struct Client {
-    pub stream: TcpStream,
+/// A client's connection, by default over plain TCP.
+pub struct Client<S = TcpStream> {
+    pub stream: S,
     received: Vec<u8>,
 }
 
@@ -386,6 +387,13 @@ impl Client {
         stream.set_read_timeout(Some(BOUND)).expect("set");
         stream.set_write_timeout(Some(BOUND)).expect("set");
         stream.set_nodelay(true).expect("set");
+        Client::of(stream)
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    /// A client on a stream that has its time limits.
+    pub fn of(stream: S) -> Client<S> {
         Client { stream, received: Vec::new() }
     }
 

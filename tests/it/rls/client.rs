@@ -4,15 +4,19 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use h2::client::SendRequest;
 use http::{HeaderMap, Request};
 use prost::Message;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
 
 pub const LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 pub const CHECK: &str = "/grpc.health.v1.Health/Check";
@@ -190,6 +194,16 @@ impl Client {
         Client::over(async { stream.await.ok() }).expect("connected")
     }
 
+    /// A connection over TLS. `None` also if the handshake fails.
+    pub fn try_connect_secure(address: SocketAddr, settings: ClientConfig) -> Option<Client> {
+        let connector = TlsConnector::from(Arc::new(settings));
+        let name = ServerName::try_from("localhost").expect("a name");
+        Client::over(async {
+            let stream = tokio::net::TcpStream::connect(address).await.ok()?;
+            connector.connect(name, stream).await.ok()
+        })
+    }
+
     fn over<S>(stream: impl Future<Output = Option<S>>) -> Option<Client>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -222,6 +236,11 @@ impl Client {
     #[track_caller]
     pub fn limit(&mut self, ask: &Ask) -> Said {
         self.send(LIMIT, ask).read()
+    }
+
+    /// As [`Client::limit`]. `None` if the connection breaks off instead.
+    pub fn try_limit(&mut self, ask: &Ask) -> Option<Said> {
+        Some(self.send_bytes(post(LIMIT), framed(ask)).ok()?.read())
     }
 
     /// Waits until the server has closed the connection.

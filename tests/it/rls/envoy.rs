@@ -51,7 +51,7 @@ impl Files {
         Some(files)
     }
 
-    fn write_srv(&self, change: impl FnOnce(String) -> String) {
+    pub fn write_srv(&self, change: impl FnOnce(String) -> String) {
         let text = of_example(self.example, "srv.xml");
         let text = text.replace("127.0.0.1:7600", &self.setup.address.to_string());
         let text = text.replace("127.0.0.1:7603", &self.rls.address.to_string());
@@ -114,7 +114,7 @@ impl Envoy {
         client.answer()
     }
 
-    fn statuses(&self, target: &str, count: usize) -> Vec<u16> {
+    pub fn statuses(&self, target: &str, count: usize) -> Vec<u16> {
         (0..count).map(|_| self.get(target).status).collect()
     }
 }

@@ -6,7 +6,7 @@ mod client_counts;
 pub mod clients;
 mod cluster;
 mod conf;
-mod envoy;
+pub mod envoy;
 mod grpcio;
 mod holds;
 mod hostile;

@@ -1,6 +1,10 @@
-//! TLS on every listener of the server's own processes: handshakes, resumption, certificates that a
-//! reload renews, clients' certificates, and refusals in words.
+//! TLS on every listener: handshakes, resumption, renewal, refusals in words, programs of others,
+//! and what hostile clients can do.
 
+mod bounds;
+mod edge;
 mod listeners;
+mod programs;
+mod rls;
 mod sessions;
 mod stage;

@@ -55,9 +55,15 @@ impl Callers {
         Some(Callers { access: Access::of(conf, digests), names })
     }
 
-    /// The client that shows this token, or the one that shows nothing. `None`: the token is wrong.
-    pub fn find(&self, token: Option<&TokenDigest>, is_unix: bool) -> Option<Asker<'_>> {
-        let caller = self.access.resolve(token, &[], is_unix)?;
+    /// The client that shows this token, or else a certificate with these names, or the one that
+    /// shows nothing. `None`: the token is wrong.
+    pub fn find(
+        &self,
+        token: Option<&TokenDigest>,
+        cert: &[String],
+        is_unix: bool,
+    ) -> Option<Asker<'_>> {
+        let caller = self.access.resolve(token, cert, is_unix)?;
         Some(Asker { callers: self, caller })
     }
 }

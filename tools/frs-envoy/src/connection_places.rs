@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -85,6 +85,7 @@ pub struct ConnectionPlace {
     is_greedy: AtomicBool,
     leave: Notify,
     freed: Notify,
+    certificate_names: OnceLock<Vec<String>>,
 }
 
 /// A taken place. Dropping it frees the place.
@@ -223,6 +224,11 @@ impl TakenPlace {
         }
     }
 
+    /// Notes the names of the client's certificate, once.
+    pub fn set_certificate_names(&self, names: Vec<String>) {
+        let _ = self.place.certificate_names.set(names);
+    }
+
     /// The unfinished calls of this connection, including those that its client gave up.
     pub fn calls(&self) -> usize {
         self.place.calls.load(Ordering::Relaxed)
@@ -250,6 +256,12 @@ impl CallPlace {
     /// The bounds.
     pub fn bounds(&self) -> &ConnectionBounds {
         &self.held.places.bounds
+    }
+
+    /// The names of the certificate that the client of this connection has shown, as `CN=…`,
+    /// `DNS:…`, `URI:…`, `IP:…` and `EMAIL:…`, in its order. Empty without a certificate.
+    pub fn certificate_names(&self) -> &[String] {
+        self.held.place.certificate_names.get().map_or(&[], Vec::as_slice)
     }
 
     /// Notes a use of the connection: one of its calls is complete.

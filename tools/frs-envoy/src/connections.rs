@@ -10,11 +10,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use frs_server::tls::configs::Spoken;
 use h2::server::Connection;
 use h2::{Reason, RecvStream};
 use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::callers::Peer;
 use crate::connection_places::{
@@ -22,7 +24,8 @@ use crate::connection_places::{
 };
 use crate::grpc::{MESSAGE_BYTES_MAX, PREFIX_BYTES, Respond};
 use crate::listener::{AcceptedConnection, Listener};
-use crate::timed_stream::TimedStream;
+use crate::secure::{Secure, certificate_names};
+use crate::timed_stream::{ActivityFlag, TimedStream};
 
 /// The most bytes of the head of a call.
 const HEAD_BYTES_MAX: u32 = 16 << 10;
@@ -47,6 +50,9 @@ pub trait CallHandler: Send + Sync + 'static {
     fn delay(&self, _peer: &Peer) -> Duration {
         Duration::ZERO
     }
+
+    /// What connections speak.
+    fn secure(&self) -> &Secure;
 
     /// Answers a call.
     fn answer(
@@ -124,7 +130,7 @@ pub async fn serve_connection<A: CallHandler>(
     peer: Peer,
     taken: TakenPlace,
     handler: Arc<A>,
-    mut ending: watch::Receiver<bool>,
+    ending: watch::Receiver<bool>,
 ) {
     let bounds = *taken.bounds();
     let delay = handler.delay(&peer);
@@ -136,9 +142,40 @@ pub async fn serve_connection<A: CallHandler>(
     }
     let wire = TimedStream::new(stream, bounds.answer);
     let activity = wire.activity();
-    let handshake = tokio::time::timeout(bounds.handshake, builder(&bounds).handshake(wire));
+    let late = tokio::time::sleep(bounds.handshake).deadline();
+    let settings = match handler.secure().spoken() {
+        Spoken::Plain => return serve_wire(wire, activity, late, taken, handler, ending).await,
+        Spoken::Tls(settings) => settings,
+        Spoken::Nothing => return,
+    };
+    let accept = handler.secure().accept(settings, wire);
     let shaken = tokio::select! {
-        shaken = handshake => shaken,
+        shaken = tokio::time::timeout_at(late, accept) => shaken,
+        _ = taken.leave() => return,
+    };
+    match shaken {
+        Ok(Ok(wire)) => {
+            taken.set_certificate_names(certificate_names(&wire));
+            // A plain connection does not pay for the size of this one.
+            Box::pin(serve_wire(wire, activity, late, taken, handler, ending)).await;
+        }
+        Ok(Err(error)) => tracing::debug!(%error, "a handshake of TLS failed"),
+        Err(_) => tracing::debug!("a handshake of TLS took too long"),
+    }
+}
+
+/// Serves a connection whose bytes are plain here, until it ends. It must begin before `late`.
+async fn serve_wire<A: CallHandler>(
+    wire: impl AsyncRead + AsyncWrite + Unpin,
+    activity: ActivityFlag,
+    late: Instant,
+    taken: TakenPlace,
+    handler: Arc<A>,
+    mut ending: watch::Receiver<bool>,
+) {
+    let bounds = *taken.bounds();
+    let shaken = tokio::select! {
+        shaken = tokio::time::timeout_at(late, builder(&bounds).handshake(wire)) => shaken,
         _ = taken.leave() => return,
     };
     let Ok(Ok(mut connection)) = shaken else { return };

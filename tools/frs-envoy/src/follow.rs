@@ -1,8 +1,8 @@
 //! Follows the configuration in force: the domains are those of the latest generation.
 //!
-//! Invariant: the domains and their generation are put in force together. Unless a call comes in
-//! between, this process acknowledges a generation only then. A generation that cannot be read is
-//! tried again until it can be read.
+//! Invariant: the domains and their generation are put in force together, behind the certificates.
+//! Unless a call comes in between, this process acknowledges a generation only then. A generation
+//! that cannot be read is tried again until it can be read.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,9 +11,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 
+use crate::connections::CallHandler as _;
 use crate::domains::Domains;
+use crate::secure::Certificates;
 use crate::service::Service;
-use frs_conf::active;
+use frs_conf::active::{self, ActiveError};
 use frs_server::process::log;
 use frs_server::process::token_board::TokenBoard;
 
@@ -24,8 +26,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// notified of another generation.
 pub async fn follow(
     service: Arc<Service>,
-    data_dir: Arc<Path>,
+    mut certificates: Certificates,
     tokens: Arc<TokenBoard>,
+    data_dir: Arc<Path>,
     reload_notice: Arc<Notify>,
 ) {
     // The last generation that could not be read.
@@ -39,12 +42,13 @@ pub async fn follow(
             let (dir, tokens) = (Arc::clone(&data_dir), Arc::clone(&tokens));
             // Reading a large configuration takes a while.
             let read = spawn_blocking(move || {
-                active::read(&dir, generation)
-                    .map(|conf| Domains::of(generation, &conf, tokens.read()))
+                let conf = active::read(&dir, generation)?;
+                Ok::<_, ActiveError>((Domains::of(generation, &conf, tokens.read()), conf))
             });
             match read.await {
-                Ok(Ok(domains)) => {
+                Ok(Ok((domains, conf))) => {
                     log::set_level(domains.log_level);
+                    service.secure().set(certificates.take(&conf.srv));
                     service.set_domains(domains);
                 }
                 Ok(Err(error)) if failed != generation => {
@@ -71,6 +75,9 @@ mod tests {
     use crate::judge::Judge;
     use frs_engine::access::TokenDigests;
     use frs_engine::testing::World;
+    use frs_server::tls::board::{TlsBoards, TlsMaterial};
+    use frs_server::tls::configs::Spoken;
+    use frs_server::tls::tickets::TicketBoard;
 
     const MAP: &str =
         r#"<map><group name="g" files="1" key-nodes="64" chain="8" node-size="128"/></map>"#;
@@ -92,12 +99,16 @@ mod tests {
         runtime.block_on(async {
             let judge = Judge::attach(&world.dir).expect("attached");
             let (generation, conf) = judge.in_force().expect("in force");
-            let service = Arc::new(Service::new(judge, Domains::of(generation, &conf, None)));
-            let tokens = TokenBoard::new(&TokenDigests::default()).expect("a board");
+            let domains = Domains::of(generation, &conf, None);
+            let service = Arc::new(Service::new(judge, domains, Spoken::Plain));
+            let tokens = Arc::new(TokenBoard::new(&TokenDigests::default()).expect("a board"));
+            let tickets = TicketBoard::new(0).expect("made");
+            let boards = TlsBoards::new(&conf.srv, &TlsMaterial::default(), tickets).expect("made");
+            let certificates = Certificates::new(boards.into_envoy_share()).expect("shared");
             let reload_notice = Arc::new(Notify::new());
             let dir = world.dir.as_path().into();
             let (following, notice) = (Arc::clone(&service), Arc::clone(&reload_notice));
-            tokio::spawn(follow(following, dir, Arc::new(tokens), notice));
+            tokio::spawn(follow(following, certificates, tokens, dir, notice));
             world.publish(MAP, 2);
             wait_for(&service, 2).await;
             world.publish(MAP, 3);

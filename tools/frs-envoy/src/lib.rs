@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | [`serve`] | the process: inherited descriptors, messages of the master |
 //! | [`connections`], [`connection_places`] | connections and their bounds |
-//! | [`timed_stream`] | their sockets |
+//! | [`timed_stream`], [`secure`] | their sockets, and TLS over them |
 //! | [`service`], [`health`] | calls |
 //! | [`grpc`], [`status`], [`messages`] | the protocol |
 //! | [`domains`], [`matching`] | the descriptor of srv.xml that a call's descriptor is charged to |
@@ -37,6 +37,7 @@ pub mod matching;
 pub mod messages;
 pub mod overrides;
 pub mod ready_call;
+pub mod secure;
 pub mod serve;
 pub mod service;
 pub mod status;

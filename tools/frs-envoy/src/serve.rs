@@ -16,6 +16,7 @@ use crate::follow::follow;
 use crate::judge::Judge;
 use crate::lease_queue;
 use crate::listener::Listener;
+use crate::secure::Certificates;
 use crate::service::Service;
 use frs::AttachError;
 use frs_base::sys::process::{Channel, PollFd, PollFlags, Signal, Signals, poll};
@@ -62,7 +63,7 @@ enum MasterRequest {
 /// # Errors
 /// The process cannot serve. The master then replaces it.
 pub fn serve(data_dir: &Path) -> Result<(), ServeError> {
-    let InheritedDescriptors { channel, listener, tokens } =
+    let InheritedDescriptors { channel, listener, tokens, tls } =
         InheritedDescriptors::take()?.ok_or(ServeError::ByHand)?;
     let ignored = [Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
     let signals = Signals::take(&[Signal::SIGTERM, Signal::SIGQUIT], &ignored)?;
@@ -70,7 +71,10 @@ pub fn serve(data_dir: &Path) -> Result<(), ServeError> {
     let (generation, conf) = judge.in_force()?;
     start_log(&conf.srv.log);
     let _name = log::name_process("envoy");
-    let service = Arc::new(Service::new(judge, Domains::of(generation, &conf, tokens.read())));
+    let mut certificates = Certificates::new(tls)?;
+    let spoken = certificates.take(&conf.srv);
+    let domains = Domains::of(generation, &conf, tokens.read());
+    let service = Arc::new(Service::new(judge, domains, spoken));
     let runtime = Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
@@ -81,8 +85,9 @@ pub fn serve(data_dir: &Path) -> Result<(), ServeError> {
         let judging = Arc::clone(&service);
         let judging = tokio::spawn(async move { judging.judge().run().await });
         let reload_notice = Arc::new(Notify::new());
-        let (following, notice) = (Arc::clone(&service), Arc::clone(&reload_notice));
-        tokio::spawn(follow(following, data_dir.into(), Arc::new(tokens), notice));
+        let following = Arc::clone(&service);
+        let (data_dir, notice) = (data_dir.into(), Arc::clone(&reload_notice));
+        tokio::spawn(follow(following, certificates, Arc::new(tokens), data_dir, notice));
         let serving = Arc::clone(&service);
         let serving = tokio::spawn(async move { serving.serve(listener).await });
         send_ready(&channel)?;

@@ -23,10 +23,12 @@ use crate::listener::Listener;
 use crate::messages::{
     HealthCheckRequest, HealthCheckResponse, RateLimitRequest, RateLimitResponse,
 };
+use crate::secure::Secure;
 use crate::status::{Status, StatusCode};
 use frs_base::clock;
 use frs_engine::access::TokenDigest;
 use frs_server::process::log::LogThrottle;
+use frs_server::tls::configs::Spoken;
 
 /// The pause between two looks at the store for those who watch the health.
 const LOOK: Duration = Duration::from_secs(1);
@@ -42,6 +44,7 @@ const WATCH: &str = "/grpc.health.v1.Health/Watch";
 pub struct Service {
     judge: Judge,
     domains: RwLock<Arc<Domains>>,
+    secure: Secure,
     health: Health,
     /// Limits sent by Envoy that are ignored.
     overrides: Complaint,
@@ -62,11 +65,12 @@ struct Complaint {
 }
 
 impl Service {
-    /// A service with these domains.
-    pub fn new(judge: Judge, domains: Domains) -> Service {
+    /// A service with these domains, whose listener speaks this.
+    pub fn new(judge: Judge, domains: Domains, spoken: Spoken) -> Service {
         Service {
             judge,
             domains: RwLock::new(Arc::new(domains)),
+            secure: Secure::new(spoken),
             health: Health::default(),
             overrides: Complaint::new(),
             unfit_keys: Complaint::new(),
@@ -131,7 +135,7 @@ impl Service {
             let request: RateLimitRequest = grpc::read(body, place).await?;
             let domains = self.domains();
             let asker = domains.callers.as_ref().map(|callers| {
-                callers.find(shown.as_ref(), peer.is_unix()).ok_or_else(callers::wrong_token)
+                callers.find(shown.as_ref(), place.certificate_names(), peer.is_unix()).ok_or_else(callers::wrong_token)
             });
             let asker = asker.transpose()?;
             (Call::new(&request, &domains, asker)?, asker.and_then(|asker| asker.name()))
@@ -179,7 +183,7 @@ impl Service {
         }
         let domains = self.domains();
         let Some(callers) = &domains.callers else { return Ok(()) };
-        if callers.find(shown, peer.is_unix()).is_some() {
+        if callers.find(shown, &[], peer.is_unix()).is_some() {
             self.wrong_tokens.note_right(peer);
             return Ok(());
         }
@@ -239,6 +243,10 @@ impl CallHandler for Service {
 
     fn delay(&self, peer: &Peer) -> Duration {
         self.wrong_tokens.delay(peer)
+    }
+
+    fn secure(&self) -> &Secure {
+        &self.secure
     }
 
     async fn answer(

@@ -12,14 +12,19 @@ use crate::health::{Health, LIMITS};
 use crate::messages::{DescriptorStatus, HealthCheckRequest, RateLimitResponse, ServingStatus};
 
 /// Answers by the path: with the status of a service, with much, never, or with the health.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Desk {
     health: Health,
+    secure: Secure,
 }
 
 impl CallHandler for Desk {
     fn allows(&self, _peer: IpAddr) -> bool {
         true
+    }
+
+    fn secure(&self) -> &Secure {
+        &self.secure
     }
 
     async fn answer(
@@ -65,7 +70,8 @@ struct Caller {
 
 impl Room {
     fn new(bounds: ConnectionBounds) -> Room {
-        Room { places: ConnectionPlaces::new(bounds), desk: Arc::default() }
+        let desk = Desk { health: Health::default(), secure: Secure::new(Spoken::Plain) };
+        Room { places: ConnectionPlaces::new(bounds), desk: Arc::new(desk) }
     }
 
     /// Serves one end of a connection. Returns the other end.
