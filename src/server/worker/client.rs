@@ -111,6 +111,7 @@ impl ClientPhase {
 
 /// The connection of a client, by protocol.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "most clients speak HTTP, and need no second block")]
 enum ClientProtocol {
     Http(Connection),
     /// The index of the client's `<resp>`, and its connection. Boxed because most clients speak
