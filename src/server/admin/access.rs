@@ -41,9 +41,12 @@ pub struct Admitted {
     pub name: Option<Arc<str>>,
 }
 
-/// The tokens and the clients of the configuration in force.
+/// What callers are found by: the tokens and the clients of the configuration in force, and the
+/// certificate of the connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Keys<'a> {
+    /// The names of the caller's certificate.
+    pub cert: &'a [String],
     /// The tokens of `<admin>`.
     pub tokens: Option<&'a AdminTokens>,
     /// The clients. `None` without `<clients>`.
@@ -61,9 +64,9 @@ pub fn admit(head: &Head<'_, '_>, over: Transport, keys: Keys<'_>) -> Result<Adm
         return Err(Refusal::forbidden(words));
     }
     let route = route(head.method, &target)?;
-    let Keys { tokens, access } = keys;
+    let Keys { tokens, access, cert } = keys;
     if let Some(access) = access {
-        let name = client(head, over, &route, tokens, access)?;
+        let name = client(head, over, &route, (tokens, cert), access)?;
         return Ok(Admitted { route, name });
     }
     let name = match (&route, over, tokens) {
@@ -102,7 +105,7 @@ pub fn admit_scrape(
     match head.body {
         Body::Length(0) => {
             if let Some(access) = keys.access {
-                client(head, over, &route, keys.tokens, access)?;
+                client(head, over, &route, (keys.tokens, keys.cert), access)?;
             }
             Ok(Admitted { route, name: None })
         }
@@ -148,7 +151,7 @@ fn client(
     head: &Head<'_, '_>,
     over: Transport,
     route: &Route,
-    tokens: Option<&AdminTokens>,
+    (tokens, cert): (Option<&AdminTokens>, &[String]),
     access: &Access,
 ) -> Result<Option<Arc<str>>, Refusal> {
     let needed = needed(route);
@@ -156,7 +159,10 @@ fn client(
         return Ok(None);
     }
     let (name, rights) = match field(head, "authorization")?.and_then(bearer) {
-        None => (None, access.anonymous(over == Transport::Unix).rights),
+        None => match access.by_cert(cert) {
+            Some(caller) => (Some(Arc::from(access.name(caller))), caller.rights),
+            None => (None, access.anonymous(over == Transport::Unix).rights),
+        },
         Some(given) => match tokens.and_then(|tokens| tokens.find(given)) {
             Some(NamedToken { name, grant: Grant::Change, .. }) => {
                 (Some(Arc::clone(name)), Rights::ALL)

@@ -211,7 +211,7 @@ impl Handler {
 
     /// The tokens, and the clients.
     pub fn keys(&self) -> Keys<'_> {
-        Keys { tokens: self.tokens.as_ref(), access: self.access.as_ref() }
+        Keys { tokens: self.tokens.as_ref(), access: self.access.as_ref(), cert: &[] }
     }
 
     /// The `<http>` of the configuration in force.

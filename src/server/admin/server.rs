@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll, Token};
 
 use super::accept::{ACCEPTS_PER_TICK, AdminListeners, PlaneListeners};
-use super::access;
+use super::access::{self, Keys};
 use super::client::{AdminClient, ClientKind, ClientStage, IDLE, READ_BYTES};
 use super::client_eviction::{
     Candidate, ClientState, MAX_CLIENTS, MAX_HOLDING, MAX_SCRAPERS, client_to_evict,
@@ -273,6 +273,7 @@ impl Server {
         let wait = client.address.filter(|_| !is_proven);
         let until_ms = wait.and_then(|address| self.brake.until(address, now_ms));
         let wait = until_ms.map(|until_ms| Duration::from_millis(until_ms - now_ms));
+        let keys = Keys { cert: client.stream.certificate_names(), ..keys };
         let step = client.connection.step(clock::now(), |head| match kind {
             ClientKind::Stranger => Err(Error::PeerForbidden.into()),
             ClientKind::Admin | ClientKind::Metrics => {

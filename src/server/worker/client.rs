@@ -367,6 +367,27 @@ impl Client {
         }
     }
 
+    /// Tells the connection the names of the client's certificate, once the handshake is complete.
+    pub fn show_cert(&mut self) {
+        let names = self.stream.certificate_names();
+        if names.is_empty() {
+            return;
+        }
+        match &mut self.protocol {
+            ClientProtocol::Http(connection) => connection.show_cert(names.to_vec()),
+            ClientProtocol::Resp(_, connection) => connection.show_cert(names.to_vec()),
+        }
+    }
+
+    /// Keeps the input of this tick for the next one.
+    pub fn put_off(&mut self, Buffers { arena, scratch, .. }: &mut Buffers) {
+        if self.kept.is_empty() {
+            self.kept = scratch.pool.take(arena.get(self.piece.clone()));
+        }
+        self.piece = 0..0;
+        self.phase = ClientPhase::Serving { more: true, begun: false };
+    }
+
     /// Why the TLS session has just failed.
     pub fn take_tls_error(&mut self) -> Option<String> {
         self.tls_error.take()

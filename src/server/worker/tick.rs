@@ -454,15 +454,17 @@ impl Worker {
         let mut handshakes = HANDSHAKES_PER_TICK;
         for at in 0..self.reading.len() {
             let index = self.reading[at];
-            if brakes && self.hold_up(index) {
-                continue;
-            }
             let Some(client) = self.clients[index as usize].as_mut() else { continue };
             client.queued = false;
+            // A certificate may exempt a client whose address waits.
             if client.stream.is_handshaking() {
                 self.shake_hands(index, &mut handshakes);
                 continue;
             }
+            if brakes && self.hold_up(index) {
+                continue;
+            }
+            let Some(client) = self.clients[index as usize].as_mut() else { continue };
             let reading = client.read(&mut self.buffers.arena);
             self.traffic.take(&mut client.traffic);
             self.note_reading(index, reading);

@@ -134,17 +134,16 @@ pub async fn serve_connection<A: CallHandler>(
 ) {
     let bounds = *taken.bounds();
     let delay = handler.delay(&peer);
-    if !delay.is_zero() {
-        tokio::select! {
-            () = tokio::time::sleep(delay) => {}
-            _ = taken.leave() => return,
-        }
-    }
     let wire = TimedStream::new(stream, bounds.answer);
     let activity = wire.activity();
     let late = tokio::time::sleep(bounds.handshake).deadline();
     let settings = match handler.secure().spoken() {
-        Spoken::Plain => return serve_wire(wire, activity, late, taken, handler, ending).await,
+        Spoken::Plain => {
+            if stays_for(delay, &taken).await {
+                serve_wire(wire, activity, late + delay, taken, peer, handler, ending).await;
+            }
+            return;
+        }
         Spoken::Tls(settings) => settings,
         Spoken::Nothing => return,
     };
@@ -155,12 +154,28 @@ pub async fn serve_connection<A: CallHandler>(
     };
     match shaken {
         Ok(Ok(wire)) => {
-            taken.set_certificate_names(certificate_names(&wire));
-            // A plain connection does not pay for the size of this one.
-            Box::pin(serve_wire(wire, activity, late, taken, handler, ending)).await;
+            let names = certificate_names(&wire);
+            let delay = if names.is_empty() { delay } else { Duration::ZERO };
+            taken.set_certificate_names(names);
+            if stays_for(delay, &taken).await {
+                // A plain connection does not pay for the size of this one.
+                let late = late + delay;
+                Box::pin(serve_wire(wire, activity, late, taken, peer, handler, ending)).await;
+            }
         }
         Ok(Err(error)) => tracing::debug!(%error, "a handshake of TLS failed"),
         Err(_) => tracing::debug!("a handshake of TLS took too long"),
+    }
+}
+
+/// Waits this long. False if the connection has to go meanwhile.
+async fn stays_for(delay: Duration, taken: &TakenPlace) -> bool {
+    if delay.is_zero() {
+        return true;
+    }
+    tokio::select! {
+        () = tokio::time::sleep(delay) => true,
+        _ = taken.leave() => false,
     }
 }
 
@@ -170,6 +185,7 @@ async fn serve_wire<A: CallHandler>(
     activity: ActivityFlag,
     late: Instant,
     taken: TakenPlace,
+    peer: Peer,
     handler: Arc<A>,
     mut ending: watch::Receiver<bool>,
 ) {

@@ -135,7 +135,9 @@ impl Service {
             let request: RateLimitRequest = grpc::read(body, place).await?;
             let domains = self.domains();
             let asker = domains.callers.as_ref().map(|callers| {
-                callers.find(shown.as_ref(), place.certificate_names(), peer.is_unix()).ok_or_else(callers::wrong_token)
+                callers
+                    .find(shown.as_ref(), place.certificate_names(), peer.is_unix())
+                    .ok_or_else(callers::wrong_token)
             });
             let asker = asker.transpose()?;
             (Call::new(&request, &domains, asker)?, asker.and_then(|asker| asker.name()))

@@ -24,7 +24,8 @@ fn status_by(over: Transport, tokens: Option<&AdminTokens>, request: &str) -> u1
     let bytes = format!("{}\r\n\r\n", request.replace('\n', "\r\n"));
     let mut room = fields();
     let head = Head::parse(bytes.as_bytes(), &mut room, 8192).unwrap();
-    admit(&head, over, Keys { tokens, access: None }).map_or_else(|refusal| refusal.status, |_| 200)
+    admit(&head, over, Keys { tokens, access: None, cert: &[] })
+        .map_or_else(|refusal| refusal.status, |_| 200)
 }
 
 // Shows: permissions.
@@ -239,7 +240,8 @@ fn a_change_has_the_name_of_its_token_and_who_may_only_look_changes_nothing() {
             format!("{method} {target} HTTP/1.1\r\nHost: localhost{authorization}\r\n\r\n");
         let mut room = fields();
         let head = Head::parse(request.as_bytes(), &mut room, 8192).unwrap();
-        let admitted = admit(&head, Transport::Tcp, Keys { tokens: Some(&tokens), access: None });
+        let admitted =
+            admit(&head, Transport::Tcp, Keys { tokens: Some(&tokens), access: None, cert: &[] });
         admitted.map(|admitted| admitted.name.map(|name| name.to_string()))
     };
     let bearer = |token: &str| format!("\r\nAuthorization: Bearer {token}");

@@ -52,11 +52,20 @@ impl Worker {
             tls.map_or((false, None), |tls| (tls.has_begun(), tls.handshake()));
         let reason = client.take_tls_error();
         if let Some(handshake) = handshake {
+            client.show_cert();
+            // What came with the handshake waits as long as its address.
+            let waits = reading == Reading::Run && !self.handler.brake.is_idle();
+            if waits {
+                client.put_off(&mut self.buffers);
+            }
             self.timers.arm(index, TimerKind::Idle, self.now_ms);
             self.count_handshake(match handshake {
                 Handshake::Full => HandshakeResult::Full,
                 Handshake::Resumed => HandshakeResult::Resumed,
             });
+            if waits {
+                return self.queue(index);
+            }
         } else if has_begun && (reading == Reading::Gone || reading == Reading::Run) {
             // The client has gone, or has broken the protocol.
             let words = reason.unwrap_or_else(|| "the client has gone".to_owned());
