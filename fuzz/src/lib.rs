@@ -27,7 +27,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     Target { name: "checkpoint", run: checkpoint::run },
     Target { name: "conf", run: conf::run },
     Target { name: "http", run: http::run },

@@ -140,7 +140,8 @@ pub async fn serve_connection<A: CallHandler>(
     let settings = match handler.secure().spoken() {
         Spoken::Plain => {
             if stays_for(delay, &taken).await {
-                serve_wire(wire, activity, late + delay, taken, peer, handler, ending).await;
+                let admitted = Admitted { taken, peer, activity };
+                serve_wire(wire, admitted, late + delay, handler, ending).await;
             }
             return;
         }
@@ -159,8 +160,8 @@ pub async fn serve_connection<A: CallHandler>(
             taken.set_certificate_names(names);
             if stays_for(delay, &taken).await {
                 // A plain connection does not pay for the size of this one.
-                let late = late + delay;
-                Box::pin(serve_wire(wire, activity, late, taken, peer, handler, ending)).await;
+                let admitted = Admitted { taken, peer, activity };
+                Box::pin(serve_wire(wire, admitted, late + delay, handler, ending)).await;
             }
         }
         Ok(Err(error)) => tracing::debug!(%error, "a handshake of TLS failed"),
@@ -179,13 +180,19 @@ async fn stays_for(delay: Duration, taken: &TakenPlace) -> bool {
     }
 }
 
+/// A connection that has a place.
+struct Admitted {
+    taken: TakenPlace,
+    peer: Peer,
+    /// Whether its client sends and takes bytes.
+    activity: ActivityFlag,
+}
+
 /// Serves a connection whose bytes are plain here, until it ends. It must begin before `late`.
 async fn serve_wire<A: CallHandler>(
     wire: impl AsyncRead + AsyncWrite + Unpin,
-    activity: ActivityFlag,
+    Admitted { taken, peer, activity }: Admitted,
     late: Instant,
-    taken: TakenPlace,
-    peer: Peer,
     handler: Arc<A>,
     mut ending: watch::Receiver<bool>,
 ) {

@@ -144,7 +144,7 @@ fn the_admin_planes_is_handed_over_with_the_others() {
     let address = tcp.local_addr().expect("bound");
     drop(tcp);
     for listen in [Listen::Unix(path.clone()), Listen::Tcp(address)] {
-        let admins = [Admin { listen, token_file: None }];
+        let admins = [Admin { listen, token_file: None, tls: None }];
         let first = ListeningSockets::open(
             None,
             &http(&[any_port()]),
@@ -173,7 +173,7 @@ fn the_admin_planes_is_handed_over_with_the_others() {
         .expect("matched");
         let of = |listeners: ListeningSockets| {
             let admin = listeners.into_admin_share().admins.pop().expect("there");
-            inode(admin.as_fd().as_raw_fd())
+            inode(admin.1.as_fd().as_raw_fd())
         };
         if let Listen::Unix(_) = admins[0].listen {
             assert_eq!(mode(), ADMIN_MODE);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::tls::testing::{Authority, Leaf};
-use frs_conf::ClientCertificates;
+use frs_conf::{ClientCertificates, SecretReaders};
 
 const DAY_MS: u64 = 86_400_000;
 
@@ -13,7 +13,7 @@ fn block(dir: &Path, ca: Option<&str>) -> Tls {
 }
 
 fn error_of(block: &Tls) -> String {
-    let files = block.read_files().map_err(TlsError::from);
+    let files = block.read_files(&SecretReaders::of(None)).map_err(TlsError::from);
     files.and_then(|files| Identity::of(block, &files)).expect_err("taken").to_string()
 }
 
@@ -71,7 +71,7 @@ fn a_key_of_another_certificate_is_named() {
         assert!(error.contains(expected), "{error}");
         std::fs::write(&path, former).expect("written");
     }
-    let files = block.read_files().expect("read");
+    let files = block.read_files(&SecretReaders::of(None)).expect("read");
     Identity::of(&block, &files).expect("sound again");
     assert!(!format!("{files:?}").contains("PRIVATE"));
 }
@@ -96,7 +96,7 @@ fn the_digest_changes_with_the_name_the_authorities_and_the_need() {
         std::fs::write(dir.path().join(name), authority.pem()).expect("written");
     }
     let digest = |block: &Tls| {
-        let files = block.read_files().expect("read");
+        let files = block.read_files(&SecretReaders::of(None)).expect("read");
         Identity::of(block, &files).expect("sound").digest
     };
     let first = block(dir.path(), Some("one"));
