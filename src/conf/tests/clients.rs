@@ -193,7 +193,9 @@ fn the_check_warns_of_listeners_that_everybody_reaches() {
             missing_program: None,
             shm_free_bytes: None,
         };
-        crate::report::report(&good(srv, MAP), &machine, &super::SIZES).warnings
+        let report = crate::report::report(&good(srv, MAP), &machine, &super::SIZES);
+        let no_biz = |warning: &String| warning.starts_with("map.xml names no business");
+        report.warnings.into_iter().filter(|warning| !no_biz(warning)).collect::<Vec<_>>()
     };
     const OPEN: &str = "everybody who gets there charge, give back and force any key: <clients> \
                         of srv.xml says who may";

@@ -89,7 +89,7 @@ fn faulty_elements() {
         ),
         (
             "<resp listen='[::1]:1' tokenfile='t'/>".to_owned(),
-            "2:24: found attribute tokenfile of <resp>, expected one of listen, token-file, \
+            "2:24: found attribute tokenfile of <resp>, expected one of listen, tls, token-file, \
              throttle, registers, databases (nearest: token-file)"
                 .to_owned(),
         ),

@@ -174,7 +174,7 @@ fn faulty_srv_values() {
         ),
         (
             "<srv>\n<metrics listen='0.0.0.0:7602' token-file='t'/></srv>",
-            "2:32: found attribute token-file of <metrics>, expected listen",
+            "2:32: found attribute token-file of <metrics>, expected one of listen, tls",
         ),
         (
             "<srv>\n<metrics listen='127.0.0.1:7600'/></srv>",

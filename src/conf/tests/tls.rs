@@ -97,7 +97,7 @@ fn files_are_read_at_a_load_and_named() {
     for (name, mode, expected) in [
         ("c", 0o644, "/c: found no such file, expected certificates as PEM"),
         ("k", 0o604, "/k: found no such file, expected a private key as PEM"),
-        ("a", 0o644, "/k: found mode 604"),
+        ("a", 0o644, "/k: found mode 0604"),
     ] {
         let found = load().unwrap_err();
         assert!(found.contains(expected), "{found}");

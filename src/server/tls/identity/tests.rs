@@ -84,7 +84,10 @@ fn a_key_that_others_can_read_is_refused() {
     let path = dir.path().join("edge.key");
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).expect("set");
     let error = error_of(&block(dir.path(), None));
-    assert!(error.contains("edge.key: found mode") && error.contains("others can read"), "{error}");
+    assert!(
+        error.contains("edge.key: found mode") && error.contains("nobody but the server"),
+        "{error}"
+    );
 }
 
 #[test]
