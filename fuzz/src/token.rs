@@ -35,8 +35,8 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
     );
     let map = "<map><group name='g' keys='1'/></map>";
     let conf = Conf::parse("srv.xml", &srv, "map.xml", map).expect("sound");
-    let tokens = conf.srv.read_tokens().expect("read");
-    World { access: Access::of(&conf, Some(TokenDigests::of(&tokens))), conf }
+    let digests = TokenDigests::read(&conf.srv).expect("read");
+    World { access: Access::of(&conf, Some(digests)), conf }
 });
 
 /// Admits every item, and counts those that ran for a client.

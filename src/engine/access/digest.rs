@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 
-use frs_conf::{AccessToken, ClientIndex, ClientTokens};
+use frs_conf::{AccessToken, Clients, Srv, TokenError};
 use ring::digest::{SHA256, digest};
 
 /// Words of a digest.
@@ -15,7 +15,7 @@ const BYTES: usize = WORDS * 8;
 /// Bytes of the header before the entries: its checksum and the number of the entries.
 const HEADER_BYTES: usize = 8;
 /// Bytes of an entry: what it belongs to, its number, and the digest.
-const ENTRY_BYTES: usize = 4 + BYTES;
+const ENTRY_BYTES: usize = 2 * 8 + BYTES;
 
 /// The SHA-256 of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +60,9 @@ impl TokenDigest {
 /// What a token belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// A `<client>`, by its place.
-    Client(ClientIndex),
+    /// A `<client>`, by its name. A child may read the tokens of a newer configuration than its
+    /// own, in which the places are others.
+    Client(NameMark),
     /// The client `default` of the `<resp>` with this index.
     Resp(u16),
     /// The admin plane, with every right.
@@ -70,20 +71,30 @@ pub(super) enum Holder {
     AdminReader,
 }
 
+/// The name of a client as a number: a part of its digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NameMark(u64);
+
+impl NameMark {
+    pub fn of(name: &str) -> NameMark {
+        NameMark(TokenDigest::of(name.as_bytes()).0[0])
+    }
+}
+
 impl Holder {
-    fn numbers(self) -> [u16; 2] {
+    fn numbers(self) -> [u64; 2] {
         match self {
-            Holder::Client(index) => [0, index.place() as u16],
-            Holder::Resp(nth) => [1, nth],
+            Holder::Client(NameMark(mark)) => [0, mark],
+            Holder::Resp(nth) => [1, nth.into()],
             Holder::Admin => [2, 0],
             Holder::AdminReader => [3, 0],
         }
     }
 
-    fn of_numbers(numbers: [u16; 2]) -> Option<Holder> {
+    fn of_numbers(numbers: [u64; 2]) -> Option<Holder> {
         Some(match numbers {
-            [0, place] => Holder::Client(ClientIndex::of_place(place.into())?),
-            [1, nth] => Holder::Resp(nth),
+            [0, mark] => Holder::Client(NameMark(mark)),
+            [1, nth] => Holder::Resp(nth.try_into().ok()?),
             [2, 0] => Holder::Admin,
             [3, 0] => Holder::AdminReader,
             _ => return None,
@@ -96,13 +107,18 @@ impl Holder {
 pub struct TokenDigests(Vec<(Holder, TokenDigest)>);
 
 impl TokenDigests {
-    /// The digests of these tokens.
-    pub fn of(tokens: &ClientTokens) -> TokenDigests {
+    /// Reads the tokens of all clients with the rights of this process.
+    ///
+    /// # Errors
+    /// One of the files cannot be read.
+    pub fn read(srv: &Srv) -> Result<TokenDigests, TokenError> {
+        let tokens = srv.read_tokens()?;
         let digest = |token: &AccessToken| TokenDigest::of(token.bytes());
         let mut all = Vec::new();
-        for (nth, tokens) in tokens.clients.iter().enumerate() {
-            let holder = ClientIndex::of_client(nth).map(Holder::Client);
-            all.extend(holder.iter().flat_map(|&it| tokens.iter().map(move |t| (it, digest(t)))));
+        let clients = srv.clients.iter().flat_map(|clients: &Clients| &clients.list);
+        for (client, tokens) in clients.zip(&tokens.clients) {
+            let holder = Holder::Client(NameMark::of(&client.name));
+            all.extend(tokens.iter().map(|token| (holder, digest(token))));
         }
         for (nth, tokens) in (0..).zip(&tokens.resps) {
             all.extend(tokens.iter().map(|token| (Holder::Resp(nth), digest(token))));
@@ -110,7 +126,7 @@ impl TokenDigests {
         all.extend(tokens.admins.iter().map(|token| (Holder::Admin, digest(token))));
         let readers = tokens.admin_readers.iter();
         all.extend(readers.map(|token| (Holder::AdminReader, digest(token))));
-        TokenDigests(all)
+        Ok(TokenDigests(all))
     }
 
     /// The holder of a token among those that `is_asked` names. The time does not reveal which
@@ -131,7 +147,7 @@ impl TokenDigests {
     pub fn encode(&self) -> Vec<u8> {
         let mut entries = Vec::with_capacity(self.0.len() * ENTRY_BYTES);
         for (holder, digest) in &self.0 {
-            entries.extend(holder.numbers().map(u16::to_le_bytes).as_flattened());
+            entries.extend(holder.numbers().map(u64::to_le_bytes).as_flattened());
             entries.extend(digest.bytes());
         }
         let count = (self.0.len() as u32).to_le_bytes();
@@ -150,8 +166,8 @@ impl TokenDigests {
             return None;
         }
         let entry = |entry: &[u8; ENTRY_BYTES]| {
-            let [a, b, c, d] = *entry.first_chunk()?;
-            let numbers = [u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])];
+            let (kind, rest) = entry.split_first_chunk::<8>()?;
+            let numbers = [*kind, *rest.first_chunk()?].map(u64::from_le_bytes);
             let digest = TokenDigest::of_bytes(entry.last_chunk()?);
             Some((Holder::of_numbers(numbers)?, digest))
         };

@@ -6,7 +6,7 @@
 use frs_conf::{BizNames, ClientIndex, Conf, Right, Rights};
 use frs_store::{ClientRow, Handle};
 
-use super::digest::{Holder, TokenDigest, TokenDigests};
+use super::digest::{Holder, NameMark, TokenDigest, TokenDigests};
 
 /// Who asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct Access {
     /// Whether srv.xml has `<clients>`.
     is_on: bool,
     digests: TokenDigests,
+    /// Each `<client>`, as the digests name it.
+    marks: Vec<NameMark>,
     /// The name of each place.
     labels: Vec<String>,
     /// The row that counts each place. Empty until [`Access::count_in`].
@@ -70,6 +72,7 @@ impl Access {
             return Access {
                 is_on: false,
                 digests,
+                marks: Vec::new(),
                 labels: ClientIndex::RESERVED.map(str::to_owned).to_vec(),
                 rows: Vec::new(),
                 certs: Vec::new(),
@@ -103,6 +106,7 @@ impl Access {
         Access {
             is_on: true,
             digests,
+            marks: clients.list.iter().map(|client| NameMark::of(&client.name)).collect(),
             labels,
             rows: Vec::new(),
             certs,
@@ -188,8 +192,9 @@ impl Access {
 
     fn of_holder(&self, holder: Holder) -> Option<Caller> {
         match holder {
-            Holder::Client(index) => {
-                (index.place() < self.rights.len()).then(|| self.caller(index))
+            Holder::Client(mark) => {
+                let nth = self.marks.iter().position(|own| *own == mark)?;
+                ClientIndex::of_client(nth).map(|index| self.caller(index))
             }
             Holder::Resp(_) => Some(self.caller(ClientIndex::DEFAULT)),
             Holder::Admin => Some(self.caller(ClientIndex::ADMIN)),

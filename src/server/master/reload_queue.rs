@@ -105,7 +105,7 @@ impl ReloadCandidate {
         })?;
         let (old, new) = (in_force.conf(), &loaded.conf);
         // Read as the user of the workers.
-        let tokens = TokenDigests::of(&new.srv.read_tokens()?);
+        let tokens = TokenDigests::read(&new.srv)?;
         let content = BoardContent { tokens, tls };
         let mut refused = reload_rules::refused(old, new);
         let is_moving = |name: &str| in_force.overlay().moving().contains_key(name);

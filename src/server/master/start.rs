@@ -130,7 +130,7 @@ fn start(
     // A server that takes over is refused below if its files name another directory.
     let has_live = !is_beside || store::live_dir(&conf).is_dir();
     let live_lock = if has_live { LiveLock::take(&conf)? } else { None };
-    let tokens = TokenDigests::of(&conf.srv.read_tokens()?);
+    let tokens = TokenDigests::read(&conf.srv)?;
     let tokens = TokenBoard::new(&tokens).map_err(MasterError::Boards)?;
     let tls = Account::as_root(account.as_ref(), || make_tls_boards(&conf, tickets))?;
     let mut control = ControlSocket::default();

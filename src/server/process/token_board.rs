@@ -84,7 +84,7 @@ mod tests {
             .collect();
         let text = format!("<srv>{resps}</srv>");
         let conf = Conf::parse("srv.xml", &text, "map.xml", MAP).expect("sound");
-        TokenDigests::of(&conf.srv.read_tokens().expect("read"))
+        TokenDigests::read(&conf.srv).expect("read")
     }
 
     #[test]

@@ -55,7 +55,7 @@ fn given(clients: &str) -> Given {
         .collect();
     let map = format!("<map><group name='g' keys='10'/>{bizs}</map>");
     let conf = Conf::parse("srv.xml", &srv, "map.xml", &map).unwrap_or_else(|it| panic!("{it}"));
-    let digests = TokenDigests::of(&conf.srv.read_tokens().expect("read"));
+    let digests = TokenDigests::read(&conf.srv).expect("read");
     let handed = TokenDigests::decode(&digests.encode()).expect("whole");
     assert_eq!(handed, digests);
     Given { access: Access::of(&conf, Some(handed)), conf, digests }
@@ -90,6 +90,21 @@ fn digests_tell_torn_copies_and_hold_no_token() {
     }
     let longer = [&bytes[..], b"what was there"].concat();
     assert_eq!(TokenDigests::decode(&longer), Some(digests));
+}
+
+// Shows: client-tokens.
+#[test]
+fn a_token_of_another_configuration_belongs_to_the_client_of_its_name() {
+    let [newer, older] = [given(CLIENTS), {
+        let others = "<client name='first' cert='CN=first' may='admin'/>";
+        given(&CLIENTS.replacen("<clients>", &format!("<clients>{others}"), 1))
+    }];
+    let access = Access::of(&older.conf, Some(newer.digests));
+    let caller = access.by_token(&TokenDigest::of(TOKENS[0].as_bytes())).expect("known");
+    assert_eq!(access.name(caller), "shop");
+    let gone = CLIENTS.replacen("name='shop'", "name='shop-2'", 1);
+    let access = Access::of(&given(&gone).conf, Some(older.digests));
+    assert_eq!(access.by_token(&TokenDigest::of(TOKENS[0].as_bytes())), None);
 }
 
 // Shows: client-tokens.

@@ -31,8 +31,7 @@ impl OneToken {
         let srv = format!("<srv><resp listen='127.0.0.1:1' token-file='{path}'/></srv>");
         let map = "<map><group name='g' keys='1'/></map>";
         let conf = frs_conf::Conf::parse("srv.xml", &srv, "map.xml", map).expect("sound");
-        let tokens = conf.srv.read_tokens().expect("read");
-        let digests = frs_engine::access::TokenDigests::of(&tokens);
+        let digests = frs_engine::access::TokenDigests::read(&conf.srv).expect("read");
         OneToken { access: frs_engine::access::Access::of(&conf, Some(digests)), conf }
     }
 
