@@ -10,6 +10,8 @@ use frs_conf::{CallRate, ClientIndex};
 use frs_limit::CallNumbers;
 use frs_store::ClientRow;
 
+#[cfg(feature = "access")]
+use crate::access::Carried;
 use crate::extras::{Extras, KeptNumbers};
 
 /// The command that applies to all items of a request.
@@ -386,10 +388,15 @@ impl Request {
         }
     }
 
-    /// Whether an item belongs to a hold.
+    /// What an item carries besides its count.
+    #[cfg(feature = "access")]
     #[inline]
-    pub fn has_hold(&self, item: &Item) -> bool {
-        item.brought_at != 0 && self.extras(item).hold.is_some()
+    pub fn carried(&self, item: &Item) -> Carried {
+        match (item.brought_at != 0, self.has_once()) {
+            (false, false) => Carried::Nothing,
+            (true, _) if self.extras(item).hold.is_some() => Carried::Hold,
+            _ => Carried::Extras,
+        }
     }
 
     /// Whether it has one item, which is its own transaction.

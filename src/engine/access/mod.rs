@@ -25,4 +25,4 @@ mod tests;
 pub use brake::Brake;
 pub use digest::{TokenDigest, TokenDigests};
 pub use resolve::{Access, Caller};
-pub use rights::{LastBiz, needed};
+pub use rights::{Carried, LastBiz, needed};

@@ -155,13 +155,15 @@ impl Access {
 
     /// The caller of this name who shows this token at the `<resp>` with this index.
     pub fn by_name(&self, nth_resp: u16, name: &[u8], token: &TokenDigest) -> Option<Caller> {
+        let [of_resp, of_admin] = [ClientIndex::DEFAULT, ClientIndex::ADMIN]
+            .map(|index| self.labels.get(index.place()).is_some_and(|own| own.as_bytes() == name));
+        let mark = std::str::from_utf8(name).ok().map(NameMark::of);
         let holder = self.digests.find(token, |holder| match holder {
-            Holder::Resp(nth) => nth == nth_resp,
-            _ => true,
+            Holder::Resp(nth) => of_resp && nth == nth_resp,
+            Holder::Admin | Holder::AdminReader => of_admin,
+            Holder::Client(own) => Some(own) == mark,
         });
-        let caller = self.of_holder(holder?)?;
-        let own = self.labels.get(caller.index.place());
-        own.is_some_and(|own| own.as_bytes() == name).then_some(caller)
+        self.of_holder(holder?)
     }
 
     /// The first client, in the order of srv.xml, with one of these names of a certificate.

@@ -9,19 +9,30 @@ use super::{Access, Caller};
 use crate::request::Grant;
 use crate::{Command, Item, ItemOptions, Request};
 
+/// What an item carries besides its count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carried {
+    /// Nothing.
+    Nothing,
+    /// A limit, a member or an id, which can change a record whatever the count.
+    Extras,
+    /// A hold.
+    Hold,
+}
+
 /// The rights that an item needs, without those about a hold that is unknown.
-pub fn needed(command: Command, options: ItemOptions, has_hold: bool) -> Rights {
+pub fn needed(command: Command, options: ItemOptions, carried: Carried) -> Rights {
     let ItemOptions { count, force, .. } = options;
     const QUERY: Rights = Rights::of(&[Right::Query]);
     const UPDATE: Rights = Rights::of(&[Right::Update]);
     const HOLD: Rights = Rights::of(&[Right::Hold]);
-    let rights = match (command, count) {
-        (Command::Query, _) => return QUERY,
-        _ if has_hold => HOLD,
+    let rights = match (command, carried, count) {
+        (Command::Query, ..) => return QUERY,
+        (Command::Update, Carried::Hold, _) => HOLD,
         // It changes nothing: a check.
-        (Command::Update, Some(0)) if !force => QUERY,
-        (Command::Update, Some(..0)) => UPDATE.with(Right::GiveBack),
-        (Command::Update, _) => UPDATE,
+        (Command::Update, Carried::Nothing, Some(0)) if !force => QUERY,
+        (Command::Update, _, Some(..0)) => UPDATE.with(Right::GiveBack),
+        (Command::Update, ..) => UPDATE,
     };
     if force { rights.union(UPDATE).with(Right::Force) } else { rights }
 }
@@ -105,13 +116,13 @@ impl Access {
         request: &Request,
         item: &Item,
     ) -> Grant {
-        let has_hold = request.has_hold(item);
-        let rights = needed(request.command, request.options(item), has_hold);
+        let carried = request.carried(item);
+        let rights = needed(request.command, request.options(item), carried);
         let name = request.biz(item);
         if !caller.rights.has_all(rights) || !self.has_named(caller, last.find(map, name), name) {
             return Grant::Nothing;
         }
-        match has_hold && !caller.has(Right::Force) {
+        match carried == Carried::Hold && !caller.has(Right::Force) {
             true => Grant::KnownHolds,
             false => Grant::Everything,
         }

@@ -47,6 +47,8 @@ pub struct Admitted {
 pub struct Keys<'a> {
     /// The names of the caller's certificate.
     pub cert: &'a [String],
+    /// Whether the connection speaks TLS. Its pages are then of https.
+    pub is_tls: bool,
     /// The tokens of `<admin>`.
     pub tokens: Option<&'a AdminTokens>,
     /// The clients. `None` without `<clients>`.
@@ -55,7 +57,7 @@ pub struct Keys<'a> {
 
 /// Finds the route of a request to the admin plane, if the client has access.
 pub fn admit(head: &Head<'_, '_>, over: Transport, keys: Keys<'_>) -> Result<Admitted, Refusal> {
-    let (target, host) = of_no_other_site(head)?;
+    let (target, host) = of_no_other_site(head, keys.is_tls)?;
     if over == Transport::Tcp && !host.is_some_and(is_loopback) {
         let words = match target.authority {
             Some(_) => "the target's host: expected a loopback name or address",
@@ -64,7 +66,7 @@ pub fn admit(head: &Head<'_, '_>, over: Transport, keys: Keys<'_>) -> Result<Adm
         return Err(Refusal::forbidden(words));
     }
     let route = route(head.method, &target)?;
-    let Keys { tokens, access, cert } = keys;
+    let Keys { tokens, access, cert, .. } = keys;
     if let Some(access) = access {
         let name = client(head, over, &route, (tokens, cert), access)?;
         return Ok(Admitted { route, name });
@@ -97,7 +99,7 @@ pub fn admit_scrape(
     over: Transport,
     keys: Keys<'_>,
 ) -> Result<Admitted, Refusal> {
-    let (target, host) = of_no_other_site(head)?;
+    let (target, host) = of_no_other_site(head, keys.is_tls)?;
     if !http.takes_host(host) {
         return Err(Error::HostForbidden.into());
     }
@@ -116,6 +118,7 @@ pub fn admit_scrape(
 /// The target and the host of a request, unless a page of another site has sent it.
 fn of_no_other_site<'b>(
     head: &Head<'_, 'b>,
+    is_tls: bool,
 ) -> Result<(Target<'b>, Option<Authority<'b>>), Refusal> {
     if head.cross_site {
         return Err(Error::CrossSite.into());
@@ -124,7 +127,7 @@ fn of_no_other_site<'b>(
     let host = target.authority.or(field);
     let is_own = match head.origin {
         Lone::Absent => true,
-        Lone::Once(origin) => host.is_some_and(|host| is_own_origin(origin, host)),
+        Lone::Once(origin) => host.is_some_and(|host| is_own_origin(origin, host, is_tls)),
         Lone::Repeated => false,
     };
     if !is_own {
@@ -158,7 +161,8 @@ fn client(
     if needed.is_empty() {
         return Ok(None);
     }
-    let (name, rights) = match field(head, "authorization")?.and_then(bearer) {
+    let shown = field(head, "authorization").map_err(|_| Refusal::wrong_token())?;
+    let (name, rights) = match shown.and_then(bearer) {
         None => match access.by_cert(cert) {
             Some(caller) => (Some(Arc::from(access.name(caller))), caller.rights),
             None => (None, access.anonymous(over == Transport::Unix).rights),
@@ -234,10 +238,12 @@ fn is_loopback(named: Authority<'_>) -> bool {
 }
 
 /// Whether the origin is a page of this server.
-fn is_own_origin(origin: &[u8], own: Authority<'_>) -> bool {
-    let page = origin.strip_prefix(b"http://").and_then(Authority::parse);
+fn is_own_origin(origin: &[u8], own: Authority<'_>, is_tls: bool) -> bool {
+    let (scheme, usual) = if is_tls { ("https://", 443) } else { ("http://", 80) };
+    let page = origin.strip_prefix(scheme.as_bytes()).and_then(Authority::parse);
     page.is_some_and(|page| {
-        page.host.eq_ignore_ascii_case(own.host) && page.http_port() == own.http_port()
+        page.host.eq_ignore_ascii_case(own.host)
+            && page.port.unwrap_or(usual) == own.port.unwrap_or(usual)
     })
 }
 

@@ -211,7 +211,8 @@ impl Handler {
 
     /// The tokens, and the clients.
     pub fn keys(&self) -> Keys<'_> {
-        Keys { tokens: self.tokens.as_ref(), access: self.access.as_ref(), cert: &[] }
+        let (tokens, access) = (self.tokens.as_ref(), self.access.as_ref());
+        Keys { tokens, access, ..Keys::default() }
     }
 
     /// The `<http>` of the configuration in force.

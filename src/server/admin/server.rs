@@ -5,6 +5,7 @@
 //! its place. Every connection is accepted at once, and a client that has made a request is
 //! answered before it must leave. Clients of metrics take no places of the admin plane.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -273,7 +274,9 @@ impl Server {
         let wait = client.address.filter(|_| !is_proven);
         let until_ms = wait.and_then(|address| self.brake.until(address, now_ms));
         let wait = until_ms.map(|until_ms| Duration::from_millis(until_ms - now_ms));
-        let keys = Keys { cert: client.stream.certificate_names(), ..keys };
+        let (cert, is_tls) = (client.stream.certificate_names(), client.stream.tls().is_some());
+        let keys = Keys { cert, is_tls, ..keys };
+        let shows_token = Cell::new(false);
         let step = client.connection.step(clock::now(), |head| match kind {
             ClientKind::Stranger => Err(Error::PeerForbidden.into()),
             ClientKind::Admin | ClientKind::Metrics => {
@@ -281,7 +284,8 @@ impl Server {
                     ClientKind::Admin => access::admit(head, transport, keys),
                     _ => access::admit_scrape(head, http, transport, keys),
                 };
-                match wait.filter(|_| access::shows_token(head)) {
+                shows_token.set(access::shows_token(head));
+                match wait.filter(|_| shows_token.get()) {
                     Some(wait) if is_local => match admit() {
                         Err(refusal) if refusal.wrong_token => Err(Refusal::braked(wait)),
                         admitted => admitted,
@@ -308,7 +312,7 @@ impl Server {
             ConnectionStep::Run(asked) => {
                 let changes = matches!(asked.route, super::route::Route::Change(_));
                 let (format, line) = (asked.format, asked.line.clone());
-                client.is_proven |= asked.name.is_some();
+                client.is_proven |= shows_token.get() && asked.name.is_some();
                 if let (true, Some(_), Some(address)) = (changes, &asked.name, client.address) {
                     self.brake.forgive(address);
                 }

@@ -504,7 +504,7 @@ impl Connection {
         context: &mut RequestContext<'_, S>,
     ) -> Result<(), Error> {
         let found = self.identity.find(context.rules.gate, head, for_gateway);
-        if found == Err(Error::WrongToken) {
+        if found == Err(Error::WrongToken) && self.is_wrong() {
             self.is_over = true;
             context.serve.wrong_token(self.peer);
         }

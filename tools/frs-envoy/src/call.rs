@@ -14,6 +14,7 @@ use crate::messages::{
 use crate::overrides::ItemNumbers;
 use crate::status::Status;
 use frs::Verdict;
+use frs_engine::access::Carried;
 use frs_server::protocol::Line;
 use frs_server::protocol::response_head::{Single, write_fields};
 
@@ -42,6 +43,17 @@ pub struct Charge {
     /// The id under which the item is charged once. An item of an atomic call has none: the call
     /// has it.
     pub once: Option<String>,
+}
+
+impl Charge {
+    /// What it carries besides its count.
+    fn carried(&self) -> Carried {
+        match (&self.hold, &self.numbers, &self.once) {
+            (Some(_), ..) => Carried::Hold,
+            (None, None, None) => Carried::Nothing,
+            (None, ..) => Carried::Extras,
+        }
+    }
 }
 
 /// A call whose request was understood.
@@ -108,13 +120,9 @@ impl Call {
                     call.unfit_keys += usize::from(!is_whole);
                     let mut charge = charge(request, descriptor, target, key);
                     if let Some(asker) = asker {
-                        let (count, has_hold) = (charge.count, charge.hold.is_some());
-                        asker.check(&Asked {
-                            at: target.at,
-                            biz: &target.name,
-                            count,
-                            has_hold,
-                        })?;
+                        let (count, carried) = (charge.count, charge.carried());
+                        let asked = Asked { at: target.at, biz: &target.name, count, carried };
+                        asker.check(&asked)?;
                         charge.only_known = !asker.may_settle_unknown();
                     }
                     match charge.count {

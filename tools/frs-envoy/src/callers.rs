@@ -14,7 +14,7 @@ use http::header::AUTHORIZATION;
 use crate::status::{Status, StatusCode};
 use frs_base::clock;
 use frs_conf::{Conf, Right, Rights};
-use frs_engine::access::{Access, Brake, Caller, TokenDigest, TokenDigests, needed};
+use frs_engine::access::{Access, Brake, Caller, Carried, TokenDigest, TokenDigests, needed};
 use frs_engine::{Command, ItemOptions};
 use frs_server::protocol::bearer::bearer;
 
@@ -42,8 +42,8 @@ pub struct Asked<'b> {
     pub biz: &'b str,
     /// The count that it charges.
     pub count: i64,
-    /// Whether the count belongs to a hold.
-    pub has_hold: bool,
+    /// What it carries besides.
+    pub carried: Carried,
 }
 
 impl Callers {
@@ -81,7 +81,7 @@ impl Asker<'_> {
     /// It may not, or has to show who it is.
     pub fn check(&self, asked: &Asked<'_>) -> Result<(), Status> {
         let count = asked.count.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
-        let rights = needed(Command::Update, ItemOptions::of(count), asked.has_hold);
+        let rights = needed(Command::Update, ItemOptions::of(count), asked.carried);
         match self.callers.access.may(self.caller, rights, asked.at) {
             true => Ok(()),
             false => Err(self.lacks(rights, asked.biz)),
@@ -171,6 +171,7 @@ impl WrongTokens {
     #[cold]
     pub fn note_wrong(&self, peer: &Peer) -> Duration {
         let Some(address) = peer.address else { return Duration::ZERO };
+        peer.is_known.store(false, Ordering::Relaxed);
         let mut brake = self.brake();
         let now_ms = clock::boot_ms();
         brake.note_wrong(address, now_ms);

@@ -128,7 +128,7 @@ impl Service {
         peer: &Peer,
     ) -> Result<RateLimitResponse, Status> {
         if shown.is_some() {
-            self.examine(shown.as_ref(), peer).await?;
+            self.examine(shown.as_ref(), place.certificate_names(), peer).await?;
         }
         // A request is much larger than its message, so it is dropped before the call waits.
         let (mut call, client) = {
@@ -178,9 +178,17 @@ impl Service {
     }
 
     /// Examines the token of a call, once the address of its peer may show one.
-    async fn examine(&self, shown: Option<&TokenDigest>, peer: &Peer) -> Result<(), Status> {
-        let delay = self.wrong_tokens.delay(peer);
-        if !delay.is_zero() {
+    async fn examine(
+        &self,
+        shown: Option<&TokenDigest>,
+        cert: &[String],
+        peer: &Peer,
+    ) -> Result<(), Status> {
+        // Many calls wake together: each waits anew if one before it has shown a wrong token.
+        while let delay = self.wrong_tokens.delay(peer)
+            && !delay.is_zero()
+            && cert.is_empty()
+        {
             tokio::time::sleep(delay).await;
         }
         let domains = self.domains();

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use frs_conf::{ClientIndex, Conf, Right, Rights};
 
-use super::super::{Access, Caller, LastBiz, TokenDigest, TokenDigests, needed};
+use super::super::{Access, Caller, Carried, LastBiz, TokenDigest, TokenDigests, needed};
 use crate::{Command, Extras, Grant, ItemOptions, Request};
 
 const TOKENS: [&str; 6] = [
@@ -168,7 +168,38 @@ fn an_item_needs_the_rights_of_what_it_does() {
         (Command::Update, Some(1), true, true, of(&[Hold, Update, Force])),
     ] {
         let options = ItemOptions { count, force, detail: false };
-        assert_eq!(needed(command, options, hold), rights, "{command:?} {count:?}");
+        let carried = if hold { Carried::Hold } else { Carried::Nothing };
+        assert_eq!(needed(command, options, carried), rights, "{command:?} {count:?}");
+    }
+}
+
+// Shows: rights.
+#[test]
+fn a_check_that_carries_a_limit_a_member_or_an_id_needs_the_right_to_update() {
+    let given = given(CLIENTS);
+    let mut last = LastBiz::default();
+    let unix = given.access.anonymous(false);
+    let mut marked = |command: Command, extras: Extras<&str>, once: Option<&str>| {
+        let mut request = Request::default();
+        request.begin(command);
+        request.push("login", "k", ItemOptions::of(0));
+        if extras != Extras::NONE {
+            request.bring(extras);
+        }
+        once.into_iter().for_each(|id| request.set_once(id));
+        given.access.mark(unix, &given.conf.map, &mut last, &mut request);
+        request.items()[0].grant
+    };
+    assert_eq!(marked(Command::Update, Extras::NONE, None), Grant::Everything);
+    assert_eq!(marked(Command::Update, Extras::NONE, Some("id")), Grant::Nothing);
+    for extras in [
+        Extras { rate: Some("1/60s"), ..Extras::NONE },
+        Extras { max: Some(Some(1)), ..Extras::NONE },
+        Extras { member: Some("m"), ..Extras::NONE },
+        Extras { once: Some("id"), ..Extras::NONE },
+    ] {
+        assert_eq!(marked(Command::Update, extras, None), Grant::Nothing, "{extras:?}");
+        assert_eq!(marked(Command::Query, extras, None), Grant::Everything, "{extras:?}");
     }
 }
 

@@ -21,11 +21,14 @@ fn status_without_token(over: Transport, request: &str) -> u16 {
 }
 
 fn status_by(over: Transport, tokens: Option<&AdminTokens>, request: &str) -> u16 {
+    status_with(over, Keys { tokens, ..Keys::default() }, request)
+}
+
+fn status_with(over: Transport, keys: Keys<'_>, request: &str) -> u16 {
     let bytes = format!("{}\r\n\r\n", request.replace('\n', "\r\n"));
     let mut room = fields();
     let head = Head::parse(bytes.as_bytes(), &mut room, 8192).unwrap();
-    admit(&head, over, Keys { tokens, access: None, cert: &[] })
-        .map_or_else(|refusal| refusal.status, |_| 200)
+    admit(&head, over, keys).map_or_else(|refusal| refusal.status, |_| 200)
 }
 
 // Shows: permissions.
@@ -154,6 +157,15 @@ fn pages_of_others_are_refused() {
         let own = format!("GET / HTTP/1.1\nHost: {host}\nOrigin: http://localhost");
         assert_eq!(status(Transport::Tcp, &own), 200, "browsers leave out port 80: {host}");
     }
+    for (origin, expected) in [
+        ("https://localhost:7601", 200),
+        ("http://localhost:7601", 403),
+        ("https://localhost", 403),
+    ] {
+        let request = format!("GET /health HTTP/1.1\nHost: localhost:7601\nOrigin: {origin}");
+        let keys = Keys { is_tls: true, ..Keys::default() };
+        assert_eq!(status_with(Transport::Tcp, keys, &request), expected, "over TLS: {origin}");
+    }
     let nameless = "GET / HTTP/1.0\nOrigin: http://localhost";
     assert_eq!(status(Transport::Unix, nameless), 403);
     let cross = "GET /health HTTP/1.1\nHost: localhost\nSec-Fetch-Site: cross-site";
@@ -241,7 +253,7 @@ fn a_change_has_the_name_of_its_token_and_who_may_only_look_changes_nothing() {
         let mut room = fields();
         let head = Head::parse(request.as_bytes(), &mut room, 8192).unwrap();
         let admitted =
-            admit(&head, Transport::Tcp, Keys { tokens: Some(&tokens), access: None, cert: &[] });
+            admit(&head, Transport::Tcp, Keys { tokens: Some(&tokens), ..Keys::default() });
         admitted.map(|admitted| admitted.name.map(|name| name.to_string()))
     };
     let bearer = |token: &str| format!("\r\nAuthorization: Bearer {token}");

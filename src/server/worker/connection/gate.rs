@@ -3,7 +3,7 @@
 //! Invariant: a caller is used only with the configuration that it was found in. A token is kept as
 //! its digest, by which the caller is found anew after a reload.
 
-use frs_conf::{Map, Rights};
+use frs_conf::{Map, Right, Rights};
 use frs_engine::access::{Access, Caller, TokenDigest};
 
 use super::head_cache::Shown;
@@ -104,7 +104,11 @@ impl Identity {
             Some(token) => {
                 let digest = TokenDigest::of(token);
                 let Some(caller) = gate.access.by_token(&digest) else {
-                    self.last = LastToken::Wrong;
+                    // A gateway passes on the fields of its own clients. Where it needs no token,
+                    // a wrong one is theirs, and must not make the gateway wait.
+                    if !for_gateway || !self.bare.rights.has(Right::Update) {
+                        self.last = LastToken::Wrong;
+                    }
                     return Err(Error::WrongToken);
                 };
                 self.last = LastToken::Right;

@@ -102,15 +102,20 @@ impl Session {
         match own.rules.gate {
             Some(gate) if self.generation == gate.generation => self.caller,
             Some(gate) => self.resolve(own, gate),
-            None => (self.shown.is_some() || !own.has_token).then_some(Caller::EVERYBODY),
+            None => self.is_default(own).then_some(Caller::EVERYBODY),
         }
+    }
+
+    /// Whether everything is served where clients are not told apart.
+    fn is_default(&self, own: RespRules<'_>) -> bool {
+        !own.has_token || self.shown.as_ref().is_some_and(|shown| &*shown.name == b"default")
     }
 
     fn resolve(&mut self, own: RespRules<'_>, gate: Gate<'_>) -> Option<Caller> {
         let Gate { access, map, generation } = gate;
         self.generation = generation;
         self.caller = match (access.is_on(), &self.shown) {
-            (false, shown) => (shown.is_some() || !own.has_token).then_some(Caller::EVERYBODY),
+            (false, _) => self.is_default(own).then_some(Caller::EVERYBODY),
             // A reload may have taken the token away.
             (true, Some(ShownToken { name, token })) => access.by_name(own.nth, name, token),
             (true, None) => {
@@ -140,7 +145,7 @@ impl Session {
     #[inline]
     pub fn lacks_registers(&mut self, own: RespRules<'_>) -> Option<CommandError<'static>> {
         own.rules.gate?;
-        let caller = self.caller(own)?;
+        let Some(caller) = self.caller(own) else { return Some(CommandError::NoAuth) };
         match (self.may_use_registers, caller.is_anonymous()) {
             (true, _) => None,
             (false, true) => Some(CommandError::NoAuth),

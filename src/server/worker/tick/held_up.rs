@@ -14,6 +14,8 @@ use frs_store::Counter;
 
 /// The most clients of a worker that wait. Further ones are closed.
 const MAX_HELD: usize = 256;
+/// The most clients whose wait ends in a tick.
+const RELEASES_PER_TICK: usize = 8;
 /// The shortest time between two log lines about addresses that wait.
 const QUIET: Duration = Duration::from_secs(10);
 
@@ -87,7 +89,10 @@ impl Worker {
     #[cold]
     pub(super) fn let_go(&mut self) {
         let now_ms = if self.ending.is_some() { u64::MAX } else { self.now_ms };
-        while let Some(index) = self.held_up.pop_due(now_ms) {
+        // What these show may make the others wait again.
+        let most = if self.ending.is_some() { MAX_HELD } else { RELEASES_PER_TICK };
+        for _ in 0..most {
+            let Some(index) = self.held_up.pop_due(now_ms) else { return };
             if let Some(client) = self.client(index) {
                 client.held = false;
                 self.timers.arm(index, TimerKind::Idle, self.now_ms);
