@@ -234,7 +234,7 @@ fn master_and_keeper_are_counted_and_the_documents_are_whole() {
     assert!((0..60_000).contains(&age_ms), "{age_ms}");
 
     assert_eq!(setup.frs(&["reload"]).status.code(), Some(0));
-    setup.write_map("<map/>");
+    setup.write_map("<map><group/></map>");
     assert_eq!(setup.frs(&["reload"]).status.code(), Some(1));
     let reloaded = stats(&setup);
     assert_eq!(reloaded.master.reloads, [1, 1]);

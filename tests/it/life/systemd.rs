@@ -73,7 +73,7 @@ fn systemd_is_told_of_readiness_reloads_new_masters_and_the_end() {
     let ready = systemd.wait_for("READY=1");
     assert!(ready.contains("generation 2"), "{ready}");
 
-    setup.write_map("<map/>");
+    setup.write_map("<map><group/></map>");
     kill(life.first(), Signal::SIGHUP).expect("signalled");
     systemd.wait_for("RELOADING=1");
     let ready = systemd.wait_for("READY=1");

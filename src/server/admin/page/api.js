@@ -2,13 +2,14 @@
 
 const PATIENCE_MS = 5000; // What takes longer has failed.
 let token = ''; // Never stored.
+let guarded = false; // Reading needs a token, too.
 let typed = null; // The answer to the question for the token, while it is open.
 
 /** The status and the document of an answer. An error has a `status`: 0 without an answer. */
-async function ask(path, accept) {
+async function ask(path, accept, shown) {
   try {
     const headers = { Accept: accept || 'application/json' };
-    if (token) headers.Authorization = 'Bearer ' + token;
+    if (shown) headers.Authorization = 'Bearer ' + shown;
     const answer = await fetch(path, {
       headers,
       cache: 'no-store',
@@ -23,9 +24,10 @@ const refusal = (status, body) => Object.assign(new Error(words(status, body)), 
 
 /** Where srv.xml has clients, reading needs a token, too: all requests wait for one question. */
 async function askWithToken(path, accept) {
-  const shown = token;
-  const answer = await ask(path, accept);
+  const shown = guarded ? token : '';
+  const answer = await ask(path, accept, shown);
   if (answer.status !== 401) return answer;
+  guarded = true;
   if (token === shown) {
     const told = shown ? 'The token is wrong.' : 'This page needs a token.';
     typed ??= confirmed('Token', told, 'Go on', true).finally(() => { typed = null; });
@@ -34,7 +36,7 @@ async function askWithToken(path, accept) {
     $('ask-token').value = '';
     $('forget').hidden = !token;
   }
-  return ask(path, accept);
+  return ask(path, accept, token);
 }
 
 async function get(path, accept) {
