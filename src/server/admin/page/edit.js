@@ -67,7 +67,7 @@ async function editBiz(biz) {
 }
 /** The text of a business; null: there is none. */
 async function textOf(name) {
-  const { status, body } = await ask('biz/' + encodeURIComponent(name), 'application/xml');
+  const { status, body } = await askWithToken('biz/' + encodeURIComponent(name), 'application/xml');
   if (status === 404) return null;
   if (status !== 200) throw refusal(status, body);
   return body.trim();

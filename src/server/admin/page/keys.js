@@ -244,7 +244,7 @@ async function searchKey(search, paint) {
 async function askKey(search, biz) {
   for (let tried = 0; tried < TRIES && !search.closed; tried++) {
     try {
-      const { status, body } = await ask(nodePath(biz, search.key));
+      const { status, body } = await askWithToken(nodePath(biz, search.key));
       if (status === 503) {
         await pause(1000);
         continue;
