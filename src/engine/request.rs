@@ -191,7 +191,7 @@ impl Request {
     /// Becomes a copy of another request, in its own buffers.
     pub fn copy_from(&mut self, other: &Request) {
         (self.command, self.atomic, self.is_plain) = (other.command, other.atomic, other.is_plain);
-        self.client = other.client;
+        (self.client, self.client_row) = (other.client, other.client_row);
         self.text.clone_from(&other.text);
         self.items.clone_from(&other.items);
         self.brought.clone_from(&other.brought);

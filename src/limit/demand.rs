@@ -93,8 +93,6 @@ pub struct HoldTerms {
     pub ttl_ms: u64,
     /// The count is the true cost.
     pub settles: bool,
-    /// The caller may not settle a hold that the record does not know.
-    pub only_known: bool,
 }
 
 /// The id of a retry or of a hold: the hash of its text.

@@ -80,9 +80,9 @@ pub use {
     },
     watch::{
         BizRow, CheckpointCounts, ChildPlace, ClientRow, Counter, Counters, Damage, GroupCounter,
-        HANDSHAKE_RESULTS, HandshakeResult, LINGERING, MailboxLock, MasterCounts, MasterLock,
-        Places, ROLE_PREPARE, ROLE_PROGRAM, RefusedCount, RefusedKey, RefusedKeys, RefusedSketches,
-        RequestedPass, Runtime, SlotRequest, SlotStatus, Sums, Sweep, Window, counter, refused,
+        HandshakeResult, LINGERING, MailboxLock, MasterCounts, MasterLock, Places, ROLE_PREPARE,
+        ROLE_PROGRAM, RefusedCount, RefusedKey, RefusedKeys, RefusedSketches, RequestedPass,
+        Runtime, SlotRequest, SlotStatus, Sums, Sweep, Window, counter, refused,
     },
 };
 

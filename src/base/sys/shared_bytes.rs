@@ -28,7 +28,7 @@ pub struct SharedBytes(File);
 
 /// Creates memory that cannot be executed. Some systems permit no other memory (vm.memfd_noexec),
 /// and kernels before 6.3 do not know the flag.
-pub fn nameless_memory(label: &str) -> io::Result<OwnedFd> {
+fn nameless_memory(label: &str) -> io::Result<OwnedFd> {
     let create = |flags| memfd_create(label, MFdFlags::MFD_CLOEXEC | flags);
     match create(MFdFlags::from_bits_retain(MFD_NOEXEC_SEAL)) {
         Err(Errno::EINVAL) => Ok(create(MFdFlags::empty())?),
@@ -50,6 +50,14 @@ impl SharedBytes {
     /// The memory behind an inherited descriptor.
     pub fn adopt(descriptor: OwnedFd) -> SharedBytes {
         SharedBytes(descriptor.into())
+    }
+
+    /// The same memory, for another part of this process.
+    ///
+    /// # Errors
+    /// The system has no descriptor.
+    pub fn share(&self) -> io::Result<SharedBytes> {
+        self.0.try_clone().map(SharedBytes)
     }
 
     /// Replaces the bytes. They are written by one call, which no other write interrupts.

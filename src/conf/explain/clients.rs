@@ -38,8 +38,8 @@ pub(super) fn open_warning(srv: &Srv) -> Option<String> {
     if srv.clients.is_some() {
         return None;
     }
-    let guarded = srv.resps.iter().filter(|resp| resp.token_file.is_none());
-    let resps = guarded.map(|resp| &resp.listen);
+    let unguarded = srv.resps.iter().filter(|resp| resp.token_file.is_none());
+    let resps = unguarded.map(|resp| &resp.listen);
     let http = srv.listen.iter().map(|endpoint| &endpoint.listen);
     let all = http.chain(resps).chain(srv.rls.iter().map(|rls| &rls.listen));
     let open = all.filter(|listen| match listen {
@@ -47,8 +47,12 @@ pub(super) fn open_warning(srv: &Srv) -> Option<String> {
         Listen::Unix(_) => false,
     });
     let open: Vec<String> = open.map(Listen::to_string).collect();
-    let (last, verb) = (open.last()?, if open.len() == 1 { "lets" } else { "let" });
-    let shown = if open.len() == 1 { last.clone() } else { open.join(", ") };
+    let verb = match open.len() {
+        0 => return None,
+        1 => "lets",
+        _ => "let",
+    };
+    let shown = open.join(", ");
     Some(format!(
         "{shown} {verb} everybody who gets there charge, give back and force any key: <clients> of \
          srv.xml says who may"

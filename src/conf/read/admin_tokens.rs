@@ -78,12 +78,8 @@ impl AdminTokens {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let bad = |found: &str, expected: &str| TokenError::Line {
-                path: path.to_owned(),
-                line: number,
-                found: found.to_owned(),
-                expected: expected.to_owned(),
-            };
+            let bad =
+                |found: &str, expected: &str| TokenError::of_line(path, number, found, expected);
             tokens.push(read_line(line, &tokens, bad)?);
         }
         if tokens.is_empty() { Err(malformed()) } else { Ok(AdminTokens(tokens)) }

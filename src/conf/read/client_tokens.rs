@@ -50,12 +50,8 @@ impl AccessToken {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let bad = |found: &str, expected: &str| TokenError::Line {
-                path: path.to_owned(),
-                line: number,
-                found: found.to_owned(),
-                expected: expected.to_owned(),
-            };
+            let bad =
+                |found: &str, expected: &str| TokenError::of_line(path, number, found, expected);
             if tokens.len() == MAX_TOKENS {
                 let expected = "at most two lines: the old token and the new one";
                 return Err(bad("one more token", expected));
@@ -91,19 +87,13 @@ impl Srv {
         let resps = self.resps.iter().map(|resp| read(resp.token_file.as_deref()));
         let (clients, resps) =
             (clients.collect::<Result<_, _>>()?, resps.collect::<Result<_, _>>()?);
-        let [admins, admin_readers] =
-            [Grant::Change, Grant::ReadOnly].map(|grant| self.admin_tokens_with(grant));
+        // Without `<clients>` only the admin plane knows its tokens. It warns of a file that cannot
+        // be used.
+        let admin = self.clients.as_ref().and(self.admin_token_file());
+        let admin = admin.and_then(|path| AdminTokens::read(path, &readers).ok());
+        let [admins, admin_readers] = [Grant::Change, Grant::ReadOnly]
+            .map(|grant| admin.as_ref().map(|tokens| tokens.with(grant)).unwrap_or_default());
         Ok(ClientTokens { clients, resps, admins, admin_readers })
-    }
-}
-
-impl Srv {
-    /// The tokens of `<admin>` with this grant. None without `<clients>`, since only the admin
-    /// plane knows them then, and none of a file that cannot be used, of which the plane warns.
-    fn admin_tokens_with(&self, grant: Grant) -> Vec<AccessToken> {
-        let file = self.clients.as_ref().and_then(|_| self.admin_token_file());
-        let tokens = file.and_then(|path| AdminTokens::read(path, &self.secret_readers()).ok());
-        tokens.map(|tokens| tokens.with(grant)).unwrap_or_default()
     }
 }
 

@@ -5,12 +5,12 @@
 //! file's descriptor is judged, not its path, so nobody swaps the file in between. Links are
 //! followed, because Kubernetes mounts each secret as a link: what counts is the file.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use nix::libc::{O_NOCTTY, O_NONBLOCK};
+use frs_base::sys::open_to_read;
 use nix::unistd::{Uid, User, getegid, getgrouplist, getgroups};
 
 /// The modes of a secret's file.
@@ -120,8 +120,8 @@ impl From<io::Error> for Unread {
 
 /// Reads at most `most` bytes of a secret's file.
 pub(super) fn read(path: &Path, most: u64, readers: &SecretReaders) -> Result<Vec<u8>, Unread> {
-    let (file, found) = open(path)?;
-    match readers.exposure(&found) {
+    let file = open(path)?;
+    match readers.exposure(&file.metadata()?) {
         Some(exposure) => Err(Unread::Exposed(exposure)),
         None => take(file, most),
     }
@@ -129,15 +129,14 @@ pub(super) fn read(path: &Path, most: u64, readers: &SecretReaders) -> Result<Ve
 
 /// Reads at most `most` bytes of a file that is no secret.
 pub(super) fn read_public(path: &Path, most: u64) -> Result<Vec<u8>, Unread> {
-    take(open(path)?.0, most)
+    take(open(path)?, most)
 }
 
-fn open(path: &Path) -> Result<(File, Metadata), Unread> {
-    // Opening a pipe would wait for its writer.
-    let flags = O_NONBLOCK | O_NOCTTY;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let found = file.metadata()?;
-    if found.is_file() { Ok((file, found)) } else { Err(Unread::NoFile) }
+fn open(path: &Path) -> Result<File, Unread> {
+    open_to_read(path).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => Unread::NoFile,
+        _ => Unread::Io(error),
+    })
 }
 
 fn take(file: File, most: u64) -> Result<Vec<u8>, Unread> {

@@ -149,11 +149,6 @@ impl SecretError {
         SecretError { path: path.to_owned(), found, expected, source: None }
     }
 
-    /// The error of a file whose content cannot be used.
-    pub fn of_content(path: &Path, found: impl Into<String>, expected: &str) -> SecretError {
-        SecretError::new(path, found, expected)
-    }
-
     pub(crate) fn fault(self) -> Fault {
         Fault::without_position(self.path.display().to_string(), self.found, self.expected)
     }

@@ -71,6 +71,12 @@ impl TokenError {
         }
     }
 
+    /// The error of a line of a file.
+    pub(super) fn of_line(path: &Path, line: usize, found: &str, expected: &str) -> TokenError {
+        let (found, expected) = (found.to_owned(), expected.to_owned());
+        TokenError::Line { path: path.to_owned(), line, found, expected }
+    }
+
     /// The error, and its effect on the admin plane.
     pub fn in_admin_words(&self) -> String {
         let until = if matches!(self, TokenError::Missing { .. }) { " until it does" } else { "" };

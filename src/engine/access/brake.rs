@@ -35,7 +35,7 @@ pub struct Brake {
 struct WrongTokens {
     address: IpAddr,
     count: u32,
-    /// The begin of the window of the first [`FREE`] wrong tokens.
+    /// The start of the window of the first [`FREE`] wrong tokens.
     since_ms: u64,
     /// The end of the wait.
     until_ms: u64,

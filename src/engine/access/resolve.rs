@@ -24,7 +24,7 @@ impl Caller {
     /// Nobody: the token that was shown is no longer one.
     pub const NOBODY: Caller = Caller { index: ClientIndex::ANONYMOUS, rights: Rights::NONE };
 
-    /// Whether the caller has shown nothing.
+    /// Whether no client was found.
     #[inline]
     pub fn is_anonymous(self) -> bool {
         self.index == ClientIndex::ANONYMOUS
@@ -173,8 +173,13 @@ impl Access {
         Some(self.caller(*index))
     }
 
-    /// The caller with this token, or else with this certificate, or else an anonymous one. `None`:
-    /// the token is wrong, whatever the certificate.
+    /// The caller who shows no token: that of this certificate, or else an anonymous one.
+    pub fn bare(&self, cert: &[String], is_unix: bool) -> Caller {
+        self.by_cert(cert).unwrap_or_else(|| self.anonymous(is_unix))
+    }
+
+    /// The caller with this token, or else the one who shows none. `None`: the token is wrong,
+    /// whatever the certificate.
     pub fn resolve(
         &self,
         token: Option<&TokenDigest>,
@@ -183,7 +188,7 @@ impl Access {
     ) -> Option<Caller> {
         match token {
             Some(token) => self.by_token(token),
-            None => Some(self.by_cert(cert).unwrap_or_else(|| self.anonymous(is_unix))),
+            None => Some(self.bare(cert, is_unix)),
         }
     }
 

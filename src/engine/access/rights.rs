@@ -29,7 +29,7 @@ pub fn needed(command: Command, options: ItemOptions, carried: Carried) -> Right
     let rights = match (command, carried, count) {
         (Command::Query, ..) => return QUERY,
         (Command::Update, Carried::Hold, _) => HOLD,
-        // It changes nothing: a check.
+        // A count of 0 changes nothing, so it needs only `query`.
         (Command::Update, Carried::Nothing, Some(0)) if !force => QUERY,
         (Command::Update, _, Some(..0)) => UPDATE.with(Right::GiveBack),
         (Command::Update, ..) => UPDATE,

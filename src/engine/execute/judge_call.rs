@@ -94,7 +94,7 @@ impl ItemTransaction<'_> {
         self.detail(states, step.judged(), details);
         let judgement = rules.judge(states, now, step.judged());
         let is_held_back = self.is_held_back(&judgement);
-        let error = if hold.only_known && step == HoldStep::SettleUnknown {
+        let error = if self.item.grant == Grant::KnownHolds && step == HoldStep::SettleUnknown {
             Some(ItemError::Forbidden)
         } else {
             (!is_held_back && !rules.has_hold_room(states, step, hold))

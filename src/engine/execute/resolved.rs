@@ -207,11 +207,7 @@ impl Resolved {
         self.take_numbers(entry, brought, request)?;
         self.is_partial = extras.partial;
         self.brought.once = once(entry, request, &extras)?;
-        let mut hold = hold(entry, &extras, self.is_query)?;
-        if let Some(hold) = hold.as_mut().filter(|_| item.grant == Grant::KnownHolds) {
-            hold.only_known = true;
-        }
-        self.brought.hold = hold;
+        self.brought.hold = hold(entry, &extras, self.is_query)?;
         Ok(())
     }
 
@@ -342,7 +338,7 @@ fn hold(
     let settles = extras.settle;
     match ttl_ms {
         Some(ttl_ms) if !(settles && entry.is_concurrent) => {
-            Ok(Some(HoldTerms { id, ttl_ms, settles, only_known: false }))
+            Ok(Some(HoldTerms { id, ttl_ms, settles }))
         }
         _ => Err(ItemError::BadHold),
     }

@@ -132,7 +132,7 @@ impl Tables {
     ) -> Option<HoldChange> {
         let Placed { table, at } = self.holds.as_ref()?;
         let words = &words[at.clone()];
-        let HoldTerms { id, ttl_ms, settles, .. } = terms;
+        let HoldTerms { id, ttl_ms, settles } = terms;
         let (count, end_ms) = (count.unsigned_abs(), now.saturating_add(ttl_ms));
         match holds::find(words, id) {
             None if !settles && count > 0 => {

@@ -80,8 +80,8 @@ impl AdminListeners {
         Ok(AdminListeners { listeners, first_token, last: 0 })
     }
 
-    /// Speaks TLS from now on as this configuration says. A listener that it does not have belongs
-    /// to a newer master, and stays as it is.
+    /// Applies the `tls` of this configuration. A listener that the configuration lacks keeps its
+    /// setting: a newer master opened it.
     pub fn take_tls(&mut self, srv: &Srv, configs: &TlsConfigs) {
         for listener in &mut self.listeners {
             let is_it = |listen: &Listen| is_same(listen, &listener.listen);

@@ -106,10 +106,11 @@ pub fn admit_scrape(
     let route = scrape_route(head.method, &target)?;
     match head.body {
         Body::Length(0) => {
-            if let Some(access) = keys.access {
-                client(head, over, &route, (keys.tokens, keys.cert), access)?;
-            }
-            Ok(Admitted { route, name: None })
+            let name = match keys.access {
+                Some(access) => client(head, over, &route, (keys.tokens, keys.cert), access)?,
+                None => None,
+            };
+            Ok(Admitted { route, name })
         }
         _ => Err(Error::TooLarge { max_bytes: 0 }.into()),
     }
@@ -163,10 +164,11 @@ fn client(
     }
     let shown = field(head, "authorization").map_err(|_| Refusal::wrong_token())?;
     let (name, rights) = match shown.and_then(bearer) {
-        None => match access.by_cert(cert) {
-            Some(caller) => (Some(Arc::from(access.name(caller))), caller.rights),
-            None => (None, access.anonymous(over == Transport::Unix).rights),
-        },
+        None => {
+            let caller = access.bare(cert, over == Transport::Unix);
+            let name = (!caller.is_anonymous()).then(|| Arc::from(access.name(caller)));
+            (name, caller.rights)
+        }
         Some(given) => match tokens.and_then(|tokens| tokens.find(given)) {
             Some(NamedToken { name, grant: Grant::Change, .. }) => {
                 (Some(Arc::clone(name)), Rights::ALL)

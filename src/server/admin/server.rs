@@ -96,7 +96,7 @@ pub struct Server {
     ending: Arc<AtomicBool>,
     complaints: LogThrottle,
     brake: Brake,
-    /// The begin of the brake's time.
+    /// The start of the brake's time.
     origin: Instant,
     refusals: Ration,
     turned_away: Ration,

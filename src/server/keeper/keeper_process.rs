@@ -65,7 +65,7 @@ pub fn run(mut child: ChildContext) -> Result<(), KeeperError> {
             let (master, swept) = (inherited.master, sweeper.found());
             let conf_dir = inherited.conf_dir.clone();
             let data_dir = inherited.data_dir.clone();
-            let tokens = inherited.tokens.try_clone()?;
+            let tokens = inherited.tokens.share()?;
             let args = AdminArgs { control, master, conf_dir, data_dir, swept, tokens, tls };
             Some(AdminPlane::start(listeners, args)?)
         }

@@ -4,22 +4,21 @@
 //! next look finds the same, so a file that is being written is left alone. Then the files are
 //! compared by content, because a ConfigMap is exchanged as a whole whatever has changed in it.
 //!
-//! Invariant: a content is tried once, and again each minute where the files are good but the
-//! server has no room, or moves a group. Each reload, whoever has asked for it, counts as a
-//! reading, except a refused change of the admin plane, which puts the file back.
+//! Invariant: each content is tried once. If it is sound but the server lacks room or a group is
+//! moving, it is tried again each minute. Each reload counts as a reading, whoever has asked for
+//! it, except a refused change of the admin plane, which puts the file back.
 
-use std::fs::{Metadata, OpenOptions};
+use std::fs::Metadata;
 use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-use nix::libc::{O_NOCTTY, O_NONBLOCK};
 
 use super::conf_trust;
 use crate::process::log::LogThrottle;
 use frs_base::clock::Millis;
 use frs_base::hash::siphash_digest;
+use frs_base::sys::open_to_read;
 use frs_conf::{Conf, Settings};
 
 /// The most bytes of a file that are compared: more than any of them may have.
@@ -82,14 +81,10 @@ impl Content {
 }
 
 fn read(path: &Path) -> io::Result<(Metadata, Vec<u8>)> {
-    // Opening a pipe would wait for its writer.
-    let flags = O_NONBLOCK | O_NOCTTY;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let file = open_to_read(path)?;
     let found = file.metadata()?;
     let mut bytes = Vec::new();
-    if found.is_file() {
-        file.take(MOST_BYTES).read_to_end(&mut bytes)?;
-    }
+    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
     Ok((found, bytes))
 }
 

@@ -103,7 +103,7 @@ impl InheritedDescriptors {
         Ok(Some(InheritedDescriptors {
             channel: Channel::from_inherited(channel),
             listener,
-            tokens: TokenBoard::from_inherited(tokens),
+            tokens: TokenBoard::adopt(tokens),
             tls: TlsShare::adopt([files, tickets]),
         }))
     }

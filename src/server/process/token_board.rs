@@ -1,63 +1,49 @@
 //! The tokens of the clients in force, as SHA-256, for all children.
 //!
-//! Invariant: only the master writes, when it takes a configuration. So all
-//! children, including those that start later, have the tokens that the master read then, even if
-//! the files have changed since. The memory has no name, so only the master's children can read it.
+//! Invariant: only the master writes, when it takes a configuration. So all children, including
+//! those that start later, have the tokens that the master read then, even if the files have
+//! changed since.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 
-use frs_base::sys::shared_bytes::nameless_memory;
+use frs_base::sys::shared_bytes::SharedBytes;
 use frs_engine::access::TokenDigests;
-
-/// The most times that a child reads tokens that the master is writing.
-const LOOKS: usize = 1000;
 
 /// Memory that the master shares with its children.
 #[derive(Debug)]
-pub struct TokenBoard {
-    memory: File,
-}
+pub struct TokenBoard(SharedBytes);
 
 impl TokenBoard {
     /// A board with these tokens.
     pub fn new(tokens: &TokenDigests) -> io::Result<TokenBoard> {
-        let memory = File::from(nameless_memory("frs-tokens")?);
-        let board = TokenBoard { memory };
-        board.write(tokens)?;
-        Ok(board)
+        SharedBytes::new("frs-tokens", &tokens.encode()).map(TokenBoard)
     }
 
-    /// The board whose memory this process has inherited.
-    pub fn from_inherited(memory: OwnedFd) -> TokenBoard {
-        TokenBoard { memory: File::from(memory) }
+    /// The board behind an inherited descriptor.
+    pub fn adopt(descriptor: OwnedFd) -> TokenBoard {
+        TokenBoard(SharedBytes::adopt(descriptor))
     }
 
     /// The same board, for another part of this process.
-    pub fn try_clone(&self) -> io::Result<TokenBoard> {
-        Ok(TokenBoard { memory: self.memory.try_clone()? })
+    pub fn share(&self) -> io::Result<TokenBoard> {
+        self.0.share().map(TokenBoard)
     }
 
     /// Replaces the tokens.
     pub fn write(&self, tokens: &TokenDigests) -> io::Result<()> {
-        self.memory.write_all_at(&tokens.encode(), 0)
+        self.0.write(&tokens.encode())
     }
 
     /// The tokens in force. `None` if they cannot be read.
     pub fn read(&self) -> Option<TokenDigests> {
-        (0..LOOKS).find_map(|_| {
-            let mut bytes = vec![0; self.memory.metadata().ok()?.len() as usize];
-            self.memory.read_exact_at(&mut bytes, 0).ok()?;
-            TokenDigests::decode(&bytes)
-        })
+        TokenDigests::decode(&self.0.read()?)
     }
 }
 
 impl AsFd for TokenBoard {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.memory.as_fd()
+        self.0.as_fd()
     }
 }
 

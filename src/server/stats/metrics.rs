@@ -13,7 +13,7 @@ use crate::protocol::resp::{OTHER, UNKNOWN_COMMANDS};
 use frs_cluster::figures::{ClusterFunction, ClusterResult, LeaseCounter, LeaseState, SpillResult};
 use frs_engine::{ItemError, Outcome};
 use frs_store::counter::{Doubling, GroupCounter, Histogram, REFUSERS};
-use frs_store::{Counter, Sums};
+use frs_store::{Counter, HandshakeResult, Sums};
 
 /// The media type of [`text`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -325,7 +325,7 @@ impl MetricsPage {
         const HANDSHAKES: &str = "frs_tls_handshakes_total";
         let help = "Handshakes of TLS, by result: full, resumed by a ticket, or failed.";
         self.head(HANDSHAKES, "counter", help);
-        let results = ["full", "resumed", "failed"];
+        let results = HandshakeResult::ALL.map(HandshakeResult::word);
         self.by_word(HANDSHAKES, "result", results.into_iter().zip(stats.sums.handshakes));
         const END: &str = "frs_tls_not_after_seconds";
         self.head(END, "gauge", "When the certificate of a <tls> ends, in Unix time.");

@@ -37,8 +37,9 @@ impl TlsMaterial {
     /// The files of a `<tls>` cannot be used.
     pub fn read(srv: &Srv, now_ms: u64) -> Result<CheckedMaterial, TlsError> {
         let (mut material, mut out_of_date) = (Vec::new(), Vec::new());
+        let readers = srv.secret_readers();
         for block in &srv.tls {
-            let files = block.read_files(&srv.secret_readers())?;
+            let files = block.read_files(&readers)?;
             let validity = Identity::of(block, &files)?.validity;
             out_of_date.extend(date_fault(block, validity, (now_ms / 1000) as i64));
             material.push((block.name.clone(), files));

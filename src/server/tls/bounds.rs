@@ -11,7 +11,7 @@ pub const RECORD_BYTES: usize = 17 << 10;
 pub const READ_ROOM: usize = 2 * RECORD_BYTES;
 /// The most bytes of the certificates that a client shows.
 pub const MAX_CHAIN_BYTES: usize = 8 << 10;
-/// The most names of a client's certificate that are kept, and their bytes.
+/// The most names of a client's certificate that are kept.
 pub const MAX_NAMES: usize = 64;
 /// The most bytes of these names.
 pub const MAX_NAMES_BYTES: usize = 2 << 10;

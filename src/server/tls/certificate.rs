@@ -31,6 +31,11 @@ impl Validity {
     }
 }
 
+/// Whether a certificate in DER has ended, or cannot be read.
+pub fn has_ended(der: &[u8], now_s: i64) -> bool {
+    Validity::of(der).is_none_or(|validity| validity.not_after_s < now_s)
+}
+
 /// The names of a certificate in DER, in its order: `CN=…` of the subject, then `DNS:…`, `URI:…`,
 /// `IP:…` and `EMAIL:…` of the alternative names. Names beyond the bounds are left out.
 pub fn names(der: &[u8]) -> Vec<String> {

@@ -209,8 +209,9 @@ impl TlsReport {
     pub fn look(srv: &Srv, now_ms: u64) -> TlsReport {
         let mut report = TlsReport::default();
         let now_s = (now_ms / 1000) as i64;
+        let readers = srv.secret_readers();
         for block in &srv.tls {
-            let identity = block.read_files(&srv.secret_readers()).map_err(TlsError::from);
+            let identity = block.read_files(&readers).map_err(TlsError::from);
             match identity.and_then(|files| Identity::of(block, &files)) {
                 Ok(identity) => match date_fault(block, identity.validity, now_s) {
                     Some(fault) => report.faults.push(fault),

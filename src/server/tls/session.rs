@@ -14,7 +14,7 @@ use rustls::unbuffered::{
 use rustls::{HandshakeKind, ServerConfig};
 
 use super::bounds::RECORD_BYTES;
-use super::certificate::{self, Validity};
+use super::certificate;
 
 /// The most bytes of plain text in a record.
 const FRAGMENT_BYTES: usize = 16 << 10;
@@ -239,8 +239,7 @@ impl Session {
         };
         if let Some(own) = connection.peer_certificates().and_then(<[_]>::first) {
             // rustls has looked at the dates in a full handshake only.
-            let has_ended = |validity: Validity| validity.not_after_s < now_s;
-            if handshake == Handshake::Resumed && Validity::of(own).is_none_or(has_ended) {
+            if handshake == Handshake::Resumed && certificate::has_ended(own, now_s) {
                 self.close();
                 return Err(SessionError::CertificateEnded);
             }

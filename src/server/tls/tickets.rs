@@ -94,7 +94,7 @@ impl TicketBoard {
     /// # Errors
     /// The system has no descriptor.
     pub fn share(&self) -> io::Result<TicketBoard> {
-        self.0.as_fd().try_clone_to_owned().map(TicketBoard::adopt)
+        self.0.share().map(TicketBoard)
     }
 
     fn keys(&self) -> Vec<TicketKey> {

@@ -82,8 +82,8 @@ impl WorkerListeners {
         WorkerListeners { listeners, places, of_set, first_token, last: 0, paused_until_ms: 0 }
     }
 
-    /// Speaks TLS from now on as this configuration says. A place that it does not have belongs to
-    /// a newer master, and stays as it is.
+    /// Applies the `tls` of this configuration. A place that the configuration lacks keeps its
+    /// setting: a newer master opened it.
     pub fn take_tls(&mut self, srv: &Srv, configs: &TlsConfigs) {
         for (place, spoken) in &mut self.places {
             if let Some(name) = place.tls(srv) {

@@ -12,6 +12,7 @@ mod extension;
 mod histogram;
 mod sums;
 
+use frs_base::named;
 use frs_base::sync::Ordering;
 
 use crate::file::layout::{self, slot as at};
@@ -64,19 +65,17 @@ pub enum Counter {
 const COUNTERS: usize = 16;
 const _: () = assert!(Counter::HoldsLapsed as usize == COUNTERS - 1 && COUNTERS <= at::ITEM_ERRORS);
 
-/// How a handshake of TLS ended. The number is the place of its word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HandshakeResult {
-    /// With the proof of the certificates.
-    Full = 0,
-    /// By a ticket of an earlier session.
-    Resumed = 1,
-    /// Without a session.
-    Failed = 2,
+named! {
+    /// How a handshake of TLS ended. The number is the place of its word.
+    HandshakeResult {
+        /// With the proof of the certificates.
+        Full "full",
+        /// By a ticket of an earlier session.
+        Resumed "resumed",
+        /// Without a session.
+        Failed "failed",
+    }
 }
-
-/// Words for [`HandshakeResult`]s.
-pub const HANDSHAKE_RESULTS: usize = 3;
 
 /// Events counted for each group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,7 +142,7 @@ const _: () = {
     assert!(at::ITEM_ERRORS + ITEM_ERRORS <= at::REQUESTS);
     assert!(at::REQUESTS + REQUEST_KINDS * RESPONSE_KINDS <= at::UNKNOWN_COMMANDS);
     assert!(at::UNKNOWN_COMMANDS < at::OPEN);
-    assert!(at::HANDSHAKES + HANDSHAKE_RESULTS <= at::CLIENT_ROWS_USED);
+    assert!(at::HANDSHAKES + HandshakeResult::ALL.len() <= at::CLIENT_ROWS_USED);
     assert!(at::CLIENT_ROWS_USED < at::HISTOGRAMS);
     assert!(BUCKETS < at::HISTOGRAM_WORDS);
     assert!(

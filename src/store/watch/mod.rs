@@ -33,10 +33,7 @@ pub(crate) mod sweep;
 
 #[cfg(not(loom))]
 pub use {
-    counter::{
-        BizRow, ClientRow, Counter, Counters, GroupCounter, HANDSHAKE_RESULTS, HandshakeResult,
-        Sums,
-    },
+    counter::{BizRow, ClientRow, Counter, Counters, GroupCounter, HandshakeResult, Sums},
     places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest},
     refused::{RefusedCount, RefusedKey, RefusedKeys, RefusedSketches, Window},
     runtime::{

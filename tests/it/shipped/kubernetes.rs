@@ -173,6 +173,7 @@ fn pods_restart_for_what_needs_it_alone() {
         "log.format=text",
         "addresses={[::]}",
         "resp.enabled=true",
+        "srv=<listen>unix:/run/frs/a.sock</listen>",
     ] {
         assert_ne!(after(setting), before, "{setting}");
     }

@@ -1,7 +1,7 @@
 //! Clients of TLS that are slow, many, silent or hostile: others are served, and memory stays
 //! within its bound.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 use rustls::client::Resumption;
 
 use super::edge::Edge;
+use super::stage::wait_for_the_end;
 use crate::common::secure::{self, Version};
 use crate::common::{BOUND, Server, programs, text, wait_until};
 
@@ -19,19 +20,6 @@ use crate::common::{BOUND, Server, programs, text, wait_until};
 const HALF_HELLO: &[u8] = b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03";
 /// What a standing TLS connection may take of a worker, at most.
 const CONNECTION_BYTES: u64 = 40 << 10;
-
-/// Reads until the peer closes. Panics if it does not within the time limit of tests.
-fn wait_for_the_end(stream: &mut TcpStream) {
-    stream.set_read_timeout(Some(BOUND)).expect("set");
-    loop {
-        match stream.read(&mut [0; 1 << 10]) {
-            Ok(0) => return,
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => return,
-            Err(error) => panic!("not closed: {error}"),
-        }
-    }
-}
 
 /// Full handshakes, one after the other from each of several threads, while `others` runs.
 pub fn flood(stage: &Edge, address: SocketAddr, others: impl FnOnce(&AtomicUsize)) -> usize {

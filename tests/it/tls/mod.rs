@@ -2,6 +2,7 @@
 //! and what hostile clients can do.
 
 mod bounds;
+mod clients;
 mod edge;
 mod listeners;
 mod programs;

@@ -152,8 +152,26 @@ pub fn in_plain(address: SocketAddr, bytes: &[u8]) -> String {
     stream.write_all(bytes).expect("sent");
     let mut answer = Vec::new();
     let mut part = [0; 1024];
-    while let Ok(read @ 1..) = stream.read(&mut part) {
-        answer.extend_from_slice(&part[..read]);
+    loop {
+        match stream.read(&mut part) {
+            Ok(0) => break,
+            Ok(read) => answer.extend_from_slice(&part[..read]),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
+            Err(error) => panic!("not closed: {error}"),
+        }
     }
     String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// Reads until the peer closes. Panics if it does not within the time limit of tests.
+pub fn wait_for_the_end(stream: &mut TcpStream) {
+    stream.set_read_timeout(Some(BOUND)).expect("set");
+    loop {
+        match stream.read(&mut [0; 1 << 10]) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return,
+            Err(error) => panic!("not closed: {error}"),
+        }
+    }
 }

@@ -153,9 +153,10 @@ impl WrongTokens {
     /// How long a new connection of a peer waits, and a token of a connection that has shown no
     /// right one.
     pub fn delay(&self, peer: &Peer) -> Duration {
-        let Some(address) = peer.address else { return Duration::ZERO };
+        let address = peer.address.filter(|_| !peer.is_known.load(Ordering::Relaxed));
+        let Some(address) = address else { return Duration::ZERO };
         let brake = self.brake();
-        if brake.is_idle() || peer.is_known.load(Ordering::Relaxed) {
+        if brake.is_idle() {
             return Duration::ZERO;
         }
         let now_ms = clock::boot_ms();

@@ -14,7 +14,7 @@ use std::task::Poll;
 use frs_base::clock;
 use frs_conf::Srv;
 use frs_server::tls::board::TlsShare;
-use frs_server::tls::certificate::{self, Validity};
+use frs_server::tls::certificate;
 use frs_server::tls::configs::{Spoken, TlsConfigs};
 use rustls::server::Acceptor;
 use rustls::{HandshakeKind, ServerConfig};
@@ -154,8 +154,7 @@ fn has_ended<S>(stream: &TlsStream<S>) -> bool {
     let is_resumed = connection.handshake_kind() == Some(HandshakeKind::Resumed);
     let own = connection.peer_certificates().and_then(<[_]>::first).filter(|_| is_resumed);
     let now_s = (clock::now() / 1000) as i64;
-    let ended = |validity: Validity| validity.not_after_s < now_s;
-    own.is_some_and(|own| Validity::of(own).is_none_or(ended))
+    own.is_some_and(|own| certificate::has_ended(own, now_s))
 }
 
 /// The names of the certificate that a client has shown. Empty without one.

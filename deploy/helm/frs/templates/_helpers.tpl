@@ -83,6 +83,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $v := .Values }}
 {{- $admin := not (empty $v.admin.tokenSecret) }}
 {{- list $v.addresses $v.ports $v.metrics.enabled $v.resp.enabled $v.rls.enabled $admin
-    $v.tls.enabled $v.tls.listeners $v.cluster.enabled $v.cluster.name $v.cluster.secret $v.log.format $v.watch
+    $v.tls.enabled $v.tls.listeners $v.cluster.enabled $v.cluster.name $v.cluster.secret $v.log.format $v.watch $v.srv
     | toJson | sha256sum }}
 {{- end }}

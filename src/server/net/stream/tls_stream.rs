@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 
 use super::{Received, Stream, again};
-use crate::tls::bounds::{READ_ROOM, RECORD_BYTES};
+use crate::tls::bounds::RECORD_BYTES;
 use crate::tls::session::{Handshake, Session};
 use frs_base::clock;
 
@@ -40,19 +40,17 @@ impl TlsStream {
         if self.has_ended {
             return Ok(Received::END);
         }
-        let room: &mut [u8; READ_ROOM] =
-            room.try_into().map_err(|_| io::Error::other("a room of another size"))?;
-        let (plain, wire) = room.split_at_mut(RECORD_BYTES);
-        let (Some(plain), Some(wire)) = (plain.first_chunk_mut(), wire.first_chunk_mut()) else {
+        let ([plain, wire], []) = room.as_chunks_mut::<RECORD_BYTES>() else {
             return Err(io::Error::other("a room of another size"));
         };
+        // Only a handshake asks for the time.
+        let now_s = if self.is_handshaking() { (clock::now() / 1000) as i64 } else { 0 };
         let kept = self.session.resume(wire);
         let asked = RECORD_BYTES - kept;
         let read = self.socket.read_bytes(&mut wire[kept..])?;
         if read == 0 {
             return Ok(Received::END);
         }
-        let now_s = (clock::now() / 1000) as i64;
         let taken = self.session.take(&mut wire[..kept + read], plain, now_s);
         // An alert goes out even if the session has failed.
         self.flush()?;

@@ -146,8 +146,7 @@ impl Identity {
     fn resolve_again(&mut self, gate: Gate<'_>) {
         self.generation = gate.generation;
         let access = gate.access;
-        let of_cert = access.by_cert(&self.cert);
-        self.bare = of_cert.unwrap_or_else(|| access.anonymous(self.is_unix));
+        self.bare = access.bare(&self.cert, self.is_unix);
         self.caller = match &self.token {
             None => self.bare,
             Some(token) => access.by_token(token).unwrap_or(Caller::NOBODY),

@@ -6,9 +6,9 @@
 //! Invariant: a cached result equals the result of parsing the head. So the cache takes only heads
 //! that await items and have one plain Content-Length and no other framing. It stores only what
 //! depends on the bytes of the head, and the caller whose token it shows, until the next
-//! configuration. What else depends on the configuration is checked each time. Heads
-//! of pages are not cached, because the configuration decides whether a page is allowed, nor are
-//! heads with an id, because each is sent once.
+//! configuration. Everything else that depends on the configuration is checked each time. Heads of
+//! pages are not cached, because the configuration decides whether a page is allowed, nor are heads
+//! with an id, because each is sent once.
 
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! The identity of a client, and all commands that need no item.
 //!
-//! Invariant: a client that must name a token and has not named it learns only that it must.
+//! Invariant: before it authenticates, a client learns only that it must.
 
 use super::{RespConnection, Serving};
 use crate::protocol::call::Call;
@@ -119,8 +119,7 @@ impl Session {
             // A reload may have taken the token away.
             (true, Some(ShownToken { name, token })) => access.by_name(own.nth, name, token),
             (true, None) => {
-                let of_cert = access.by_cert(&self.cert);
-                let bare = of_cert.unwrap_or_else(|| access.anonymous(self.is_unix));
+                let bare = access.bare(&self.cert, self.is_unix);
                 let is_somebody = !bare.is_anonymous() || bare.rights.has_any(Rights::OF_BIZS);
                 is_somebody.then_some(bare)
             }

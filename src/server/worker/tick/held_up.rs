@@ -61,14 +61,12 @@ impl Worker {
         let now_ms = self.now_ms;
         let Some(client) = self.clients[index as usize].as_mut() else { return false };
         if client.held {
-            client.queued = false;
             return true;
         }
         if self.ending.is_some() {
             return false;
         }
         let Some(until_ms) = client.wait(&self.handler.brake, now_ms) else { return false };
-        client.queued = false;
         if self.held_up.log.is_due(clock::instant()) {
             let peer = client.peer.map(tracing::field::display);
             let wait_ms = until_ms - now_ms;

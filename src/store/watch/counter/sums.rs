@@ -9,7 +9,7 @@ use frs_base::sync::Ordering;
 
 use super::{
     BizRow, COMMAND_NAMES, COUNTERS, ClientKey, ClientSums, Counter, Counters, ExtensionSums,
-    GROUP_COUNTERS, GroupCounter, GroupRow, HANDSHAKE_RESULTS, Histogram, ITEM_ERRORS, OUTCOMES,
+    GROUP_COUNTERS, GroupCounter, GroupRow, HandshakeResult, Histogram, ITEM_ERRORS, OUTCOMES,
     REFUSERS, REQUEST_KINDS, RESPONSE_KINDS, Timed, at,
 };
 use crate::file::layout::{self, CHAIN_MAX};
@@ -99,7 +99,7 @@ pub struct Sums {
     /// Requests, by their kind and the kind of their answer.
     pub requests: [[u64; RESPONSE_KINDS]; REQUEST_KINDS],
     /// Handshakes of TLS, by [`super::HandshakeResult`].
-    pub handshakes: [u64; HANDSHAKE_RESULTS],
+    pub handshakes: [u64; HandshakeResult::ALL.len()],
     /// Failed items, by error.
     pub item_errors: [u64; ITEM_ERRORS],
     /// Commands that frs does not have, by the numbers of their names. Empty if there were none.
