@@ -7,7 +7,7 @@ use frs_conf::Mode;
 use frs_limit::{Brought, Details, HoldState, HoldStep, HoldTerms, Judgement, Mark, Noted, States};
 
 use super::one::{Done, ItemTransaction};
-use crate::{Command, ItemError};
+use crate::{Command, Grant, ItemError};
 
 impl ItemTransaction<'_> {
     /// Whether the item is judged here.

@@ -1,7 +1,7 @@
 //! Clients of TLS that are slow, many, silent or hostile: others are served, and memory stays
 //! within its bound.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use rustls::client::Resumption;
 use super::edge::Edge;
 use super::stage::wait_for_the_end;
 use crate::common::secure::{self, Version};
-use crate::common::{BOUND, Server, programs, text, wait_until};
+use crate::common::{Server, programs, text, wait_until};
 
 /// The first bytes of a record that promises 512 bytes of a ClientHello.
 const HALF_HELLO: &[u8] = b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03";
