@@ -10,8 +10,6 @@ use frs_conf::{CallRate, ClientIndex};
 use frs_limit::CallNumbers;
 use frs_store::ClientRow;
 
-#[cfg(feature = "access")]
-use crate::access::Carried;
 use crate::extras::{Extras, KeptNumbers};
 
 /// The command that applies to all items of a request.
@@ -388,15 +386,10 @@ impl Request {
         }
     }
 
-    /// What an item carries besides its count.
-    #[cfg(feature = "access")]
+    /// Whether an item carries more than its count.
     #[inline]
-    pub fn carried(&self, item: &Item) -> Carried {
-        match (item.brought_at != 0, self.has_once()) {
-            (false, false) => Carried::Nothing,
-            (true, _) if self.extras(item).hold.is_some() => Carried::Hold,
-            _ => Carried::Extras,
-        }
+    pub fn carries_more(&self, item: &Item) -> bool {
+        item.brought_at != 0 || self.has_once()
     }
 
     /// Whether it has one item, which is its own transaction.

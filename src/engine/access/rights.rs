@@ -20,6 +20,17 @@ pub enum Carried {
     Hold,
 }
 
+impl Carried {
+    #[inline]
+    fn of(request: &Request, item: &Item) -> Carried {
+        match request.carries_more(item) {
+            false => Carried::Nothing,
+            true if request.extras(item).hold.is_some() => Carried::Hold,
+            true => Carried::Extras,
+        }
+    }
+}
+
 /// The rights that an item needs, without those about a hold that is unknown.
 pub fn needed(command: Command, options: ItemOptions, carried: Carried) -> Rights {
     let ItemOptions { count, force, .. } = options;
@@ -116,7 +127,7 @@ impl Access {
         request: &Request,
         item: &Item,
     ) -> Grant {
-        let carried = request.carried(item);
+        let carried = Carried::of(request, item);
         let rights = needed(request.command, request.options(item), carried);
         let name = request.biz(item);
         if !caller.rights.has_all(rights) || !self.has_named(caller, last.find(map, name), name) {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a tick does a bounded amount of work for each client. It waits for nothing but its
 //! share of semaphores, so a stalled client delays no other. In the steady state it allocates
-//! nothing for clients in plain text, and writes no log line, unless `<log refusals>` asks for some.
+//! nothing for clients in plain text. It writes no log line, unless `<log refusals>` asks for some.
 
 mod arrivals;
 mod handshakes;
