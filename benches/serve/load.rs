@@ -64,6 +64,16 @@ impl Requests {
         }))
     }
 
+    /// The same requests with another field in each head.
+    pub fn with_field(mut self, field: &str) -> Requests {
+        for request in &mut self.requests {
+            let first = memmem::find(&request.bytes, b"\r\n").map_or(0, |end| end + 2);
+            let line = format!("{field}\r\n");
+            request.bytes.splice(first..first, line.into_bytes());
+        }
+        self
+    }
+
     /// memcached's closest equivalent of an Update.
     pub fn incrs() -> Requests {
         let keys = permutation(&mut Random(0x5eed), KEYS);

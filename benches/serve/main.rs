@@ -5,6 +5,7 @@
 //! client. The other (load.rs) speaks memcached's protocol too, so that all three servers have the
 //! same client. Any answer but success ends the bench with status 1.
 
+mod clients;
 mod flood;
 mod inspected;
 mod load;
@@ -82,6 +83,8 @@ enum Scenario {
     Policies,
     /// frs-load, beside a busy loop and beside frs-inspect in a loop; frs alone
     Inspected,
+    /// What it costs to tell clients by their tokens; frs alone
+    Clients,
     /// The waits of a client over TLS beside a flood of handshakes; frs alone
     Flood,
     /// Commands of RESP against Redis, asked by redis-benchmark
@@ -100,6 +103,7 @@ impl Scenario {
             Scenario::Items => "64 items in a request, one request per round trip",
             Scenario::Policies => "one request per round trip, of each policy",
             Scenario::Inspected => "one request per round trip, beside frs-inspect",
+            Scenario::Clients => "a server that tells clients by their tokens",
             Scenario::Flood => "one request at a time over TLS, beside handshakes",
             Scenario::Resp => "commands of RESP against Redis",
             Scenario::Tls => "the cost of TLS",
@@ -157,6 +161,9 @@ fn run(options: &Options) -> Result<()> {
     }
     if runs(Scenario::Inspected) {
         inspected::run(options)?;
+    }
+    if runs(Scenario::Clients) {
+        clients::run(options)?;
     }
     if runs(Scenario::Flood) {
         flood::run(options)?;
