@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::common::load::UntilDropped;
 use crate::common::metrics::promtool;
 use crate::common::plane::{Plane, TOKEN, ask, ask_socket};
 use crate::common::{Answer, Client, Server, Settings, Setup, text, wait_until};
@@ -425,6 +426,7 @@ fn eight_clients_at_once_lose_nothing() {
     let server = plane.start(2);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let over = UntilDropped(&done);
         let watcher = scope.spawn(|| {
             let mut looks = 0;
             while !done.load(Ordering::Relaxed) {
@@ -455,7 +457,7 @@ fn eight_clients_at_once_lose_nothing() {
             })
             .collect();
         let ends: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
-        done.store(true, Ordering::Relaxed);
+        drop(over);
         ends.into_iter().for_each(|end| end.expect("served"));
         assert!(watcher.join().expect("always sound") > 0);
     });
@@ -486,6 +488,7 @@ fn degraded_is_every_worker_before_it_is_answered_and_so_it_stays() {
     let (done, checked) = (AtomicBool::new(false), AtomicU64::new(0));
     let is_on = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let ends = UntilDropped(&done);
         for _ in 0..4 {
             let (server, done, is_on, checked) = (&server, &done, &is_on, &checked);
             scope.spawn(move || {
@@ -504,7 +507,7 @@ fn degraded_is_every_worker_before_it_is_answered_and_so_it_stays() {
         is_on.store(true, Ordering::SeqCst);
         degraded(&server, true);
         wait_until("some were asked", || (checked.load(Ordering::Relaxed) > 100).then_some(()));
-        done.store(true, Ordering::Relaxed);
+        drop(ends);
     });
     assert!(plane.get("/health").body.contains("degraded=\"true\""));
     assert_eq!(plane.ask("POST", "/reload", "").status, 200);
@@ -529,6 +532,7 @@ fn a_reset_under_load_forgets_what_was_and_nothing_that_comes() {
     };
     let (mut before, mut after) = (0, 0);
     std::thread::scope(|scope| {
+        let ends = UntilDropped(&done);
         for _ in 0..6 {
             let (server, done, sent, answered) = (&server, &done, &sent, &answered);
             scope.spawn(move || {
@@ -552,7 +556,7 @@ fn a_reset_under_load_forgets_what_was_and_nothing_that_comes() {
             assert!(shown <= sent.load(Ordering::SeqCst) - before, "{shown} is from before");
         }
         wait_until("there is load", || (used(&server) > 100).then_some(()));
-        done.store(true, Ordering::SeqCst);
+        drop(ends);
     });
     let (sent, shown) = (sent.into_inner(), used(&server));
     assert!(shown >= sent - after, "{shown} of {} since the answer", sent - after);

@@ -181,6 +181,7 @@ fn a_keeper_that_is_killed_in_the_middle_of_changes_leaves_a_map_that_is_whole()
     };
     let (done, said) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
+        let ends = UntilDropped(&done);
         scope.spawn(|| {
             for max in 1.. {
                 let client = Client::try_connect(plane.address);
@@ -206,7 +207,7 @@ fn a_keeper_that_is_killed_in_the_middle_of_changes_leaves_a_map_that_is_whole()
         }
         let before = said.load(Ordering::SeqCst);
         wait_until("one is done", || (said.load(Ordering::SeqCst) > before).then_some(()));
-        done.store(true, Ordering::SeqCst);
+        drop(ends);
     });
     let max = said.load(Ordering::SeqCst);
     assert!(plane.map().contains(&format!("max=\"{max}\"")), "{}", plane.map());

@@ -11,6 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use super::hosts::{Hosts, Random, Shared, map};
 use super::nodes::Nodes;
 use crate::common::items::{post, read_xml, try_post_unread};
+use crate::common::load::UntilDropped;
 use crate::common::{Client, Server, wait_until};
 
 /// Shared businesses.
@@ -144,6 +145,7 @@ fn setup(max: u64, share: &str, nodes: &Nodes) -> Hosts {
 fn run(hosts: &[SocketAddr], act: impl FnOnce()) -> Told {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let ends = UntilDropped(&stop);
         let clients: Vec<_> = (0..CLIENTS)
             .map(|nth| {
                 scope.spawn({
@@ -153,7 +155,7 @@ fn run(hosts: &[SocketAddr], act: impl FnOnce()) -> Told {
             })
             .collect();
         let acted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
-        stop.store(true, Ordering::Relaxed);
+        drop(ends);
         let mut all = Told::default();
         for client in clients {
             all.add(&client.join().expect("no client fails"));

@@ -2,13 +2,15 @@
 //! uses of their leases have been spent since, and are not spent again.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use nix::unistd::{Whence, lseek};
 
 use super::deaths::shared;
 use super::hosts::{Hosts, Shared, charge, map};
@@ -18,7 +20,37 @@ use crate::common::{Client, Server, wait_until};
 const MAX: u64 = 1_000;
 
 /// All files of a directory.
-struct Copy(BTreeMap<PathBuf, Vec<u8>>);
+struct Copy(BTreeMap<PathBuf, Content>);
+
+/// The bytes of a file without its holes: runtime.mmap has gigabytes of them.
+struct Content {
+    bytes: u64,
+    /// By the place of their first byte.
+    parts: Vec<(u64, Vec<u8>)>,
+}
+
+impl Content {
+    fn of(path: &Path) -> io::Result<Content> {
+        let file = File::open(path)?;
+        let bytes = file.metadata()?.len();
+        let (mut parts, mut at) = (Vec::new(), 0);
+        // Behind the last data there is none to be found.
+        while let Ok(from) = lseek(&file, at, Whence::SeekData) {
+            at = lseek(&file, from, Whence::SeekHole)?;
+            let mut part = vec![0; (at - from) as usize];
+            file.read_exact_at(&mut part, from as u64)?;
+            parts.push((from as u64, part));
+        }
+        Ok(Content { bytes, parts })
+    }
+
+    /// Writes it into the file at this path, and nothing else stays there.
+    fn write(&self, path: &Path) -> io::Result<()> {
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+        file.set_len(self.bytes)?;
+        self.parts.iter().try_for_each(|(from, part)| file.write_all_at(part, *from))
+    }
+}
 
 impl Copy {
     fn of(dir: &Path) -> Copy {
@@ -31,7 +63,7 @@ impl Copy {
                 if kind.is_dir() {
                     folders.push(entry.path());
                 } else if kind.is_file() {
-                    files.insert(entry.path(), std::fs::read(entry.path()).expect("read"));
+                    files.insert(entry.path(), Content::of(&entry.path()).expect("read"));
                 }
             }
         }
@@ -40,9 +72,8 @@ impl Copy {
 
     /// Writes the copy back into the existing files.
     fn restore(&self) {
-        for (path, bytes) in &self.0 {
-            let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);
-            file.and_then(|mut file| file.write_all(bytes)).expect("written");
+        for (path, content) in &self.0 {
+            content.write(path).expect("written");
         }
         assert!(self.0.keys().any(|path| path.ends_with("runtime.mmap")));
         assert!(self.0.keys().any(|path| path.ends_with("default.0.mmap")), "no group");

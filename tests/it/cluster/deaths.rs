@@ -14,6 +14,7 @@ use super::history::{History, Use, now_ms};
 use super::hosts::{Hosts, Load, Random, Routing, Shared, map};
 use super::nodes::Nodes;
 use super::outages::wait_for_answers;
+use crate::common::load::UntilDropped;
 use crate::common::programs::program;
 use crate::common::{Server, Setup, wait_until};
 
@@ -210,6 +211,7 @@ fn killed(roles: &[&str], kills: usize) {
     let mut others = Vec::new();
     let mut histories = load.run(|load| {
         thread::scope(|scope| {
+            let ends = UntilDropped(&is_over);
             let is_over = &is_over;
             let keep = |setup| scope.spawn(move || attached(setup, load, is_over));
             let programs: Vec<_> = hosts.setups.iter().map(keep).collect();
@@ -221,7 +223,7 @@ fn killed(roles: &[&str], kills: usize) {
                 }
                 load.spend();
             }));
-            is_over.store(true, Ordering::Relaxed);
+            drop(ends);
             others.extend(programs.into_iter().map(|program| program.join().expect("joined")));
             acted.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         });

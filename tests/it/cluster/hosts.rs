@@ -12,6 +12,7 @@ use frs_conf::ClusterNode;
 use super::history::{History, Use, now_ms};
 use super::nodes::NAME;
 use crate::common::items::{Item, read_xml, try_post_unread};
+use crate::common::load::UntilDropped;
 use crate::common::plane::Plane;
 use crate::common::{Answer, BOUND, Client, Server, Settings, Setup, files, wait_until};
 
@@ -206,10 +207,11 @@ impl<'a> Load<'a> {
     pub fn run(&self, act: impl FnOnce(&Self)) -> Vec<History> {
         let mut all = vec![History::default(); self.bizs];
         thread::scope(|scope| {
+            let ends = UntilDropped(&self.stop);
             let clients: Vec<_> =
                 (0..self.clients).map(|nth| scope.spawn(move || self.client(nth))).collect();
             let acted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| act(self)));
-            self.stop.store(true, Ordering::Relaxed);
+            drop(ends);
             for client in clients {
                 let own = client.join().expect("no client fails");
                 all.iter_mut().zip(own).for_each(|(all, own)| all.add(own));

@@ -34,6 +34,7 @@ mod resets;
 mod script;
 mod spill;
 mod tally;
+mod turns;
 mod wall;
 mod warm;
 mod windows;

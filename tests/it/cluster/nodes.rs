@@ -17,6 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use redis::{Cmd, Connection, FromRedisValue, Value, cmd};
 
+use super::turns::Turn;
 use super::wall::{self, Wall};
 use crate::common::address::Reserved;
 use crate::common::{needs, wait_until};
@@ -59,6 +60,7 @@ pub struct Nodes {
     options: NodeOptions,
     program: String,
     dir: tempfile::TempDir,
+    _turn: Turn,
 }
 
 struct Node {
@@ -103,6 +105,7 @@ impl Nodes {
     /// Starts nodes that do not know each other.
     pub fn without_cluster(count: usize, options: NodeOptions) -> Option<Nodes> {
         let program = program()?;
+        let turn = Turn::take();
         let dir = tempfile::tempdir().expect("a directory");
         let node = |i| {
             let [plain, tls, bus] = [Reserved::new(), Reserved::new(), Reserved::new()];
@@ -111,7 +114,7 @@ impl Nodes {
             Node { child: None, plain, tls, bus, doors }
         };
         let nodes = (0..count).map(node).collect();
-        let mut nodes = Nodes { nodes, options, program, dir };
+        let mut nodes = Nodes { nodes, options, program, dir, _turn: turn };
         (0..count).for_each(|i| nodes.spawn(i));
         (0..count).for_each(|i| nodes.wait_until_it_answers(i));
         Some(nodes)

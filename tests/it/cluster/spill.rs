@@ -11,6 +11,7 @@ use nix::sys::signal::{Signal, kill};
 
 use super::hosts::{Hosts, Random};
 use super::nodes::Nodes;
+use crate::common::load::UntilDropped;
 use crate::common::{Client, Setup, wait_until};
 
 const MAX: u64 = 20;
@@ -74,6 +75,7 @@ fn use_up(setup: &Setup, act: impl FnOnce()) -> Vec<Uses> {
         }
     };
     thread::scope(|scope| {
+        let ends = UntilDropped(&stop);
         (0..4).for_each(|seed| {
             scope.spawn(move || client(seed));
         });
@@ -85,7 +87,7 @@ fn use_up(setup: &Setup, act: impl FnOnce()) -> Vec<Uses> {
             let mut all = uses.iter().zip(&begun);
             all.all(|(now, then)| now.refused >= then.refused + 10).then_some(())
         });
-        stop.store(true, Ordering::Relaxed);
+        drop(ends);
     });
     uses.into_inner().expect("no client failed")
 }

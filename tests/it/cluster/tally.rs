@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::hosts::Hosts;
 use super::nodes::{MASTERS, Nodes};
 use crate::common::items::{self, Item};
+use crate::common::load::UntilDropped;
 use crate::common::{BOUND, Client, Setup, text};
 
 const REFUSES: u64 = 400;
@@ -56,6 +57,7 @@ fn all_hosts_come_to_know_the_sum_though_couriers_are_killed() {
     let admitted = [AtomicU64::new(0), AtomicU64::new(0)];
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let ends = UntilDropped(&stop);
         for server in &servers {
             scope.spawn(|| {
                 let mut client = server.client();
@@ -75,7 +77,7 @@ fn all_hosts_come_to_know_the_sum_though_couriers_are_killed() {
                 kill(pid, Signal::SIGKILL).expect("killed");
             }
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(ends);
     });
     let [mixed, told] = admitted.map(AtomicU64::into_inner);
     assert!(mixed <= REFUSES && told > ADVISES, "{mixed} {told}");

@@ -17,6 +17,7 @@ use super::history::now_ms;
 use super::host;
 use super::hosts::{self, Hosts, Random};
 use super::nodes::Nodes;
+use crate::common::load::UntilDropped;
 use crate::common::plane::Plane;
 use crate::common::{Client, Setup, wait_until};
 
@@ -100,6 +101,7 @@ fn a_machine_is_lost(limit: &str) {
         }
     };
     let kept_ms = thread::scope(|scope| {
+        let ends = UntilDropped(&stop);
         (0..4).for_each(|seed| {
             scope.spawn(move || client(seed));
         });
@@ -121,7 +123,7 @@ fn a_machine_is_lost(limit: &str) {
             let mut client = Client::connect(addresses[1]);
             (0..KEYS).all(|key| used(&mut client, &format!("k{key}")) >= MAX).then_some(())
         });
-        stop.store(true, Ordering::Relaxed);
+        drop(ends);
         kept_ms
     });
     let uses = uses.into_inner().expect("no client failed");

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::common::load::UntilDropped;
 use crate::common::{Server, Settings, Setup, needs, wait_until};
 use frs_conf::Texts;
 use frs_engine::{Answers, Command, ItemOptions, Request, Role, Service};
@@ -197,6 +198,7 @@ fn what_is_counted_stays_while_pages_become_huge() {
     (0..KEYS).for_each(|key| assert_eq!(ask(&mut keeper, Command::Update, key), 1));
     let (begun, over) = (AtomicBool::new(false), AtomicBool::new(false));
     let updated: HashMap<usize, u64> = std::thread::scope(|scope| {
+        let ends = UntilDropped(&over);
         let updater = scope.spawn(|| {
             let (mut service, mut updated) = (attached(&dir), HashMap::new());
             // Uses every other key repeatedly. The others must not change.
@@ -216,7 +218,7 @@ fn what_is_counted_stays_while_pages_become_huge() {
         while keeper.ask_for_huge_pages() {
             parts += 1;
         }
-        over.store(true, Ordering::Relaxed);
+        drop(ends);
         assert!((1..=4).contains(&parts), "{parts}");
         updater.join().expect("updated")
     });

@@ -6,6 +6,7 @@ use frs::{AttachError, Client, Error, Item};
 use nix::sys::signal::{Signal, kill};
 
 use super::setup_of;
+use crate::common::load::UntilDropped;
 use crate::common::{self, Server, wait_until};
 
 fn used(client: &Client, key: &str) -> Option<u64> {
@@ -118,6 +119,7 @@ fn a_client_in_full_use_sees_no_reload_and_no_death() {
     let client = Client::attach(setup.path("data")).expect("attached");
     let (charged, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
+        let ends = UntilDropped(&is_over);
         for _ in 0..3 {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
@@ -135,7 +137,7 @@ fn a_client_in_full_use_sees_no_reload_and_no_death() {
             let now = server.workers();
             (now.len() == 2 && !now.iter().any(|pid| workers.contains(pid))).then_some(())
         });
-        is_over.store(true, Ordering::Relaxed);
+        drop(ends);
     });
     assert_eq!(used(&client, "k"), Some(charged.into_inner()));
     // The client knows the new names too.

@@ -15,6 +15,7 @@ use nix::sys::signal::{Signal, kill};
 
 use super::Life;
 use crate::common::items::{post, try_post};
+use crate::common::load::UntilDropped;
 use crate::common::{Client, Server, Settings, Setup, is_alive, text, wait_until};
 
 const CLIENTS: u64 = 4;
@@ -120,10 +121,11 @@ impl Run {
     /// Runs the clients beside `act`.
     fn beside(&self, address: SocketAddr, act: impl FnOnce()) {
         thread::scope(|scope| {
+            let ends = UntilDropped(&self.stop);
             let clients: Vec<_> =
                 (0..CLIENTS).map(|client| scope.spawn(move || self.ask(address, client))).collect();
             let acted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
-            self.stop.store(true, Ordering::Relaxed);
+            drop(ends);
             clients.into_iter().for_each(|client| client.join().expect("no client fails"));
             acted.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         });

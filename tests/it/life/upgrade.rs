@@ -21,6 +21,7 @@ use nix::unistd::Pid;
 use super::systemd::Systemd;
 use super::{Life, install, install_script, under_load};
 use crate::common::address::Reserved;
+use crate::common::load::UntilDropped;
 use crate::common::load::wait_for_more;
 use crate::common::plane::ask_socket;
 use crate::common::programs::test_name;
@@ -241,6 +242,7 @@ fn an_upgrade_gets_its_turn_among_reloads_without_end() {
     let life = Life::start(&setup);
     let (old, is_over, begun) = (life.first(), AtomicBool::new(false), Instant::now());
     thread::scope(|scope| {
+        let ends = UntilDropped(&is_over);
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) && begun.elapsed() < 2 * BOUND {
                 // Not reaped before the end of the test, so the id is not used again.
@@ -250,7 +252,7 @@ fn an_upgrade_gets_its_turn_among_reloads_without_end() {
         life.wait_for_log("the new configuration is in force");
         kill(old, Signal::SIGUSR2).expect("signalled");
         wait_until("another master is named", || life.try_master().filter(|&pid| pid != old));
-        is_over.store(true, Ordering::Relaxed);
+        drop(ends);
     });
     let log = setup.log();
     let before = log.split("a new binary is started").next().expect("a part");

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::load::{under_load, wait_for_more};
+use crate::common::load::{UntilDropped, under_load, wait_for_more};
 use crate::common::{Client, Settings, Setup, descriptors, is_alive, text, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -400,6 +400,7 @@ fn a_stopped_worker_delays_others_at_most_by_the_lock_timeout() {
     let stop = AtomicBool::new(false);
     let address = setup.address;
     thread::scope(|scope| {
+        let ends = UntilDropped(&stop);
         // Keeps both workers busy on one key-node. The stopped one may hold its semaphore.
         for _ in 0..8 {
             scope.spawn(|| {
@@ -422,7 +423,7 @@ fn a_stopped_worker_delays_others_at_most_by_the_lock_timeout() {
             }
             kill(stopped, Signal::SIGCONT).expect("continued");
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(ends);
     });
     assert_eq!(server.workers(), workers, "nobody was replaced");
 }

@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 use super::client::{Ask, Client, LIMIT, OK, WATCH, ask, descriptor, framed, post};
 use super::{DOMAINS, Stage};
 use crate::common::address::Reserved;
+use crate::common::load::UntilDropped;
 use crate::common::{Server, is_alive, wait_until};
 
 /// The connection preface of HTTP/2, with empty settings.
@@ -59,6 +60,7 @@ fn resident(pid: Pid) -> usize {
 fn serve_others(address: SocketAddr, hostile: impl FnOnce() + Send) -> Duration {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let ends = UntilDropped(&is_over);
         let others = scope.spawn(|| {
             let mut client = Client::connect(address);
             let mut longest = Duration::ZERO;
@@ -70,7 +72,7 @@ fn serve_others(address: SocketAddr, hostile: impl FnOnce() + Send) -> Duration 
             longest
         });
         let hostile = std::panic::catch_unwind(std::panic::AssertUnwindSafe(hostile));
-        is_over.store(true, Ordering::Relaxed);
+        drop(ends);
         let longest = others.join().expect("served");
         hostile.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         longest

@@ -11,6 +11,7 @@ use super::client::{
     Client, Descriptor, LIMIT, OK, OVER, Said, ask, descriptor, exchange, framed, hits, post,
 };
 use super::{DOMAINS, Stage};
+use crate::common::load::UntilDropped;
 use crate::common::{Server, is_alive, text, wait_until};
 
 fn two(key: &str) -> Descriptor {
@@ -176,6 +177,7 @@ fn of_the_calls_in_flight_over_an_upgrade_none_is_lost_and_none_charged_twice() 
     let address = stage.rls.address;
     let is_over = AtomicBool::new(false);
     let answered: u64 = std::thread::scope(|scope| {
+        let ends = UntilDropped(&is_over);
         let clients: Vec<_> =
             (0..3).map(|_| scope.spawn(|| call_again_and_again(address, &is_over))).collect();
         wait_until("calls are in flight", || {
@@ -191,7 +193,7 @@ fn of_the_calls_in_flight_over_an_upgrade_none_is_lost_and_none_charged_twice() 
                 (found.len() == 1 && found[0] != old && !is_alive(old)).then_some(())
             });
         }));
-        is_over.store(true, Ordering::Relaxed);
+        drop(ends);
         let answered = clients.into_iter().map(|client| client.join().expect("no panic")).sum();
         replaced.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         answered

@@ -13,6 +13,7 @@ use rustls::client::Resumption;
 
 use super::edge::Edge;
 use super::stage::wait_for_the_end;
+use crate::common::load::UntilDropped;
 use crate::common::secure::{self, Version};
 use crate::common::{Server, programs, text, wait_until};
 
@@ -28,6 +29,7 @@ pub fn flood(stage: &Edge, address: SocketAddr, others: impl FnOnce(&AtomicUsize
     let (settings, is_over) = (Arc::new(settings), AtomicBool::new(false));
     let shaken = AtomicUsize::new(0);
     std::thread::scope(|scope| {
+        let ends = UntilDropped(&is_over);
         for _ in 0..8 {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
@@ -37,7 +39,7 @@ pub fn flood(stage: &Edge, address: SocketAddr, others: impl FnOnce(&AtomicUsize
             });
         }
         let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| others(&shaken)));
-        is_over.store(true, Ordering::Relaxed);
+        drop(ends);
         run.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });
     shaken.load(Ordering::Relaxed)
