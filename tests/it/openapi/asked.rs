@@ -71,6 +71,8 @@ fn ask(dir: &Path, address: SocketAddr, tag: &str) {
         .arg("--config-file")
         .arg(Path::new(HERE).join("schemathesis.toml"))
         .args(["run", document::PATH, "--include-tag", tag])
+        // On a busy machine it takes long to make up requests.
+        .arg("--suppress-health-check=too_slow")
         .args(["--url", &format!("http://{address}")]);
     let Some(output) = needs::output(&mut schemathesis) else { return };
     let said = String::from_utf8_lossy(&output.stdout);

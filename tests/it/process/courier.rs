@@ -132,6 +132,8 @@ fn a_stopped_server_ends_its_courier_in_time() {
         let mut server = setup.start();
         server.wait_for_workers(2);
         let courier = courier(&server);
+        // It has begun, and asks a cluster that is not there.
+        wait_until("it asks", || setup.log().contains("cannot be used").then_some(()));
         server.signal(Signal::SIGUSR1);
         server.signal(signal);
         assert!(server.wait().success());
