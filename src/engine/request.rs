@@ -392,6 +392,13 @@ impl Request {
         item.brought_at != 0 || self.has_once()
     }
 
+    /// Whether an item asks for one or more uses, and for nothing else.
+    #[inline]
+    pub fn is_plain_use(&self, item: &Item) -> bool {
+        let ItemOptions { count, force, .. } = self.options(item);
+        count.is_some_and(|count| count > 0) && !force && !self.carries_more(item)
+    }
+
     /// Whether it has one item, which is its own transaction.
     pub(super) fn is_single(&self) -> bool {
         self.items.len() == 1 && !self.atomic

@@ -49,29 +49,19 @@ impl Service {
             };
             is_refused |= outcome.is_refusal();
             counters.count_item(row, is_update, outcome as usize);
+            if let Some(client) = request.client_row {
+                counters.count_client_item(client, outcome as usize);
+                if is_update && outcome.is_refusal() {
+                    counters.count_client_refusal(client);
+                }
+            }
         }
         self.last_row = row;
-        if let Some(client) = request.client_row {
-            self.count_client(client, is_update, answers);
-        }
         if is_update && self.table.has_holds() {
             self.count_holds(answers);
         }
         if is_update && is_refused {
             self.count_refusals(request, answers, now, lane);
-        }
-    }
-
-    /// Counts answers by outcome for the client that asked.
-    #[inline(never)]
-    fn count_client(&self, client: ClientRow, is_update: bool, answers: &Answers) {
-        let Some(counters) = self.handle.counters() else { return };
-        for Answer { result, .. } in &answers.items {
-            let outcome = result.as_ref().map_or(Outcome::Error, Outcome::of);
-            counters.count_client_item(client, outcome as usize);
-            if is_update && outcome.is_refusal() {
-                counters.count_client_refusal(client);
-            }
         }
     }
 
