@@ -219,7 +219,7 @@ fn alerts() -> Vec<Alert> {
         }
         found.push(Alert {
             name: of("alert").expect("a name").to_owned(),
-            metrics: selectors.iter().map(|selector| selector.metric.clone()).collect(),
+            metrics: selectors.iter().map(|selector| described_as(&selector.metric)).collect(),
             words: matchers.flat_map(|matcher| matcher.values.clone()).collect(),
             figures,
             lasting: of("for").unwrap_or("at once").to_owned(),
@@ -227,6 +227,11 @@ fn alerts() -> Vec<Alert> {
     }
     found.sort();
     found
+}
+
+/// The name by which a page describes a metric: of a histogram, that of all its parts.
+fn described_as(metric: &str) -> String {
+    metric.strip_suffix("_bucket").unwrap_or(metric).to_owned()
 }
 
 /// The alerts of the table in docs/operations.md.
