@@ -9,6 +9,7 @@ mod clients;
 mod flood;
 mod inspected;
 mod load;
+mod pairs;
 mod policies;
 mod report;
 mod resp;

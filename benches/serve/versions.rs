@@ -1,18 +1,13 @@
 //! The cost of a version beside the one before: `--only versions --before PROGRAM`.
 //!
-//! Each round starts both servers anew, with one worker each. This version runs with everything
-//! that it counts and serves. Each load runs on both servers, and the order changes with each
-//! round, so that a change in the machine's speed affects both. The result is the ratio within a
-//! round.
+//! Both servers have one worker. This version runs with everything that it counts and serves.
 
 use std::path::Path;
 
-use crate::load::{self, Load, Protocol, Requests};
-use crate::report::{self, Sample};
+use crate::load::{self, Requests};
+use crate::pairs::{self, Case};
 use crate::servers::{Frs, Server, free_address};
-use crate::{CONNECTIONS, KEYS, Options, Result};
-
-const NAMES: [&str; 2] = ["before", "now"];
+use crate::{KEYS, Options, Result};
 
 /// The number of keys if there are few. Each is drawn equally often.
 const FEW: usize = 16;
@@ -34,61 +29,29 @@ const MAP: &str = r#"<map>
 </map>
 "#;
 
-/// A load.
-struct Case {
-    name: &'static str,
-    requests: Requests,
-    protocol: Protocol,
-    connections: usize,
-    depth: usize,
-}
-
-impl Case {
-    /// 16 requests in flight on one connection.
-    fn pipelined(name: &'static str, requests: Requests, protocol: Protocol) -> Case {
-        Case { name, requests, protocol, connections: 1, depth: 16 }
-    }
-
-    /// One request with 64 items in flight on each connection.
-    fn items(name: &'static str, requests: Requests, protocol: Protocol) -> Case {
-        Case { name, requests, protocol, connections: CONNECTIONS, depth: 1 }
-    }
-
-    fn all() -> Vec<Case> {
-        use Protocol::{Http, HttpRefused};
-        let open = |command, items| Requests::of(command, 1, items, &load::shuffled(items, KEYS));
-        let few = load::drawn(DRAWS, FEW, 0.0);
-        let drawn = load::drawn(DRAWS, KEYS, EXPONENT);
-        let refused = |items, keys: &[usize]| Requests::of("update", 2, items, keys);
-        vec![
-            Case::pipelined("Updates that pass, pipelined", open("update", 1), Http),
-            Case::pipelined("Queries, pipelined", open("query", 1), Http),
-            Case::items("64 Updates that pass in a request", open("update", 64), Http),
-            Case::items("64 Queries in a request", open("query", 64), Http),
-            Case::pipelined("refused, of 16 keys, pipelined", refused(1, &few), HttpRefused),
-            Case::pipelined("refused, by Zipf's law, pipelined", refused(1, &drawn), HttpRefused),
-            Case::items("64 refused in a request, of 16 keys", refused(64, &few), HttpRefused),
-            Case::items("64 refused in a request, by Zipf", refused(64, &drawn), HttpRefused),
-        ]
-    }
-
-    fn measure(&self, frs: &Frs, options: &Options) -> Result<Sample> {
-        let Case { protocol, connections, depth, .. } = *self;
-        let load = Load { address: frs.address(), protocol, connections, depth };
-        let before = frs.cpu()?;
-        let measured = load.run(&self.requests, options.seconds)?;
-        Ok(Sample::new(measured, frs.cpu()?.saturating_sub(before)))
-    }
+fn cases() -> Vec<Case> {
+    use load::Protocol::{Http, HttpRefused};
+    let open = |command, items| Requests::of(command, 1, items, &load::shuffled(items, KEYS));
+    let few = load::drawn(DRAWS, FEW, 0.0);
+    let drawn = load::drawn(DRAWS, KEYS, EXPONENT);
+    let refused = |items, keys: &[usize]| Requests::of("update", 2, items, keys);
+    vec![
+        Case::pipelined("Updates that pass, pipelined", open("update", 1), Http),
+        Case::pipelined("Queries, pipelined", open("query", 1), Http),
+        Case::in_turn("64 Updates that pass in a request", open("update", 64), Http),
+        Case::in_turn("64 Queries in a request", open("query", 64), Http),
+        Case::pipelined("refused, of 16 keys, pipelined", refused(1, &few), HttpRefused),
+        Case::pipelined("refused, by Zipf's law, pipelined", refused(1, &drawn), HttpRefused),
+        Case::in_turn("64 refused in a request, of 16 keys", refused(64, &few), HttpRefused),
+        Case::in_turn("64 refused in a request, by Zipf", refused(64, &drawn), HttpRefused),
+    ]
 }
 
 /// Runs all rounds, and prints a table for each case.
 pub fn run(options: &Options, before: &Path) -> Result<()> {
-    let cases = Case::all();
     // Creates every key, and uses up the limits of the second biz.
     let first = [1, 2].map(|biz| Requests::updates_of(biz, 64, KEYS));
-    let mut rows: Vec<[Vec<Sample>; 2]> = cases.iter().map(|_| Default::default()).collect();
-    for round in 1..=options.rounds {
-        eprintln!("versions: round {round} of {}", options.rounds);
+    pairs::run(options, "versions", ["before", "now"], &cases(), || {
         let old = format!(r#"<admin listen="{}"/>"#, free_address()?);
         let old = Frs::start_program(before, MAP, &old)?;
         let (admin, metrics) = (free_address()?, free_address()?);
@@ -99,16 +62,6 @@ pub fn run(options: &Options, before: &Path) -> Result<()> {
                 load::pass(server.address(), requests)?;
             }
         }
-        for (case, samples) in cases.iter().zip(&mut rows) {
-            let turns = if round % 2 == 1 { [0, 1] } else { [1, 0] };
-            for at in turns {
-                let sample = case.measure(&servers[at], options);
-                samples[at].push(sample.map_err(|error| format!("{}: {error}", NAMES[at]))?);
-            }
-        }
-    }
-    for (case, samples) in cases.iter().zip(&rows) {
-        report::print_over_peers(case.name, &NAMES, samples, &[(0, NAMES[0])]);
-    }
-    Ok(())
+        Ok(servers)
+    })
 }

@@ -392,13 +392,6 @@ impl Request {
         item.brought_at != 0 || self.has_once()
     }
 
-    /// Whether an item asks for one or more uses, and for nothing else.
-    #[inline]
-    pub fn is_plain_use(&self, item: &Item) -> bool {
-        let ItemOptions { count, force, .. } = self.options(item);
-        count.is_some_and(|count| count > 0) && !force && !self.carries_more(item)
-    }
-
     /// Whether it has one item, which is its own transaction.
     pub(super) fn is_single(&self) -> bool {
         self.items.len() == 1 && !self.atomic
@@ -451,6 +444,7 @@ impl Request {
     }
 
     /// The options of an item, besides its names.
+    #[inline]
     pub fn options(&self, item: &Item) -> ItemOptions {
         let Item { count, force, detail, .. } = *item;
         ItemOptions { count, force, detail }

@@ -265,6 +265,7 @@ impl BizNames {
     }
 
     /// Whether they are all businesses, also those that map.xml does not have.
+    #[inline]
     pub fn is_all(&self) -> bool {
         self.0.iter().any(|name| matches!(name, BizName::Beginning(text) if text.is_empty()))
     }

@@ -57,8 +57,6 @@ pub struct Access {
     unix: Rights,
     /// The businesses of each place, as they are written.
     pub(super) names: Vec<BizNames>,
-    /// Whether these are all businesses.
-    all_bizs: Vec<bool>,
     /// Words of a row of `bizs`.
     pub(super) row_words: usize,
     /// A row for each place: a bit for each business of map.xml.
@@ -81,7 +79,6 @@ impl Access {
                 rights: vec![Rights::ALL; ClientIndex::RESERVED.len()],
                 unix: Rights::ALL,
                 names: vec![BizNames::all(); ClientIndex::RESERVED.len()],
-                all_bizs: Vec::new(),
                 row_words: 0,
                 bizs: Vec::new(),
             };
@@ -115,7 +112,6 @@ impl Access {
             certs,
             rights,
             unix,
-            all_bizs: names.iter().map(BizNames::is_all).collect(),
             names,
             row_words,
             bizs: bits,
@@ -134,12 +130,6 @@ impl Access {
             let names: Vec<&str> = self.labels.iter().map(String::as_str).collect();
             self.rows = handle.client_rows(&names);
         }
-    }
-
-    /// Whether all businesses are the caller's, also those that map.xml does not have.
-    #[inline]
-    pub(super) fn has_all_bizs(&self, caller: Caller) -> bool {
-        self.all_bizs.get(caller.index.place()).is_some_and(|has_all| *has_all)
     }
 
     /// The row that counts the items of a caller. `None` if they are not counted.

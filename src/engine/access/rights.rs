@@ -3,7 +3,7 @@
 //! Invariant: a check of a caller and a business of map.xml is a test of bits. Names are compared
 //! only for a business that map.xml does not have.
 
-use frs_conf::{Map, Right, Rights};
+use frs_conf::{BizNames, Map, Right, Rights};
 
 use super::{Access, Caller};
 use crate::request::Grant;
@@ -32,6 +32,7 @@ impl Carried {
 }
 
 /// The rights that an item needs, without those about a hold that is unknown.
+#[inline]
 pub fn needed(command: Command, options: ItemOptions, carried: Carried) -> Rights {
     let ItemOptions { count, force, .. } = options;
     const QUERY: Rights = Rights::of(&[Right::Query]);
@@ -92,6 +93,12 @@ impl Access {
         caller.rights.has_all(rights) && self.has_named(caller, map.find_biz(biz), biz)
     }
 
+    /// Whether all businesses are the caller's, also those that map.xml does not have.
+    #[inline]
+    fn has_all_bizs(&self, caller: Caller) -> bool {
+        self.names.get(caller.index.place()).is_some_and(BizNames::is_all)
+    }
+
     /// Whether a business is one of the caller's. One that map.xml does not have is judged by its
     /// name, so that nobody learns which of the other names exist.
     #[inline]
@@ -111,17 +118,8 @@ impl Access {
             return;
         }
         request.client_row = self.row(caller);
-        let right = match request.command {
-            Command::Query => Right::Query,
-            Command::Update => Right::Update,
-        };
-        // What most clients ask for. Each item begins with a grant of everything.
-        let may_use_all = self.has_all_bizs(caller) && caller.has(right);
         for at in 0..request.items().len() {
             let item = request.items()[at];
-            if may_use_all && request.is_plain_use(&item) {
-                continue;
-            }
             let grant = self.grant(caller, map, last, request, &item);
             request.set_grant(at, grant);
         }
@@ -139,7 +137,9 @@ impl Access {
         let carried = Carried::of(request, item);
         let rights = needed(request.command, request.options(item), carried);
         let name = request.biz(item);
-        if !caller.rights.has_all(rights) || !self.has_named(caller, last.find(map, name), name) {
+        let may = caller.rights.has_all(rights)
+            && (self.has_all_bizs(caller) || self.has_named(caller, last.find(map, name), name));
+        if !may {
             return Grant::Nothing;
         }
         match carried == Carried::Hold && !caller.has(Right::Force) {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use nix::unistd::{Whence, lseek};
 
@@ -34,14 +35,18 @@ impl Content {
         let file = File::open(path)?;
         let bytes = file.metadata()?.len();
         let (mut parts, mut at) = (Vec::new(), 0);
-        // Behind the last data there is none to be found.
-        while let Ok(from) = lseek(&file, at, Whence::SeekData) {
+        loop {
+            let from = match lseek(&file, at, Whence::SeekData) {
+                Ok(from) => from,
+                // No data is behind this place.
+                Err(Errno::ENXIO) => return Ok(Content { bytes, parts }),
+                Err(error) => return Err(error.into()),
+            };
             at = lseek(&file, from, Whence::SeekHole)?;
             let mut part = vec![0; (at - from) as usize];
             file.read_exact_at(&mut part, from as u64)?;
             parts.push((from as u64, part));
         }
-        Ok(Content { bytes, parts })
     }
 
     /// Writes it into the file at this path, and nothing else stays there.

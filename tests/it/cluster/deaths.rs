@@ -215,17 +215,14 @@ fn killed(roles: &[&str], kills: usize) {
             let is_over = &is_over;
             let keep = |setup| scope.spawn(move || attached(setup, load, is_over));
             let programs: Vec<_> = hosts.setups.iter().map(keep).collect();
-            let acted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                let mut killed = 0;
-                while killed < kills {
-                    killed += usize::from(killer.kill_one(roles));
-                    thread::sleep(Duration::from_millis(100));
-                }
-                load.spend();
-            }));
+            let mut killed = 0;
+            while killed < kills {
+                killed += usize::from(killer.kill_one(roles));
+                thread::sleep(Duration::from_millis(100));
+            }
+            load.spend();
             drop(ends);
             others.extend(programs.into_iter().map(|program| program.join().expect("joined")));
-            acted.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         });
     });
     for own in others {

@@ -1,7 +1,6 @@
 //! Load that continues while a test acts on a server.
 
 use std::net::SocketAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
@@ -15,6 +14,7 @@ pub const CLIENTS: usize = 6;
 pub fn under_load(address: SocketAddr, act: impl FnOnce(&AtomicU64)) -> Vec<u64> {
     let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
+        let ends = UntilDropped(&stop);
         let clients: Vec<_> = (0..CLIENTS)
             .map(|nth| {
                 let (stop, answered) = (&stop, &answered);
@@ -33,16 +33,11 @@ pub fn under_load(address: SocketAddr, act: impl FnOnce(&AtomicU64)) -> Vec<u64>
                 })
             })
             .collect();
-        let acted = catch_unwind(AssertUnwindSafe(|| {
-            wait_for_more(&answered, 100);
-            act(&answered);
-            wait_for_more(&answered, 100);
-        }));
-        stop.store(true, Ordering::Relaxed);
-        let own = clients.into_iter().map(|client| client.join().expect("no request failed"));
-        let own = own.collect();
-        acted.unwrap_or_else(|panic| resume_unwind(panic));
-        own
+        wait_for_more(&answered, 100);
+        act(&answered);
+        wait_for_more(&answered, 100);
+        drop(ends);
+        clients.into_iter().map(|client| client.join().expect("no request failed")).collect()
     })
 }
 
