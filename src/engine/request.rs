@@ -386,6 +386,13 @@ impl Request {
         }
     }
 
+    /// Whether all items charge uses, or would, and nothing else.
+    #[inline]
+    pub fn is_plain_charge(&self) -> bool {
+        let is_charge = |item: &Item| !item.force && item.count.is_none_or(|count| count > 0);
+        !self.brings && self.items.iter().all(is_charge)
+    }
+
     /// Whether an item carries more than its count.
     #[inline]
     pub fn carries_more(&self, item: &Item) -> bool {

@@ -37,6 +37,26 @@ impl Caller {
     }
 }
 
+/// A caller of the configuration.
+#[derive(Debug)]
+pub(super) struct Place {
+    label: String,
+    /// The row that counts its items. `None` until [`Access::count_in`].
+    pub row: Option<ClientRow>,
+    rights: Rights,
+    /// Its businesses, as they are written.
+    pub names: BizNames,
+    /// All businesses are its own, also those that map.xml does not have.
+    pub has_all_bizs: bool,
+}
+
+impl Place {
+    fn new(label: &str, rights: Rights, names: BizNames) -> Place {
+        let has_all_bizs = names.is_all();
+        Place { label: label.to_owned(), row: None, rights, names, has_all_bizs }
+    }
+}
+
 /// The clients of a configuration: what they show, and what they may do.
 #[derive(Debug)]
 pub struct Access {
@@ -45,18 +65,12 @@ pub struct Access {
     digests: TokenDigests,
     /// Each `<client>`, as the digests name it.
     marks: Vec<NameMark>,
-    /// The name of each place.
-    labels: Vec<String>,
-    /// The row that counts each place. Empty until [`Access::count_in`].
-    rows: Vec<ClientRow>,
+    /// The callers, by [`ClientIndex::place`].
+    places: Vec<Place>,
     /// The names in certificates, in the order of the clients.
     certs: Vec<(String, ClientIndex)>,
-    /// The rights of each place.
-    rights: Vec<Rights>,
     /// The rights of anonymous callers of a unix socket.
     unix: Rights,
-    /// The businesses of each place, as they are written.
-    pub(super) names: Vec<BizNames>,
     /// Words of a row of `bizs`.
     pub(super) row_words: usize,
     /// A row for each place: a bit for each business of map.xml.
@@ -73,31 +87,34 @@ impl Access {
                 is_on: false,
                 digests,
                 marks: Vec::new(),
-                labels: ClientIndex::RESERVED.map(str::to_owned).to_vec(),
-                rows: Vec::new(),
+                places: ClientIndex::RESERVED
+                    .map(|label| Place::new(label, Rights::ALL, BizNames::all()))
+                    .into(),
                 certs: Vec::new(),
-                rights: vec![Rights::ALL; ClientIndex::RESERVED.len()],
                 unix: Rights::ALL,
-                names: vec![BizNames::all(); ClientIndex::RESERVED.len()],
                 row_words: 0,
                 bizs: Vec::new(),
             };
         };
-        let mut rights = vec![clients.anonymous.rights, Rights::OF_BIZS, Rights::ALL];
-        let mut names = vec![clients.anonymous.bizs.clone(), BizNames::all(), BizNames::all()];
-        let labels = clients.names().map(str::to_owned).collect();
+        let reserved = [
+            (clients.anonymous.rights, clients.anonymous.bizs.clone()),
+            (Rights::OF_BIZS, BizNames::all()),
+            (Rights::ALL, BizNames::all()),
+        ];
+        let own = clients.list.iter().map(|client| (client.rights, client.bizs.clone()));
+        let of = |(label, (rights, names))| Place::new(label, rights, names);
+        let places: Vec<Place> =
+            clients.names().zip(reserved.into_iter().chain(own)).map(of).collect();
         let mut certs = Vec::new();
         for (nth, client) in clients.list.iter().enumerate() {
-            rights.push(client.rights);
-            names.push(client.bizs.clone());
             if let (Some(cert), Some(index)) = (&client.cert, ClientIndex::of_client(nth)) {
                 certs.push((cert.text().to_owned(), index));
             }
         }
         let bizs = &conf.map.bizs;
         let row_words = bizs.len().div_ceil(64);
-        let mut bits = vec![0; row_words * names.len()];
-        for (place, names) in names.iter().enumerate() {
+        let mut bits = vec![0; row_words * places.len()];
+        for (place, Place { names, .. }) in places.iter().enumerate() {
             for (at, _) in bizs.iter().enumerate().filter(|(_, biz)| names.has(&biz.name)) {
                 bits[place * row_words + at / 64] |= 1 << (at % 64);
             }
@@ -107,12 +124,9 @@ impl Access {
             is_on: true,
             digests,
             marks: clients.list.iter().map(|client| NameMark::of(&client.name)).collect(),
-            labels,
-            rows: Vec::new(),
+            places,
             certs,
-            rights,
             unix,
-            names,
             row_words,
             bizs: bits,
         }
@@ -127,15 +141,22 @@ impl Access {
     /// Counts the items of callers in the slot of this handle from now on, by their names.
     pub fn count_in(&mut self, handle: &Handle) {
         if self.is_on {
-            let names: Vec<&str> = self.labels.iter().map(String::as_str).collect();
-            self.rows = handle.client_rows(&names);
+            let names: Vec<&str> = self.places.iter().map(|place| &*place.label).collect();
+            for (row, place) in handle.client_rows(&names).into_iter().zip(&mut self.places) {
+                place.row = Some(row);
+            }
         }
+    }
+
+    #[inline]
+    pub(super) fn place(&self, index: ClientIndex) -> Option<&Place> {
+        self.places.get(index.place())
     }
 
     /// The row that counts the items of a caller. `None` if they are not counted.
     #[inline]
     pub fn row(&self, caller: Caller) -> Option<ClientRow> {
-        self.rows.get(caller.index.place()).copied()
+        self.place(caller.index)?.row
     }
 
     /// The caller who shows nothing.
@@ -156,7 +177,7 @@ impl Access {
     /// The caller of this name who shows this token at the `<resp>` with this index.
     pub fn by_name(&self, nth_resp: u16, name: &[u8], token: &TokenDigest) -> Option<Caller> {
         let [of_resp, of_admin] = [ClientIndex::DEFAULT, ClientIndex::ADMIN]
-            .map(|index| self.labels.get(index.place()).is_some_and(|own| own.as_bytes() == name));
+            .map(|index| self.place(index).is_some_and(|own| own.label.as_bytes() == name));
         let mark = std::str::from_utf8(name).ok().map(NameMark::of);
         let holder = self.digests.find(token, |holder| match holder {
             Holder::Resp(nth) => of_resp && nth == nth_resp,
@@ -194,7 +215,7 @@ impl Access {
 
     /// The name of a caller.
     pub fn name(&self, caller: Caller) -> &str {
-        self.labels.get(caller.index.place()).map_or("", String::as_str)
+        self.place(caller.index).map_or("", |place| &place.label)
     }
 
     fn of_holder(&self, holder: Holder) -> Option<Caller> {
@@ -213,7 +234,7 @@ impl Access {
     }
 
     fn caller(&self, index: ClientIndex) -> Caller {
-        let rights = self.rights.get(index.place()).copied().unwrap_or_default();
+        let rights = self.place(index).map(|place| place.rights).unwrap_or_default();
         Caller { index, rights }
     }
 }

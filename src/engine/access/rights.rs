@@ -3,7 +3,7 @@
 //! Invariant: a check of a caller and a business of map.xml is a test of bits. Names are compared
 //! only for a business that map.xml does not have.
 
-use frs_conf::{BizNames, Map, Right, Rights};
+use frs_conf::{Map, Right, Rights};
 
 use super::{Access, Caller};
 use crate::request::Grant;
@@ -74,13 +74,19 @@ impl LastBiz {
     }
 }
 
-impl Access {
-    /// Whether a caller may do this with the business of map.xml at this index.
-    #[inline]
-    pub fn may(&self, caller: Caller, rights: Rights, biz: usize) -> bool {
-        caller.rights.has_all(rights) && (!self.is_on() || self.has_biz(caller, biz))
+/// What a caller may do with an item, if its business is one of the caller's.
+#[inline]
+fn grant(caller: Caller, request: &Request, item: &Item) -> Grant {
+    let carried = Carried::of(request, item);
+    let needed = needed(request.command, request.options(item), carried);
+    match caller.rights.has_all(needed) {
+        false => Grant::Nothing,
+        true if carried == Carried::Hold && !caller.has(Right::Force) => Grant::KnownHolds,
+        true => Grant::Everything,
     }
+}
 
+impl Access {
     #[inline]
     fn has_biz(&self, caller: Caller, biz: usize) -> bool {
         let word = caller.index.place() * self.row_words + biz / 64;
@@ -93,19 +99,13 @@ impl Access {
         caller.rights.has_all(rights) && self.has_named(caller, map.find_biz(biz), biz)
     }
 
-    /// Whether all businesses are the caller's, also those that map.xml does not have.
-    #[inline]
-    fn has_all_bizs(&self, caller: Caller) -> bool {
-        self.names.get(caller.index.place()).is_some_and(BizNames::is_all)
-    }
-
     /// Whether a business is one of the caller's. One that map.xml does not have is judged by its
     /// name, so that nobody learns which of the other names exist.
     #[inline]
     fn has_named(&self, caller: Caller, biz: Option<usize>, name: &str) -> bool {
         match biz {
             Some(biz) => !self.is_on() || self.has_biz(caller, biz),
-            None => self.names.get(caller.index.place()).is_some_and(|names| names.has(name)),
+            None => self.place(caller.index).is_some_and(|place| place.names.has(name)),
         }
     }
 
@@ -117,34 +117,45 @@ impl Access {
         if !self.is_on() {
             return;
         }
-        request.client_row = self.row(caller);
-        for at in 0..request.items().len() {
-            let item = request.items()[at];
-            let grant = self.grant(caller, map, last, request, &item);
-            request.set_grant(at, grant);
+        let place = self.place(caller.index);
+        request.client_row = place.and_then(|place| place.row);
+        let has_all_bizs = place.is_some_and(|place| place.has_all_bizs);
+        let plain = needed(request.command, ItemOptions::ONE, Carried::Nothing);
+        // A new item has every grant, so most requests need no more.
+        let is_granted = caller.rights.has_all(plain)
+            && request.is_plain_charge()
+            && (has_all_bizs || self.has_last(caller, last, request));
+        if !is_granted {
+            self.mark_items(caller, has_all_bizs, map, last, request);
         }
     }
 
+    /// Whether the only item is about the last business, and that is one of the caller's.
     #[inline]
-    fn grant(
+    fn has_last(&self, caller: Caller, last: &LastBiz, request: &Request) -> bool {
+        let (Some(biz), [item]) = (last.index, request.items()) else { return false };
+        last.name == request.bytes(item).biz && self.has_biz(caller, biz)
+    }
+
+    #[inline(never)]
+    fn mark_items(
         &self,
         caller: Caller,
+        has_all_bizs: bool,
         map: &Map,
         last: &mut LastBiz,
-        request: &Request,
-        item: &Item,
-    ) -> Grant {
-        let carried = Carried::of(request, item);
-        let rights = needed(request.command, request.options(item), carried);
-        let name = request.biz(item);
-        let may = caller.rights.has_all(rights)
-            && (self.has_all_bizs(caller) || self.has_named(caller, last.find(map, name), name));
-        if !may {
-            return Grant::Nothing;
-        }
-        match carried == Carried::Hold && !caller.has(Right::Force) {
-            true => Grant::KnownHolds,
-            false => Grant::Everything,
+        request: &mut Request,
+    ) {
+        for at in 0..request.items().len() {
+            let item = &request.items()[at];
+            let mut grant = grant(caller, request, item);
+            if !has_all_bizs && grant != Grant::Nothing {
+                let name = request.biz(item);
+                if !self.has_named(caller, last.find(map, name), name) {
+                    grant = Grant::Nothing;
+                }
+            }
+            request.set_grant(at, grant);
         }
     }
 }

@@ -190,13 +190,16 @@ impl Connection {
         if !self.parked.is_empty() {
             context.resume(&mut self.parked);
         }
-        while !context.is_full(answered, from) && !context.is_parked() && !self.is_over {
+        while !context.is_full(answered, from) && !context.is_parked() {
             match self.step(&input[consumed..], &mut context) {
                 InputStep::Took(bytes) => consumed += bytes,
                 InputStep::Answered(bytes) => {
                     consumed += bytes;
                     answered += 1;
                     context.weigh(bytes);
+                    if self.is_over {
+                        break;
+                    }
                 }
                 InputStep::Starved(bytes, more) => {
                     consumed += bytes;
@@ -304,7 +307,7 @@ impl Connection {
         if *search == Search::START
             && let Some(met) = context.scratch.heads.get(self.slot, input)
             && met.fits(context.rules.http)
-            && self.identity.meet(context.rules.gate, met.shown)
+            && self.identity.meet(context.rules.gate, &met)
         {
             self.state = HttpState::Items(met.pending, met.body_bytes);
             return InputStep::Took(met.head_bytes);

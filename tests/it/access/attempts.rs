@@ -120,3 +120,34 @@ fn a_token_changes_without_a_gap() {
         }
     }
 }
+
+// Shows: rights.
+#[test]
+fn a_repeated_head_is_its_own_callers_whatever_came_between() {
+    let clients = "<clients>
+        <client name='shop' token-file='conf/shop' may='update' biz='*'/>
+        <client name='pay' token-file='conf/pay' may='query' biz='*'/>
+        <anonymous may='query' biz='login'/></clients>";
+    let served = Served::new(clients, &["shop", "pay"]);
+    let _server = served.start();
+    let mut client = connect(served.setup.address);
+    let [shop, pay] = ["shop", "pay"].map(|name| bearer(Some(&token(name))));
+    let body = "<request><item biz='order' key='h'/></request>";
+    let mut ask = |method: &str, target: &str, fields: &str, body: &str| {
+        ask(&mut client, method, target, fields, body).status
+    };
+    for round in 0..3 {
+        let others = [
+            ask("GET", "/query?biz=order&key=h", &pay, ""),
+            ask("GET", "/query?biz=order&key=h", "", ""),
+            ask("GET", "/query?biz=order&key=h", &bearer(Some("a-wrong-token-of-24-bytes")), ""),
+            ask("POST", "/update", &pay, body),
+        ];
+        assert_eq!(others, [200, 401, 401, 403], "round {round}");
+        // From the second on, the head is met in the cache.
+        let own = [(); 3].map(|()| ask("POST", "/update", &shop, body));
+        assert_eq!(own, [200; 3], "round {round}");
+        let other = ask("GET", "/query?biz=order&key=h", &pay, "");
+        assert_eq!((other, ask("POST", "/update", &shop, body)), (200, 200), "round {round}");
+    }
+}

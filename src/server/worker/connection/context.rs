@@ -117,7 +117,7 @@ impl ConnectionBuffers {
 
 /// Whether nothing of a request is served, since its caller lacks a right: no item, or one of an
 /// atomic request.
-#[inline]
+#[inline(never)]
 fn is_all_forbidden(Exchange { request, answers, .. }: &Exchange) -> bool {
     let is_forbidden = |answer: &Answer| answer.result == Err(ItemError::Forbidden);
     match request.atomic {
@@ -185,12 +185,17 @@ impl Queue {
 
 impl<S: Serve> RequestContext<'_, S> {
     /// Marks the request that was read as one of this caller.
-    #[inline]
+    #[inline(always)]
     pub fn mark(&mut self, caller: Caller) {
-        if let Some(Gate { access, map, .. }) = self.rules.gate {
-            let ConnectionBuffers { queue, last_biz, .. } = &mut *self.scratch;
-            access.mark(caller, map, last_biz, queue.request());
+        if let Some(gate) = self.rules.gate {
+            self.mark_by(gate, caller);
         }
+    }
+
+    #[inline(never)]
+    fn mark_by(&mut self, Gate { access, map, .. }: Gate<'_>, caller: Caller) {
+        let ConnectionBuffers { queue, last_biz, .. } = &mut *self.scratch;
+        access.mark(caller, map, last_biz, queue.request());
     }
 
     /// Puts the complete request into the queue. The next [`RequestContext::flush`] runs and
@@ -298,7 +303,8 @@ impl<S: Serve> RequestContext<'_, S> {
                         Some(Single { name, verdict, quotas, proxied: refusal.is_some() })
                     });
                     let status = match (refusal, answer) {
-                        _ if self.rules.gate.is_some() && is_all_forbidden(exchange) => {
+                        // What has a verdict was not forbidden.
+                        _ if single.is_none() && is_all_forbidden(exchange) => {
                             response_head::lacking_status(request)
                         }
                         (None, _) => 200,

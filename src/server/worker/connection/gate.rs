@@ -6,7 +6,7 @@
 use frs_conf::{Map, Right, Rights};
 use frs_engine::access::{Access, Caller, TokenDigest};
 
-use super::head_cache::Shown;
+use super::head_cache::{HeadNumber, Hit, Shown};
 use crate::protocol::Error;
 use crate::protocol::bearer::bearer;
 use crate::protocol::request_head::Head;
@@ -45,6 +45,8 @@ pub(super) struct Identity {
     /// The caller of the current request, and the token that it shows.
     caller: Caller,
     token: Option<TokenDigest>,
+    /// The cached head in which both were found, if they were, and it may be served.
+    head: HeadNumber,
     pub last: LastToken,
 }
 
@@ -57,12 +59,14 @@ impl Identity {
             bare: Caller::NOBODY,
             caller: Caller::NOBODY,
             token: None,
+            head: HeadNumber::default(),
             last: LastToken::Never,
         }
     }
 
     /// Notes the names of its certificate.
     pub fn show_cert(&mut self, names: Vec<String>) {
+        // The next look finds the callers anew.
         (self.cert, self.generation) = (names, 0);
     }
 
@@ -72,18 +76,26 @@ impl Identity {
     }
 
     /// Finds the caller of a head that the cache has met. False if it may do nothing here.
-    #[inline]
-    pub fn meet(&mut self, gate: Option<Gate<'_>>, shown: Option<Shown>) -> bool {
+    #[inline(always)]
+    pub fn meet(&mut self, gate: Option<Gate<'_>>, met: &Hit<'_>) -> bool {
         let Some(gate) = gate else { return true };
+        // A connection repeats its head.
+        self.generation == gate.generation && self.head == met.number || self.meet_other(gate, met)
+    }
+
+    #[inline(never)]
+    fn meet_other(&mut self, gate: Gate<'_>, met: &Hit<'_>) -> bool {
         self.follow(gate);
-        (self.caller, self.token) = match shown {
+        (self.caller, self.token) = match met.shown {
             Some(Shown { caller, token }) => {
                 self.last = LastToken::Right;
-                (caller, Some(token))
+                (*caller, Some(*token))
             }
             None => (self.bare, None),
         };
-        self.caller.rights.has_any(Rights::OF_BIZS)
+        let may = self.caller.rights.has_any(Rights::OF_BIZS);
+        self.head = if may { met.number } else { HeadNumber::default() };
+        may
     }
 
     /// Finds the caller of a head. In a request of a gateway the field Authorization belongs to the
@@ -99,6 +111,7 @@ impl Identity {
     ) -> Result<(), Error> {
         let Some(gate) = gate.filter(|gate| gate.access.is_on()) else { return Ok(()) };
         self.follow(gate);
+        self.head = HeadNumber::default();
         (self.caller, self.token) = match token(head, for_gateway) {
             None => (self.bare, None),
             Some(token) => {
@@ -144,7 +157,7 @@ impl Identity {
 
     #[cold]
     fn resolve_again(&mut self, gate: Gate<'_>) {
-        self.generation = gate.generation;
+        (self.generation, self.head) = (gate.generation, HeadNumber::default());
         let access = gate.access;
         self.bare = access.bare(&self.cert, self.is_unix);
         self.caller = match &self.token {

@@ -35,12 +35,17 @@ pub(super) struct Shown {
     pub caller: Caller,
 }
 
+/// A number of a cached head, which no other head of this process has had. 0 is that of none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct HeadNumber(u64);
+
 /// A cached head that the input begins with: its request, and the lengths of head and body.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hit<'m> {
     pub pending: PendingRequest,
     /// What the head shows. `None` if nothing.
-    pub shown: Option<Shown>,
+    pub shown: &'m Option<Shown>,
+    pub number: HeadNumber,
     pub head_bytes: usize,
     pub body_bytes: usize,
     /// The value of the Host field. Empty if there is none.
@@ -78,6 +83,7 @@ struct CachedHead {
     host: Range<usize>,
     pending: PendingRequest,
     shown: Option<Shown>,
+    number: HeadNumber,
 }
 
 impl CachedHead {
@@ -108,8 +114,8 @@ impl CachedHead {
             return None;
         }
         let host = &self.bytes[self.host.clone()];
-        let (pending, shown) = (self.pending, self.shown);
-        Some(Hit { pending, shown, head_bytes: self.len + digits, body_bytes, host })
+        let (pending, number, shown) = (self.pending, self.number, &self.shown);
+        Some(Hit { pending, shown, number, head_bytes: self.len + digits, body_bytes, host })
     }
 }
 
@@ -120,6 +126,8 @@ pub(super) struct HeadCache {
     next: usize,
     /// The configuration in which the callers were found. 0: that had no clients.
     generation: u64,
+    /// How many heads were cached.
+    inserted: u64,
 }
 
 impl HeadCache {
@@ -175,7 +183,8 @@ impl HeadCache {
         };
         let known = self.heads.iter().position(|head_cache| head_cache.parts() == parts);
         let at = known.unwrap_or_else(|| self.put(parts, host, pending));
-        self.heads[at].shown = shown;
+        self.inserted += 1;
+        (self.heads[at].shown, self.heads[at].number) = (shown, HeadNumber(self.inserted));
         Some(ConnectionSlot(at as u8))
     }
 
@@ -184,8 +193,8 @@ impl HeadCache {
         let index = self.next;
         if index == self.heads.len() {
             let bytes = [0; HEAD_BYTES_MAX];
-            let (host, shown) = (0..0, None);
-            self.heads.push(CachedHead { bytes, before: 0, len: 0, host, pending, shown });
+            let (host, shown, number) = (0..0, None, HeadNumber::default());
+            self.heads.push(CachedHead { bytes, before: 0, len: 0, host, pending, shown, number });
         }
         self.heads[index].set(parts, pending);
         self.heads[index].host = host;
