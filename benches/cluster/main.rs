@@ -25,6 +25,8 @@ mod script;
 #[path = "../serve/servers.rs"]
 #[allow(dead_code, reason = "the other bench needs the rest")]
 mod servers;
+#[path = "../../tests/it/cluster/turns.rs"]
+mod turns;
 mod unshared;
 #[path = "../../tests/it/cluster/wall.rs"]
 #[allow(dead_code, reason = "the tests need the rest")]

@@ -4,6 +4,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use tempfile::TempDir;
+
 use crate::load::{Protocol, Requests, pass};
 use crate::pairs::{self, Case};
 use crate::servers::{Frs, ONE_BIZ, Server};
@@ -11,18 +13,38 @@ use crate::{KEYS, Options, Result};
 
 const TOKEN: &str = "bench-0123456789abcdef0123456789abcdef";
 
+/// A client with a token.
+pub struct BenchClient {
+    /// The `<clients>` of srv.xml that knows it.
+    pub element: String,
+    _directory: TempDir,
+}
+
+impl BenchClient {
+    /// A client that may charge uses of these businesses.
+    pub fn new(bizs: &str) -> Result<BenchClient> {
+        let directory = tempfile::tempdir()?;
+        let file = directory.path().join("token");
+        fs::write(&file, TOKEN)?;
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600))?;
+        let element = format!(
+            "<clients><client name=\"bench\" token-file=\"{}\" may=\"update\" biz=\"{bizs}\"/>\
+             </clients>",
+            file.display()
+        );
+        Ok(BenchClient { element, _directory: directory })
+    }
+
+    /// The same requests with its token.
+    pub fn with_token(&self, requests: &Requests) -> Requests {
+        requests.clone().with_field(&format!("Authorization: Bearer {TOKEN}"))
+    }
+}
+
 /// Runs all rounds, and prints a table for each case.
 pub fn run(options: &Options) -> Result<()> {
-    let directory = tempfile::tempdir()?;
-    let file = directory.path().join("token");
-    fs::write(&file, TOKEN)?;
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o600))?;
-    let clients = format!(
-        "<clients><client name=\"bench\" token-file=\"{}\" may=\"update\" biz=\"*\"/></clients>",
-        file.display()
-    );
-    let field = format!("Authorization: Bearer {TOKEN}");
-    let updates = |items| Requests::updates(items, KEYS).with_field(&field);
+    let client = BenchClient::new("*")?;
+    let updates = |items| client.with_token(&Requests::updates(items, KEYS));
     let cases = [
         Case::pipelined("16 Updates in a pipeline", updates(1), Protocol::Http),
         Case::in_turn("one Update a round trip", updates(1), Protocol::Http),
@@ -31,7 +53,7 @@ pub fn run(options: &Options) -> Result<()> {
     // Creates every key.
     let first = updates(64);
     pairs::run(options, "clients", ["no clients", "token"], &cases, || {
-        let servers = [Frs::start(ONE_BIZ)?, Frs::start_with(ONE_BIZ, &clients)?];
+        let servers = [Frs::start(ONE_BIZ)?, Frs::start_with(ONE_BIZ, &client.element)?];
         for server in &servers {
             pass(server.address(), &first)?;
         }

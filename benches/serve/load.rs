@@ -39,6 +39,7 @@ pub enum Protocol {
 }
 
 /// Requests, and the order in which they are sent.
+#[derive(Clone)]
 pub struct Requests {
     requests: Vec<Request>,
     order: Vec<u32>,
@@ -147,6 +148,14 @@ impl Load {
         let measured = client.run(&requests.requests, &requests.order, read)?;
         let prepared::Measured { answers, elapsed, late, .. } = measured;
         Ok(Measured { requests: answers, elapsed, p50: Some(late.p50), p99: Some(late.p99) })
+    }
+
+    /// Sends so many.
+    pub fn send(&self, requests: &Requests, count: u64) -> Result<()> {
+        let read = Checker::new(self.protocol).read();
+        let client = self.client(Until::Sent(count));
+        client.run(&requests.requests, &requests.order, read)?;
+        Ok(())
     }
 
     fn client(&self, until: Until) -> Client {

@@ -8,6 +8,7 @@
 mod clients;
 mod flood;
 mod inspected;
+mod instructions;
 mod load;
 mod pairs;
 mod policies;
@@ -86,6 +87,8 @@ enum Scenario {
     Inspected,
     /// What it costs to tell clients by their tokens; frs alone
     Clients,
+    /// Instructions of the worker for a request, by valgrind; frs alone, and --before if it is given
+    Instructions,
     /// The waits of a client over TLS beside a flood of handshakes; frs alone
     Flood,
     /// Commands of RESP against Redis, asked by redis-benchmark
@@ -105,6 +108,7 @@ impl Scenario {
             Scenario::Policies => "one request per round trip, of each policy",
             Scenario::Inspected => "one request per round trip, beside frs-inspect",
             Scenario::Clients => "a server that tells clients by their tokens",
+            Scenario::Instructions => "instructions of the worker for a request",
             Scenario::Flood => "one request at a time over TLS, beside handshakes",
             Scenario::Resp => "commands of RESP against Redis",
             Scenario::Tls => "the cost of TLS",
@@ -165,6 +169,9 @@ fn run(options: &Options) -> Result<()> {
     }
     if runs(Scenario::Clients) {
         clients::run(options)?;
+    }
+    if options.only.contains(&Scenario::Instructions) {
+        instructions::run(options)?;
     }
     if runs(Scenario::Flood) {
         flood::run(options)?;

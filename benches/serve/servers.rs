@@ -1,5 +1,6 @@
 //! The servers to compare: start, readiness, processor time, end.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -19,8 +20,9 @@ pub const BARE: &str = "bare loop";
 pub const MEMCACHED: &str = "memcached";
 pub const REDIS: &str = "redis";
 
-/// The longest time that a server may take to start or to end.
+/// The longest time that a server may take to start or to end, and one under valgrind.
 const PATIENCE: Duration = Duration::from_secs(10);
+const VALGRIND_PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running server.
 pub trait Server {
@@ -52,13 +54,22 @@ impl Drop for Process {
 impl Process {
     /// Waits until `ready` is true. Fails if the server ends meanwhile.
     fn await_ready(&mut self, name: &str, ready: impl Fn() -> bool) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        self.await_ready_for(PATIENCE, name, ready)
+    }
+
+    fn await_ready_for(
+        &mut self,
+        patience: Duration,
+        name: &str,
+        ready: impl Fn() -> bool,
+    ) -> Result<()> {
+        let deadline = Instant::now() + patience;
         while !ready() {
             if let Some(status) = self.0.try_wait()? {
                 return Err(format!("{name} ended before it was ready: {status}").into());
             }
             if Instant::now() > deadline {
-                return Err(format!("{name} was not ready within {PATIENCE:?}").into());
+                return Err(format!("{name} was not ready within {patience:?}").into());
             }
             sleep(Duration::from_millis(10));
         }
@@ -96,6 +107,20 @@ impl Frs {
 
     /// Starts another version of frs.
     pub fn start_program(program: &Path, map: &str, more: &str) -> Result<Frs> {
+        Frs::start_by(Command::new(program), PATIENCE, map, more)
+    }
+
+    /// Starts a version of frs under valgrind, which writes a file with the instructions of each
+    /// process into a directory.
+    pub fn start_counted(program: &Path, map: &str, more: &str, counts: &Path) -> Result<Frs> {
+        let mut valgrind = Command::new("valgrind");
+        valgrind.args(["--quiet", "--tool=callgrind", "--trace-children=yes"]);
+        valgrind.arg(format!("--callgrind-out-file={}/%p", counts.display())).arg(program);
+        Frs::start_by(valgrind, VALGRIND_PATIENCE, map, more)
+    }
+
+    /// Starts frs by a command, which gets the arguments of frs.
+    fn start_by(mut program: Command, patience: Duration, map: &str, more: &str) -> Result<Frs> {
         let directory = tempfile::tempdir()?;
         let address = free_address()?;
         let data = directory.path().join("data");
@@ -114,15 +139,11 @@ impl Frs {
             ),
         )?;
         fs::write(directory.path().join("map.xml"), map)?;
-        let child = Command::new(program)
-            .arg("serve")
-            .arg("--conf")
-            .arg(directory.path())
-            .stdin(Stdio::null())
-            .spawn()
-            .map_err(|error| format!("{}: {error}", program.display()))?;
-        let mut process = Process(child);
-        process.await_ready(FRS, || healthy(address).unwrap_or(false))?;
+        let arguments = [OsStr::new("serve"), "--conf".as_ref(), directory.path().as_ref()];
+        let child = program.args(arguments).stdin(Stdio::null()).spawn();
+        let name = program.get_program().display();
+        let mut process = Process(child.map_err(|error| format!("{name}: {error}"))?);
+        process.await_ready_for(patience, FRS, || healthy(address).unwrap_or(false))?;
         Ok(Frs { process, address, data, _directory: directory })
     }
 
