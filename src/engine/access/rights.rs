@@ -87,6 +87,12 @@ fn grant(caller: Caller, request: &Request, item: &Item) -> Grant {
 }
 
 impl Access {
+    /// Whether a caller may do this with the business of map.xml at this index.
+    #[inline]
+    pub fn may(&self, caller: Caller, rights: Rights, biz: usize) -> bool {
+        caller.rights.has_all(rights) && (!self.is_on() || self.has_biz(caller, biz))
+    }
+
     #[inline]
     fn has_biz(&self, caller: Caller, biz: usize) -> bool {
         let word = caller.index.place() * self.row_words + biz / 64;
