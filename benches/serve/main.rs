@@ -87,7 +87,7 @@ enum Scenario {
     Inspected,
     /// What it costs to tell clients by their tokens; frs alone
     Clients,
-    /// Instructions of the worker for a request, by valgrind; frs alone, and --before if it is given
+    /// Instructions of the worker for a request, by valgrind; frs alone
     Instructions,
     /// The waits of a client over TLS beside a flood of handshakes; frs alone
     Flood,
