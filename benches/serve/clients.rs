@@ -34,17 +34,17 @@ impl BenchClient {
         );
         Ok(BenchClient { element, _directory: directory })
     }
+}
 
-    /// The same requests with its token.
-    pub fn with_token(&self, requests: &Requests) -> Requests {
-        requests.clone().with_field(&format!("Authorization: Bearer {TOKEN}"))
-    }
+/// The same requests with the token of a [`BenchClient`].
+pub fn with_token(requests: Requests) -> Requests {
+    requests.with_field(&format!("Authorization: Bearer {TOKEN}"))
 }
 
 /// Runs all rounds, and prints a table for each case.
 pub fn run(options: &Options) -> Result<()> {
     let client = BenchClient::new("*")?;
-    let updates = |items| client.with_token(&Requests::updates(items, KEYS));
+    let updates = |items| with_token(Requests::updates(items, KEYS));
     let cases = [
         Case::pipelined("16 Updates in a pipeline", updates(1), Protocol::Http),
         Case::in_turn("one Update a round trip", updates(1), Protocol::Http),

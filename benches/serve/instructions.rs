@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::clients::BenchClient;
+use crate::clients::{self, BenchClient};
 use crate::load::{Load, Protocol, Requests};
 use crate::servers::{Frs, ONE_BIZ, Server};
 use crate::{Options, Result};
@@ -20,19 +20,22 @@ const KEYS: usize = 1_000;
 /// Counts in all cases, and prints a line for each.
 pub fn run(options: &Options) -> Result<()> {
     let current = Path::new(env!("CARGO_BIN_EXE_frs"));
-    let plain = Requests::updates(1, KEYS);
+    let updates = || Requests::updates(1, KEYS);
+    let (plain, with_token) = (updates(), clients::with_token(updates()));
     let (all, named) = (BenchClient::new("*")?, BenchClient::new("bench")?);
     println!("instructions of the worker for an Update, 16 in flight on a connection:");
-    let line = |name: &str, program, more: &str, requests: &Requests| {
+    let before = options.before.as_deref();
+    let cases = [
+        ("the version before", before, "", &plain),
+        ("without <clients>", Some(current), "", &plain),
+        ("a token for all businesses", Some(current), &all.element, &with_token),
+        ("a token for one business", Some(current), &named.element, &with_token),
+    ];
+    for (name, program, more, requests) in cases {
+        let Some(program) = program else { continue };
         println!("  {name:40} {:6}", of_request(program, more, requests)?);
-        Result::Ok(())
-    };
-    if let Some(before) = &options.before {
-        line("the version before", before, "", &plain)?;
     }
-    line("without <clients>", current, "", &plain)?;
-    line("a token for all businesses", current, &all.element, &all.with_token(&plain))?;
-    line("a token for one business", current, &named.element, &named.with_token(&plain))
+    Ok(())
 }
 
 fn of_request(program: &Path, more: &str, requests: &Requests) -> Result<u64> {

@@ -39,7 +39,6 @@ pub enum Protocol {
 }
 
 /// Requests, and the order in which they are sent.
-#[derive(Clone)]
 pub struct Requests {
     requests: Vec<Request>,
     order: Vec<u32>,

@@ -55,7 +55,7 @@ struct Options {
     /// Only these servers
     #[arg(long, value_enum, value_delimiter = ',', default_value = "frs,bare,memcached")]
     servers: Vec<Kind>,
-    /// frs of the version before, for the scenario `versions`
+    /// frs of the version before, for the scenarios `versions` and `instructions`
     #[arg(long, value_name = "PROGRAM")]
     before: Option<PathBuf>,
     /// Bytes of the bare loop's replies when frs is not there to be measured
@@ -170,6 +170,7 @@ fn run(options: &Options) -> Result<()> {
     if runs(Scenario::Clients) {
         clients::run(options)?;
     }
+    // Not every machine has valgrind.
     if options.only.contains(&Scenario::Instructions) {
         instructions::run(options)?;
     }

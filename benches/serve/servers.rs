@@ -53,11 +53,7 @@ impl Drop for Process {
 
 impl Process {
     /// Waits until `ready` is true. Fails if the server ends meanwhile.
-    fn await_ready(&mut self, name: &str, ready: impl Fn() -> bool) -> Result<()> {
-        self.await_ready_for(PATIENCE, name, ready)
-    }
-
-    fn await_ready_for(
+    fn await_ready(
         &mut self,
         patience: Duration,
         name: &str,
@@ -143,7 +139,7 @@ impl Frs {
         let child = program.args(arguments).stdin(Stdio::null()).spawn();
         let name = program.get_program().display();
         let mut process = Process(child.map_err(|error| format!("{name}: {error}"))?);
-        process.await_ready_for(patience, FRS, || healthy(address).unwrap_or(false))?;
+        process.await_ready(patience, FRS, || healthy(address).unwrap_or(false))?;
         Ok(Frs { process, address, data, _directory: directory })
     }
 
@@ -237,7 +233,7 @@ impl Memcached {
             child => child?,
         };
         let mut process = Process(child);
-        process.await_ready(MEMCACHED, || TcpStream::connect(address).is_ok())?;
+        process.await_ready(PATIENCE, MEMCACHED, || TcpStream::connect(address).is_ok())?;
         set_keys(address)?;
         Ok(Some(Memcached { process, address }))
     }
@@ -273,7 +269,7 @@ impl Redis {
             child => child?,
         };
         let mut process = Process(child);
-        process.await_ready(REDIS, || TcpStream::connect(address).is_ok())?;
+        process.await_ready(PATIENCE, REDIS, || TcpStream::connect(address).is_ok())?;
         Ok(Some(Redis { process, address }))
     }
 }

@@ -386,7 +386,8 @@ impl Request {
         }
     }
 
-    /// Whether all items charge uses, or would, and nothing else.
+    /// Whether no item has an option, and each count that was sent is above 0. Then all need the
+    /// same right.
     #[inline]
     pub fn is_plain_charge(&self) -> bool {
         let is_charge = |item: &Item| !item.force && item.count.is_none_or(|count| count > 0);

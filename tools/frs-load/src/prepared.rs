@@ -22,7 +22,6 @@ use crate::target::Target;
 const OUTSTANDING_MAX: u32 = 200_000;
 
 /// A request, as it is sent.
-#[derive(Clone)]
 pub struct Request {
     /// Its server's place in [`Client::servers`].
     pub server: usize,

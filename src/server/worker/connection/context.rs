@@ -117,7 +117,7 @@ impl ConnectionBuffers {
 
 /// Whether nothing of a request is served, since its caller lacks a right: no item, or one of an
 /// atomic request.
-#[inline(never)]
+#[cold]
 fn is_all_forbidden(Exchange { request, answers, .. }: &Exchange) -> bool {
     let is_forbidden = |answer: &Answer| answer.result == Err(ItemError::Forbidden);
     match request.atomic {
@@ -192,6 +192,7 @@ impl<S: Serve> RequestContext<'_, S> {
         }
     }
 
+    /// The same, where callers differ.
     #[inline(never)]
     fn mark_by(&mut self, Gate { access, map, .. }: Gate<'_>, caller: Caller) {
         let ConnectionBuffers { queue, last_biz, .. } = &mut *self.scratch;

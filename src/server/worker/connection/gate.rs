@@ -45,7 +45,8 @@ pub(super) struct Identity {
     /// The caller of the current request, and the token that it shows.
     caller: Caller,
     token: Option<TokenDigest>,
-    /// The cached head in which both were found, if they were, and it may be served.
+    /// The cached head in which both were found, if they may use the businesses. A reload empties
+    /// the cache, so no later head has its number.
     head: HeadNumber,
     pub last: LastToken,
 }
@@ -66,8 +67,7 @@ impl Identity {
 
     /// Notes the names of its certificate.
     pub fn show_cert(&mut self, names: Vec<String>) {
-        // The next look finds the callers anew.
-        (self.cert, self.generation) = (names, 0);
+        (self.cert, self.generation, self.head) = (names, 0, HeadNumber::default());
     }
 
     /// Whether the wait of an address does not hold up this connection.
@@ -80,7 +80,7 @@ impl Identity {
     pub fn meet(&mut self, gate: Option<Gate<'_>>, met: &Hit<'_>) -> bool {
         let Some(gate) = gate else { return true };
         // A connection repeats its head.
-        self.generation == gate.generation && self.head == met.number || self.meet_other(gate, met)
+        self.head == met.number || self.meet_other(gate, met)
     }
 
     #[inline(never)]
@@ -157,7 +157,7 @@ impl Identity {
 
     #[cold]
     fn resolve_again(&mut self, gate: Gate<'_>) {
-        (self.generation, self.head) = (gate.generation, HeadNumber::default());
+        self.generation = gate.generation;
         let access = gate.access;
         self.bare = access.bare(&self.cert, self.is_unix);
         self.caller = match &self.token {
