@@ -234,7 +234,7 @@ fn all_faults_of_both_files_at_once() {
     faults(
         parse(srv, map),
         &[
-            "srv.xml:2:3: found <wrokers> in <srv>, expected one of workers, data, http, log, user, authz, degrade, cluster, rls, map, watch, clients, listen, admin, metrics, resp, allow, trusted, tls (nearest: workers)",
+            "srv.xml:2:3: found <wrokers> in <srv>, expected one of workers, data, http, log, user, authz, degrade, cluster, peers, rls, map, watch, clients, listen, admin, metrics, resp, allow, trusted, tls (nearest: workers)",
             "srv.xml:3:19: found max-body=\"1KB\", expected a size from 64 to 64MiB, such as 512, 64KiB or 1MiB",
             "srv.xml:4:8: found attribute levle of <log>, expected one of level, format, file, refusals (nearest: level)",
             "map.xml:2:26: found files=\"0\", expected a whole number from 1 to 4096",

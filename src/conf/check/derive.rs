@@ -11,12 +11,12 @@
 //! - `key-nodes` and `files` are prime, and `files` is neither 2 nor 5. Integer keys are placed by
 //!   modulo, and in many systems all ids are multiples of 10 or of 4096. Numbers that share a
 //!   factor with such steps would leave most key-nodes empty and fill the others.
-//! - `node-size` is the size that the largest business of the group needs, rounded up to a multiple
-//!   of 64.
+//! - `node-size` is the size that the largest business of the group needs, with the version of the
+//!   record in a mirrored group, rounded up to a multiple of 64.
 //!
 //! Existing files stay if they are large enough and not much too large: see [`Group::keeps_files`].
 
-use crate::schema::{Geometry, GeometrySettings, Group, NODE_HEADER_BYTES, NodeCount};
+use crate::schema::{Geometry, GeometrySettings, Group, NodeCount};
 
 /// The size of a node is a multiple of this.
 const NODE_STEP: u32 = 64;
@@ -46,11 +46,10 @@ impl GeometrySettings {
         matches!(self.room, NodeCount::Keys(_)) || self.node_bytes.is_none()
     }
 
-    /// The geometry if the largest business needs nodes of `needed_bytes`.
+    /// The geometry if the nodes of the group need `needed_bytes`.
     pub(super) fn geometry(&self, needed_bytes: u32) -> Geometry {
         let GeometrySettings { room, chain, node_bytes, key_bytes, hash } = *self;
-        let least = needed_bytes.max(NODE_HEADER_BYTES + key_bytes);
-        let node_bytes = node_bytes.unwrap_or_else(|| least.next_multiple_of(NODE_STEP));
+        let node_bytes = node_bytes.unwrap_or_else(|| needed_bytes.next_multiple_of(NODE_STEP));
         let (files, key_nodes) = match room {
             NodeCount::Files { files, key_nodes } => (files, key_nodes),
             NodeCount::Keys(keys) => {

@@ -7,8 +7,8 @@ use frs_base::figures::grouped;
 
 use crate::read::{Checked, Element, Faulty, Notes, RawBiz, RawGroup, RawMap, WrittenGroup};
 use crate::schema::{
-    BAN_BYTES, Biz, GeometrySettings, Group, KeyType, Lifts, Limit, MAX_FILES, MAX_REGISTERS, Map,
-    NODE_HEADER_BYTES, Scope, Srv, StatePlace, UNDO_WORDS, node_undo_words,
+    BAN_BYTES, Biz, Group, KeyType, Lifts, Limit, MAX_FILES, MAX_REGISTERS, Map, NODE_HEADER_BYTES,
+    Scope, Srv, StatePlace, UNDO_WORDS, node_undo_words, version_bytes,
 };
 
 /// Bytes of the largest node.
@@ -70,10 +70,12 @@ fn geometry_holds(
     written: &WrittenGroup,
     bizs: &[&Biz],
 ) -> Checked<Group> {
-    let WrittenGroup { name, geometry: written, on_full, backup_ms, spill } = written;
-    let most = bizs.iter().map(|biz| node_bytes(biz, written.key_bytes)).max().unwrap_or(0);
-    nodes_hold(notes, element, written, bizs, most)?;
-    let geometry = written.geometry(most);
+    let WrittenGroup { name, geometry: written, on_full, backup_ms, spill, mirror_ms } = written;
+    let frame =
+        NodeFrame { key_bytes: written.key_bytes, version_bytes: version_bytes(*mirror_ms) };
+    let most = bizs.iter().map(|biz| node_bytes(biz, frame)).max().unwrap_or(0);
+    nodes_hold(notes, element, written.node_bytes, bizs, frame)?;
+    let geometry = written.geometry(most.max(frame.bytes()));
     if geometry.file_bytes() > MAX_FILE_BYTES {
         let most = (MAX_FILE_BYTES - 4096)
             / (64 + u64::from(geometry.chain) * u64::from(geometry.node_bytes));
@@ -94,6 +96,7 @@ fn geometry_holds(
         on_full: *on_full,
         backup_ms: *backup_ms,
         spill: *spill,
+        mirror_ms: *mirror_ms,
         moving: None,
     })
 }
@@ -124,27 +127,48 @@ fn registers_fit(
     Err(notes.note(element.value_at("node-size"), found, expected))
 }
 
-/// Bytes of the larger of the two nodes of a biz.
-pub(crate) fn node_bytes(biz: &Biz, key_bytes: u32) -> u32 {
-    let scopes = [Scope::Key, Scope::Biz].map(|scope| biz.node_bytes(scope, key_bytes));
-    scopes.into_iter().max().unwrap_or(0)
+/// The parts of a node that its group alone determines.
+#[derive(Clone, Copy)]
+pub(crate) struct NodeFrame {
+    /// Bytes of the key field.
+    pub key_bytes: u32,
+    /// Bytes of the version at the end. 0 if the group is not mirrored.
+    pub version_bytes: u32,
 }
 
-/// Notes every biz that does not fit into a node. All these faults name the size that would hold
-/// every biz, of which the largest needs `most` bytes. A size that map.xml leaves out is never too
-/// small.
+impl NodeFrame {
+    /// The parts of the nodes of a group.
+    pub fn of(group: &Group) -> NodeFrame {
+        let version_bytes = group.version_bytes();
+        NodeFrame { key_bytes: group.geometry.key_bytes, version_bytes }
+    }
+
+    /// Bytes of a node without anything of a biz.
+    fn bytes(self) -> u32 {
+        NODE_HEADER_BYTES + self.key_bytes + self.version_bytes
+    }
+}
+
+/// Bytes of the larger of the two nodes of a biz.
+pub(crate) fn node_bytes(biz: &Biz, frame: NodeFrame) -> u32 {
+    let scopes = [Scope::Key, Scope::Biz].map(|scope| biz.node_bytes(scope, frame.key_bytes));
+    scopes.into_iter().max().unwrap_or(0) + frame.version_bytes
+}
+
+/// Notes every biz that does not fit into a node of the `written` size. All these faults name the
+/// size that would hold every biz. A size that map.xml leaves out is never too small.
 fn nodes_hold(
     notes: &mut Notes<'_>,
     element: &Element,
-    written: &GeometrySettings,
+    written: Option<u32>,
     bizs: &[&Biz],
-    most: u32,
+    frame: NodeFrame,
 ) -> Checked<()> {
-    let key_bytes = written.key_bytes;
-    let held = written.node_bytes.unwrap_or(MAX_NODE_BYTES);
+    let held = written.unwrap_or(MAX_NODE_BYTES);
+    let most = bizs.iter().map(|biz| node_bytes(biz, frame)).max().unwrap_or(0);
     let mut fits = Ok(());
     for biz in bizs {
-        if node_bytes(biz, key_bytes) <= held {
+        if node_bytes(biz, frame) <= held {
             continue;
         }
         let cure = match most.next_multiple_of(64) {
@@ -154,9 +178,8 @@ fn nodes_hold(
             }
             _ => format!("fewer limits: node-size is at most {MAX_NODE_BYTES}"),
         };
-        let expected =
-            format!("{cure}: biz {} {:?} needs {}", biz.id, biz.name, needs(biz, key_bytes));
-        let found = match written.node_bytes {
+        let expected = format!("{cure}: biz {} {:?} needs {}", biz.id, biz.name, needs(biz, frame));
+        let found = match written {
             Some(node_bytes) => format!("node-size=\"{node_bytes}\""),
             None => format!("a node of {} bytes", grouped(most.into())),
         };
@@ -181,8 +204,8 @@ fn files_fit(notes: &mut Notes<'_>, groups: &[(&Element, Group)]) -> Checked<()>
 }
 
 /// The parts of a biz's nodes, in words.
-pub(crate) fn needs(biz: &Biz, key_bytes: u32) -> String {
-    let of_scope = |scope| node_needs(biz, scope, key_bytes);
+pub(crate) fn needs(biz: &Biz, frame: NodeFrame) -> String {
+    let of_scope = |scope| node_needs(biz, scope, frame);
     let has = |scope| biz.limits_of(scope).next().is_some();
     let has_keys = has(Scope::Key)
         || biz.bans()
@@ -197,7 +220,8 @@ pub(crate) fn needs(biz: &Biz, key_bytes: u32) -> String {
     }
 }
 
-fn node_needs(biz: &Biz, scope: Scope, key_bytes: u32) -> String {
+fn node_needs(biz: &Biz, scope: Scope, frame: NodeFrame) -> String {
+    let NodeFrame { key_bytes, version_bytes } = frame;
     let mut parts = vec![format!("header {NODE_HEADER_BYTES}"), format!("key {key_bytes}")];
     parts.extend(biz.limits_of(scope).map(|(at, limit)| limit_needs(biz, at, limit)));
     if scope == Scope::Key && biz.bans() {
@@ -228,7 +252,11 @@ fn node_needs(biz: &Biz, scope: Scope, key_bytes: u32) -> String {
         let bytes = grouped(biz.set_words(scope) as u64 * 8);
         parts.push(format!("set of {} members {bytes}", grouped(members.into())));
     }
-    format!("{} bytes ({})", grouped(biz.node_bytes(scope, key_bytes).into()), parts.join(", "))
+    if version_bytes > 0 {
+        parts.push(format!("version {version_bytes}"));
+    }
+    let bytes = biz.node_bytes(scope, key_bytes) + version_bytes;
+    format!("{} bytes ({})", grouped(bytes.into()), parts.join(", "))
 }
 
 fn limit_needs(biz: &Biz, at: usize, limit: &Limit) -> String {

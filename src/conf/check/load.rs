@@ -69,7 +69,8 @@ impl LoadedConf {
 
 impl Conf {
     /// Reads and checks `srv.xml` and `map.xml` of a directory, and the secret files that they
-    /// name: a cluster's secret and password, the tokens of clients, and the files of `<tls>`.
+    /// name: the secret of a cluster or of peers, a cluster's password, the tokens of clients, and
+    /// the files of `<tls>`.
     ///
     /// # Errors
     /// All faults of both files. If they have none, the faults of the secret files. A file that
@@ -222,12 +223,13 @@ fn token_faults(source: &Source, srv: &Srv) -> Vec<Fault> {
     faults
 }
 
-/// The faults in the files of the cluster.
+/// The faults in the files of the cluster, of the peers and of `<tls>`.
 fn secret_faults(srv: &Srv) -> Vec<Fault> {
     let readers = srv.secret_readers();
     let cluster = srv.cluster.iter().flat_map(|cluster| cluster.file_faults(&readers));
     let tls = srv.tls.iter().filter_map(|block| block.read_files(&readers).err());
-    cluster.chain(tls.map(SecretError::fault)).collect()
+    let peers = srv.peers.iter().filter_map(|peers| peers.secrets(&readers).err());
+    cluster.chain(peers.chain(tls).map(SecretError::fault)).collect()
 }
 
 fn is_same_directory(one: &Path, other: &Path) -> bool {

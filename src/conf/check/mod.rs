@@ -20,6 +20,6 @@ mod kept_files;
 mod load;
 mod named_bizs;
 
-pub(super) use fit::{needs, node_bytes};
+pub(super) use fit::{NodeFrame, needs, node_bytes};
 pub use kept_files::{KeptFiles, LiveGeometry};
 pub use load::{LoadedConf, Texts};

@@ -13,7 +13,7 @@ use super::memory_bound::{
 };
 use super::resources::{DirFilesystem, Filesystem, Machine};
 use super::{promises, warm_costs};
-use crate::check;
+use crate::check::{self, NodeFrame};
 use crate::schema::{
     Biz, ChargeMode, Checkpoint, Cluster, Conf, Endpoint, Group, HashKind, KeyType, Limit, Map,
     Mode, NodeCount, OnFull, Resp, Rls, SLOTS, Scope, Srv, Tls, TlsVersion, UNDO_WORDS, UnknownBiz,
@@ -176,7 +176,7 @@ const MIN_EXCESS_BYTES: u64 = 1 << 20;
 fn longest_line(map: &Map, at: usize) -> Option<String> {
     let group = &map.groups[at];
     let g = &group.geometry;
-    let size = |biz: &Biz| check::node_bytes(biz, g.key_bytes).next_multiple_of(64);
+    let size = |biz: &Biz| check::node_bytes(biz, NodeFrame::of(group)).next_multiple_of(64);
     let mut sizes: Vec<(u32, &Biz)> =
         map.bizs.iter().filter(|biz| biz.group == at).map(|biz| (size(biz), biz)).collect();
     sizes.sort_by_key(|&(bytes, _)| std::cmp::Reverse(bytes));
@@ -236,7 +236,7 @@ fn biz_text(text: &mut String, biz: &Biz, group: &Group) {
          a node needs {}; it holds {}",
         biz.id,
         biz_words(biz),
-        check::needs(biz, g.key_bytes),
+        check::needs(biz, NodeFrame::of(group)),
         grouped(g.node_bytes.into())
     );
     if biz.register.is_some() {

@@ -248,6 +248,9 @@ pub fn placed(mut conf: Conf, data_dir: &Path, directory: &Path) -> Conf {
             *path = directory.join(&path);
         }
     }
+    if let Some(peers) = &mut conf.srv.peers {
+        peers.secret_file = directory.join(&peers.secret_file);
+    }
     conf
 }
 

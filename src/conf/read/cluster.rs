@@ -133,10 +133,15 @@ fn address(text: &str) -> Parsed<(ClusterNode, bool)> {
         Some(("rediss", rest)) => (true, rest),
         Some(_) => return Err(ADDRESS.to_owned()),
     };
-    let (host, port) = rest.rsplit_once(':').ok_or(ADDRESS)?;
-    let host = host_of(host).ok_or(ADDRESS)?;
+    host_and_port(rest, ADDRESS).map(|node| (node, tls))
+}
+
+/// Reads `HOST:PORT`. A text of another shape is answered with what was `expected`.
+pub(super) fn host_and_port(text: &str, expected: &str) -> Parsed<ClusterNode> {
+    let (host, port) = text.rsplit_once(':').ok_or(expected)?;
+    let host = host_of(host).ok_or(expected)?;
     match whole32(1, u16::MAX.into())(port) {
-        Ok(port) => Ok((ClusterNode { host, port: port as u16 }, tls)),
+        Ok(port) => Ok(ClusterNode { host, port: port as u16 }),
         Err(_) => Err("a port from 1 to 65535".to_owned()),
     }
 }

@@ -55,17 +55,18 @@ impl Addresses {
 
     /// Reads the attribute `listen`: an address that no earlier element has. It then belongs to
     /// `name`.
-    pub fn take(
+    pub fn take<T: Clone + Into<Listen>>(
         &mut self,
         notes: &mut Notes<'_>,
         element: &Element,
-        read: fn(&str) -> Parsed<Listen>,
+        read: fn(&str) -> Parsed<T>,
         name: impl Into<String>,
-    ) -> Checked<Listen> {
-        let address = element.required(notes, LISTEN, read)?;
+    ) -> Checked<T> {
+        let found = element.required(notes, LISTEN, read)?;
+        let address = found.clone().into();
         let Some((_, who)) = self.taken.iter().find(|(taken, _)| *taken == address) else {
             self.add(&address, name);
-            return Ok(address);
+            return Ok(found);
         };
         let found = format!("{LISTEN}=\"{}\" again", shown(element.value_of(LISTEN)));
         let expected = format!("an address of its own: {who} has it");

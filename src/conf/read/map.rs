@@ -32,6 +32,7 @@ const GROUP: ElementSchema = ElementSchema {
         "on-full",
         "backup",
         "spill",
+        "mirror",
     ],
     ..ElementSchema::EMPTY
 };
@@ -64,6 +65,9 @@ const MAX_LIMITS: usize = 4096;
 /// The bounds of the pause between two rounds of `backup`: a second and an hour.
 const MIN_ROUND_MS: u64 = 1000;
 const MAX_ROUND_MS: u64 = 3_600_000;
+/// The bounds of `mirror`: 50 milliseconds and a minute.
+const MIN_MIRROR_MS: u64 = 50;
+const MAX_MIRROR_MS: u64 = 60_000;
 
 /// A `<group>` whose geometry may depend on its businesses.
 pub(crate) struct WrittenGroup {
@@ -72,6 +76,7 @@ pub(crate) struct WrittenGroup {
     pub on_full: OnFull,
     pub backup_ms: Option<u64>,
     pub spill: bool,
+    pub mirror_ms: Option<u64>,
 }
 
 /// The readable parts of a `<group>`.
@@ -153,7 +158,21 @@ fn written_group(
         on_full: element.or(notes, "on-full", OnFull::Evict, on_fulls),
         backup_ms: element.optional(notes, "backup", duration(MIN_ROUND_MS, MAX_ROUND_MS)),
         spill: element.or(notes, "spill", false, boolean),
+        mirror_ms: mirror(notes, element),
     }))
+}
+
+/// Reads `mirror`. A record has one second home, so no group has also `backup` or `spill`.
+fn mirror(notes: &mut Notes<'_>, element: &Element) -> Checked<Option<u64>> {
+    const NAME: &str = "mirror";
+    let mirror = element.optional(notes, NAME, duration(MIN_MIRROR_MS, MAX_MIRROR_MS))?;
+    let is_off = |name, value: &str| name == "spill" && value == "false";
+    let other = ["backup", "spill"].into_iter().filter_map(|name| element.attribute(name));
+    let other = other.into_iter().find(|it| !is_off(it.name.as_str(), &it.value));
+    let (Some(_), Some(other)) = (mirror, other) else { return Ok(mirror) };
+    let found = format!("{NAME}=\"{}\" beside {}", element.value_of(NAME), other.name);
+    let expected = format!("one of them: {NAME} needs <peers>, {} a <cluster>", other.name);
+    Err(notes.note(element.value_at(NAME), found, expected))
 }
 
 fn geometry(notes: &mut Notes<'_>, element: &Element) -> Checked<GeometrySettings> {

@@ -13,13 +13,13 @@
 //! | `scalar`, `suggest` | a value of an attribute; the known name nearest to an unknown one |
 //! | `outside_settings`, `overrides` | settings from outside; how they replace those of srv.xml |
 //! | `local_host` | values of the system |
-//! | `srv` | srv.xml, with `listen`, `authority`, `clients`, `cluster`, `resp` and `rls` |
+//! | `srv` | srv.xml, with `listen`, `authority`, `clients`, `cluster`, `peers`, `resp`, `rls` |
 //! | `map` | map.xml, with `limit`, `list`, `tables` and `share` |
 //! | `limit` | a limit, with `calendar`, `distinct`, `per_call` and `weight` |
 //! | `token_file` | the file of a token, for `admin_tokens` and `client_tokens` |
 //! | `private_file` | the bytes of a file, of which nobody else can read a secret one |
 //! | `tls` | certificates, and the files that they name |
-//! | `secret_file` | the files of a cluster's secret and of its password |
+//! | `secret_file` | the files of the secret of a cluster or of peers, and of a password |
 //! | [`element_positions`] | positions of elements, for programs that edit a file |
 
 mod admin_tokens;
@@ -39,6 +39,7 @@ mod local_host;
 pub(super) mod map;
 mod outside_settings;
 mod overrides;
+mod peers;
 mod per_call;
 mod private_file;
 mod register;

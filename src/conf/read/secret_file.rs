@@ -1,5 +1,5 @@
-//! Files of secrets: the secret that all machines of a cluster share, the password of the cluster,
-//! and how any secret file is read.
+//! Files of secrets: the secret that all machines of a cluster or of a mirror share, the password
+//! of the cluster, and how any secret file is read.
 //!
 //! Invariant: a file that others can read is refused (`private_file`), and no message ever shows
 //! the content of a file.
@@ -11,9 +11,9 @@ use frs_base::hash::siphash_digest;
 
 use super::faults::Fault;
 use super::private_file::{self, SecretReaders, Unread};
-use crate::schema::{Cluster, Login, hide_in_debug};
+use crate::schema::{Cluster, Login, Peers, hide_in_debug};
 
-/// Bytes of a cluster's secret.
+/// Bytes of a secret that machines share.
 const SECRET_BYTES: usize = 32;
 /// The text from which the seed of keys in nodes is computed, with the secret as the key. It never
 /// changes: with another seed, a host would name keys differently from all other machines.
@@ -24,7 +24,7 @@ const MAX_PASSWORD_BYTES: usize = 1024;
 const MAX_FILE_BYTES: u64 = 2 * MAX_PASSWORD_BYTES as u64;
 const PASSWORD: &str = "one line of 1 to 1024 bytes, the password";
 
-/// The secret of a cluster. It keys the digests by which all machines of the cluster name a key.
+/// The secret of a cluster, or of peers. It keys the digests by which all machines name a key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClusterSecret([u8; SECRET_BYTES]);
 
@@ -119,7 +119,7 @@ impl Password {
 
 hide_in_debug!(ClusterSecret, ClusterKeys, Password);
 
-/// The content of a cluster's files. Only the master reads them, as the user that it was started
+/// The content of the files of a cluster or of peers. Only the master reads them, as the user that it was started
 /// as. The user that its processes become need not be able to read them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSecrets {
@@ -168,23 +168,7 @@ impl Cluster {
     /// # Errors
     /// The file does not exist, others can read it, or its content is malformed.
     pub fn secret(&self, readers: &SecretReaders) -> Result<ClusterSecret, SecretError> {
-        let path = &self.secret_file;
-        let shown = path.display();
-        let expected = || {
-            format!(
-                "{SECRET_BYTES} bytes or {} hexadecimal digits, the same on all machines: make \
-                 them once with (umask 077; openssl rand -hex {SECRET_BYTES} > {shown})",
-                2 * SECRET_BYTES
-            )
-        };
-        let bytes = read_secret(path, MAX_FILE_BYTES, readers, expected)?;
-        ClusterSecret::of(&bytes).ok_or_else(|| {
-            let found = match bytes.trim_ascii().len() == 2 * SECRET_BYTES {
-                true => "characters that are no hexadecimal digits".to_owned(),
-                false => size_of(&bytes),
-            };
-            SecretError::new(path, found, expected())
-        })
+        shared_secret(&self.secret_file, readers)
     }
 
     /// Reads the password. `None` without a login.
@@ -207,6 +191,37 @@ impl Cluster {
         let errors = [self.secret(readers).err(), self.password(readers).err()];
         errors.into_iter().flatten().map(SecretError::fault).collect()
     }
+}
+
+impl Peers {
+    /// Reads the secret. Peers have no password.
+    ///
+    /// # Errors
+    /// The file does not exist, others can read it, or its content is malformed.
+    pub fn secrets(&self, readers: &SecretReaders) -> Result<ClusterSecrets, SecretError> {
+        let secret = shared_secret(&self.secret_file, readers)?;
+        Ok(ClusterSecrets { secret, password: None })
+    }
+}
+
+/// Reads the file of a secret that machines share.
+fn shared_secret(path: &Path, readers: &SecretReaders) -> Result<ClusterSecret, SecretError> {
+    let shown = path.display();
+    let expected = || {
+        format!(
+            "{SECRET_BYTES} bytes or {} hexadecimal digits, the same on all machines: make them \
+             once with (umask 077; openssl rand -hex {SECRET_BYTES} > {shown})",
+            2 * SECRET_BYTES
+        )
+    };
+    let bytes = read_secret(path, MAX_FILE_BYTES, readers, expected)?;
+    ClusterSecret::of(&bytes).ok_or_else(|| {
+        let found = match bytes.trim_ascii().len() == 2 * SECRET_BYTES {
+            true => "characters that are no hexadecimal digits".to_owned(),
+            false => size_of(&bytes),
+        };
+        SecretError::new(path, found, expected())
+    })
 }
 
 fn size_of(bytes: &[u8]) -> String {

@@ -11,6 +11,7 @@ use super::cluster::cluster;
 use super::faults::{Checked, Faulty, Notes, checked};
 use super::listen::{Addresses, admins, listen, metrics};
 use super::local_host::LocalHost;
+use super::peers::peers;
 use super::resp::resps;
 use super::rls::rls;
 use super::scalar::{
@@ -26,8 +27,8 @@ use crate::schema::{
 
 const SRV: ElementSchema = ElementSchema {
     once: &[
-        "workers", "data", "http", "log", "user", "authz", "degrade", "cluster", "rls", "map",
-        "watch", "clients",
+        "workers", "data", "http", "log", "user", "authz", "degrade", "cluster", "peers", "rls",
+        "map", "watch", "clients",
     ],
     many: &["listen", "admin", "metrics", "resp", "allow", "trusted", "tls"],
     ..ElementSchema::EMPTY
@@ -84,7 +85,8 @@ pub(crate) fn srv(notes: &mut Notes<'_>, root: &Element, host: &LocalHost) -> Ch
     SRV.check(notes, root);
     let mut taken = Addresses::new(TlsNames::of(root));
     let is_there = |name| root.child(name).is_some();
-    let others = [is_there("admin") || is_there("metrics"), is_there("cluster"), is_there("rls")];
+    let has_courier = is_there("cluster") || is_there("peers");
+    let others = [is_there("admin") || is_there("metrics"), has_courier, is_there("rls")];
     Ok(checked!(Srv {
         workers: workers(notes, root, host),
         tls: blocks(notes, root),
@@ -105,6 +107,7 @@ pub(crate) fn srv(notes: &mut Notes<'_>, root: &Element, host: &LocalHost) -> Ch
         map_file: map_file(notes, root),
         watch_ms: root.read_child(notes, "watch", watch),
         cluster: root.read_child(notes, "cluster", cluster),
+        peers: peers(notes, root, &mut taken),
         authz: root.read_child(notes, "authz", authz_key).map(Option::unwrap_or_default),
         trusted: trusted(notes, root),
     }))

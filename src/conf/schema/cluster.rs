@@ -33,8 +33,8 @@ pub struct Cluster {
     pub login: Option<Login>,
 }
 
-/// The address of a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The address of a node, or of a peer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ClusterNode {
     /// A name or an address, in lower case and without brackets.
     pub host: String,

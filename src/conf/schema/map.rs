@@ -83,10 +83,10 @@ impl Map {
         self.index.find(text)
     }
 
-    /// Whether the cluster knows keys of a biz of this map, by ledgers or by records.
+    /// Whether other machines know keys of a biz of this map, by ledgers or by records.
     pub fn is_known_in_cluster(&self, biz: &Biz) -> bool {
-        let group = self.groups.get(biz.group);
-        biz.sharing.is_some() || group.is_some_and(Group::has_warm_tier)
+        let travels = |group: &Group| group.has_warm_tier() || group.is_mirrored();
+        biz.sharing.is_some() || self.groups.get(biz.group).is_some_and(travels)
     }
 
     /// The most words that one item of a transaction logs: the words of the largest key's node,
@@ -122,6 +122,8 @@ pub struct Group {
     pub backup_ms: Option<u64>,
     /// Whether a record in use goes to the cluster before another record takes its place.
     pub spill: bool,
+    /// The longest delay until peers have a changed record. `None` if they hold no copies.
+    pub mirror_ms: Option<u64>,
     /// How its nodes move to this geometry. `None` if no move is under way.
     pub moving: Option<MoveMode>,
 }

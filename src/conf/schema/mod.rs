@@ -28,6 +28,8 @@
 //! | `shared_limits` | the identities of shared limits |
 //! | `tables` | the tables of ids and of holds, and the register, in a record |
 //! | `warm_tier` | which records the cluster keeps |
+//! | `peers` | the machines that hold copies of the records of mirrored groups |
+//! | `mirror` | which records are mirrored, and the room of their versions |
 
 mod access_token;
 mod authority;
@@ -41,6 +43,8 @@ mod epoch;
 mod geometry;
 mod index;
 mod map;
+mod mirror;
+mod peers;
 mod policy;
 mod quantity;
 mod register;
@@ -86,6 +90,9 @@ pub use map::{
     sketch_words,
 };
 pub(super) use map::{MAX_MEMBERS, node_undo_words};
+pub use mirror::VERSION_WORDS;
+pub(super) use mirror::version_bytes;
+pub use peers::Peers;
 pub use quantity::{CallRate, CallWindow, MAX_COUNT, Rate};
 pub(super) use quantity::{
     DURATION_UNITS, MAX_DURATION_MS, RATE_UNITS, SIZE_UNITS, Suffix, duration_text, size_text,

@@ -10,6 +10,7 @@ use super::authority::{Authority, HostName, Origin};
 use super::cidr::Cidr;
 use super::clients::Clients;
 use super::cluster::Cluster;
+use super::peers::Peers;
 use super::quantity::Rate;
 use super::rls::{ChargeMode, Domain};
 use super::tls::Tls;
@@ -57,6 +58,9 @@ pub struct Srv {
     pub watch_ms: Option<u64>,
     /// The cluster of shared limits and of records that it keeps. `None` without a cluster.
     pub cluster: Option<Cluster>,
+    /// The machines that hold copies of the records of mirrored groups. `None` without such
+    /// machines, and beside a cluster.
+    pub peers: Option<Peers>,
 }
 
 /// One address to serve.
@@ -66,6 +70,12 @@ pub enum Listen {
     Tcp(SocketAddr),
     /// A unix stream socket at this path.
     Unix(PathBuf),
+}
+
+impl From<SocketAddr> for Listen {
+    fn from(address: SocketAddr) -> Listen {
+        Listen::Tcp(address)
+    }
 }
 
 impl fmt::Display for Listen {
@@ -212,8 +222,10 @@ impl Srv {
             let password = cluster.login.as_ref().map(|login| login.password_file.clone());
             password.into_iter().chain([cluster.secret_file.clone()])
         });
+        let peers = self.peers.iter().map(|peers| peers.secret_file.clone());
+        let others = cluster.chain(peers);
         let mut files = vec![dir.join("srv.xml"), map];
-        files.extend(admin.into_iter().chain(resps).chain(clients).chain(tls).chain(cluster));
+        files.extend(admin.into_iter().chain(resps).chain(clients).chain(tls).chain(others));
         files
     }
 
@@ -233,9 +245,21 @@ impl Srv {
         !self.admins.is_empty() || !self.metrics.is_empty()
     }
 
+    /// Whether there is a courier: the process that talks with the cluster or with peers for the
+    /// workers, each of which has a mailbox.
+    pub fn has_courier(&self) -> bool {
+        self.cluster.is_some() || self.peers.is_some()
+    }
+
+    /// The most requests of one worker that may wait for the courier. `None` without a courier.
+    pub fn max_parked(&self) -> Option<u32> {
+        let of_cluster = self.cluster.as_ref().map(|cluster| cluster.max_parked);
+        of_cluster.or(self.peers.as_ref().map(|peers| peers.max_parked))
+    }
+
     /// Slots that the server's own processes need at once.
     pub fn needed_slots(&self) -> u16 {
-        let others = [self.has_plane(), self.cluster.is_some(), self.rls.is_some()];
+        let others = [self.has_plane(), self.has_courier(), self.rls.is_some()];
         needed_slots(self.workers, others)
     }
 

@@ -42,7 +42,7 @@ fn a_register_has_room_for_a_number_and_its_text() {
     }
     let (_, biz) = biz("<register/>");
     assert_eq!(
-        check::needs(&biz, 72),
+        check::needs(&biz, check::NodeFrame { key_bytes: 72, version_bytes: 0 }),
         "152 bytes (header 24, key 72, register with a text of 40 bytes 56)"
     );
 }

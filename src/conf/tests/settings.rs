@@ -98,7 +98,7 @@ fn a_fault_names_the_source_of_the_setting() {
         &["workers=0", "htp.max-items=5", "http.max-item=5", "http.max-body=lots"],
         &[
             "--set htp.max-items: found <htp> in <srv>, expected one of workers, data, http, \
-             log, user, authz, degrade, cluster, rls, map, watch, clients, listen, admin, metrics, resp, allow, \
+             log, user, authz, degrade, cluster, peers, rls, map, watch, clients, listen, admin, metrics, resp, allow, \
              trusted, tls (nearest: http)",
             "--set workers: found <workers>0</workers>, expected auto or a whole number from 1 to \
              200",

@@ -207,7 +207,7 @@ fn faulty_srv_values() {
         ),
         (
             "<srv><degarde>true</degarde></srv>",
-            "1:6: found <degarde> in <srv>, expected one of workers, data, http, log, user, authz, degrade, cluster, rls, map, watch, clients, listen, admin, metrics, resp, allow, trusted, tls (nearest: degrade)",
+            "1:6: found <degarde> in <srv>, expected one of workers, data, http, log, user, authz, degrade, cluster, peers, rls, map, watch, clients, listen, admin, metrics, resp, allow, trusted, tls (nearest: degrade)",
         ),
         (
             "<srv><log/>\n<log/></srv>",
