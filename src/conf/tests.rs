@@ -20,6 +20,7 @@ mod fit;
 mod limit;
 mod list;
 mod map;
+mod peers;
 mod registers;
 mod resp;
 mod settings;

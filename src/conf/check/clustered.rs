@@ -1,7 +1,8 @@
-//! Checks the parts of map.xml that need a cluster: shared bizs, and groups whose records the
-//! cluster keeps.
+//! Checks the parts of map.xml that need other machines: shared bizs and groups whose records the
+//! cluster keeps need a cluster, mirrored groups need peers.
 //!
-//! Invariant: a missing cluster is a fault of map.xml only if srv.xml was read to its end.
+//! Invariant: a missing cluster is a fault of map.xml only if srv.xml was read to its end. The same
+//! holds for missing peers.
 
 use crate::read::{HOLDS_STAY, Notes, REGISTER, RawBiz, RawGroup, RawMap, WrittenGroup};
 use crate::read::{named_share, shown};
@@ -22,6 +23,16 @@ pub(super) fn without_cluster(notes: &mut Notes<'_>, map: &RawMap<'_>) {
         if group.attribute_value("spill") == Some("true") {
             let expected = "a <cluster> in srv.xml, or no spill";
             notes.note(group.value_at("spill"), "spill=\"true\"", expected);
+        }
+    }
+}
+
+/// Notes each mirrored group. Called if srv.xml names no peers.
+pub(super) fn without_peers(notes: &mut Notes<'_>, map: &RawMap<'_>) {
+    for RawGroup { element, group, .. } in &map.groups {
+        if group.as_ref().is_ok_and(|group| group.mirror_ms.is_some()) {
+            let found = format!("mirror=\"{}\"", element.value_of("mirror"));
+            notes.note(element.value_at("mirror"), found, "<peers> in srv.xml, or no mirror");
         }
     }
 }

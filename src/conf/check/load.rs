@@ -246,18 +246,23 @@ fn source(name: &str, bytes: &Result<Vec<u8>, Fault>, settings: &Settings) -> So
 }
 
 fn check(srv: &Source, map: &Source, kept: &KeptFiles, host: &LocalHost) -> Result<Conf, Faults> {
-    // In a file that is not read to its end, the rest may name a cluster.
-    let may_have_cluster = rooted(srv, "srv", &mut Vec::new(), |_, root, complete| {
-        Ok(!complete || root.child("cluster").is_some())
-    });
+    // In a file that is not read to its end, the rest may name a cluster or peers.
+    let may_have = |name| {
+        rooted(srv, "srv", &mut Vec::new(), |_, root, complete| {
+            Ok(!complete || root.child(name).is_some())
+        })
+    };
     let mut map_faults = Vec::new();
     let map = rooted(map, "map", &mut map_faults, |notes, root, complete| {
         let raw = read::map::map(notes, root, complete);
         clustered::shared_bizs(notes, &raw);
         clustered::bizs_with_holds(notes, &raw);
         clustered::bizs_with_registers(notes, &raw);
-        if may_have_cluster == Ok(false) {
+        if may_have("cluster") == Ok(false) {
             clustered::without_cluster(notes, &raw);
+        }
+        if may_have("peers") == Ok(false) {
+            clustered::without_peers(notes, &raw);
         }
         let mut map = fit::map(notes, raw)?;
         kept.lay_over(&mut map);

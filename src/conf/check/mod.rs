@@ -11,7 +11,7 @@
 //! | `derive` | the geometry that map.xml leaves to frs |
 //! | `kept_files` | files that stay although map.xml derives other numbers |
 //! | `named_bizs` | the bizs of map.xml that srv.xml names |
-//! | `clustered` | the parts of map.xml that need a cluster |
+//! | `clustered` | the parts of map.xml that need a cluster or peers |
 
 mod clustered;
 mod derive;

@@ -56,7 +56,7 @@ pub struct BufferSizes {
     pub scanned_keys: u64,
     /// Number of buffers of a worker that grow with the longest reply of registers, by doubling.
     pub register_buffers: u64,
-    /// The most bytes of an item that waits for the cluster, without its text.
+    /// The most bytes of an item that waits for the courier, without its text.
     pub waiting_item_bytes: u64,
     /// The most bytes of each limit in the answer of such an item.
     pub waiting_limit_bytes: u64,
@@ -94,7 +94,7 @@ pub const BIZ_ROW_BYTES: u64 = 1024;
 /// Bytes of a row of a slot: the counters of a client. One row of a slot is for all clients without
 /// a row of their own.
 pub const CLIENT_ROW_BYTES: u64 = 128;
-/// Bytes of a slot for its mailbox, where a cluster is configured.
+/// Bytes of a slot for its mailbox, where a cluster or peers are configured.
 pub const MAILBOX_BYTES: u64 = 82 * 4096;
 /// Rows for businesses in a slot.
 pub const BIZ_ROWS: u64 = 4096;
@@ -134,7 +134,7 @@ pub struct Memory {
     pub processes: u64,
     /// The memory that workers hold for clients.
     pub clients: u64,
-    /// The memory that workers hold for parked requests. 0 without a cluster.
+    /// The memory that workers hold for parked requests. 0 without a courier.
     pub parked: u64,
     /// The thread of the admin plane, if it runs: its maps of all groups, and the memory that it
     /// holds for clients.
@@ -149,7 +149,7 @@ impl Memory {
         let connection = sizes.connection_bytes(&conf.srv, &conf.map);
         let groups = groups_bytes(&conf.map);
         // The courier and frs-envoy map all groups, too.
-        let others = u64::from(conf.srv.cluster.is_some()) + u64::from(conf.srv.rls.is_some());
+        let others = u64::from(conf.srv.has_courier()) + u64::from(conf.srv.rls.is_some());
         let (mapping, all) = (MAPPING_PROCESSES + others, OTHER_PROCESSES + others);
         Memory {
             groups,
@@ -158,8 +158,8 @@ impl Memory {
             processes: (workers + all) * process_bytes(&conf.map)
                 + workers * sizes.worker_bytes(conf),
             clients: workers * u64::from(http.max_connections) * connection,
-            parked: conf.srv.cluster.as_ref().map_or(0, |cluster| {
-                workers * u64::from(cluster.max_parked) * sizes.parked_bytes(http, &conf.map)
+            parked: conf.srv.max_parked().map_or(0, |requests| {
+                workers * u64::from(requests) * sizes.parked_bytes(http, &conf.map)
             }),
             admin: sizes.plane_bytes(conf, groups),
         }
@@ -187,10 +187,11 @@ fn sketches_bytes(conf: &Conf) -> u64 {
     (conf.map.bizs.len() as u64).saturating_add(1).min(SKETCHES) * SKETCH_BYTES
 }
 
-/// Bytes of a slot of runtime.mmap that counts the businesses of `conf` and may use its cluster.
+/// Bytes of a slot of runtime.mmap that counts the businesses of `conf` and may use its
+/// courier.
 pub fn slot_bytes(conf: &Conf) -> u64 {
     let rows = (conf.map.bizs.len() as u64).saturating_add(2).min(BIZ_ROWS);
-    let mailbox = if conf.srv.cluster.is_some() { MAILBOX_BYTES } else { 0 };
+    let mailbox = if conf.srv.has_courier() { MAILBOX_BYTES } else { 0 };
     let rows = (rows * BIZ_ROW_BYTES).next_multiple_of(PAGE_BYTES);
     SLOT_BYTES + rows + mailbox + client_rows_bytes(conf) + sketches_bytes(conf)
 }

@@ -9,6 +9,7 @@
 //! | `describe` | what limits allow |
 //! | `promises` | what shared limits promise and cost |
 //! | `warm_costs` | what records in the cluster promise and cost |
+//! | `mirror_costs` | what records on peers promise and cost |
 //! | [`memory_bound`] | the most memory that frs can take |
 //! | `resources` | memory and file systems of this machine |
 //! | [`report`] | all of these, with warnings, as `frs check` prints them |
@@ -18,6 +19,7 @@ mod clients;
 mod describe;
 mod differences;
 pub mod memory_bound;
+mod mirror_costs;
 mod promises;
 pub mod report;
 mod resources;

@@ -12,11 +12,11 @@ use super::memory_bound::{
     BufferSizes, MAPPING_PROCESSES, Memory, RUNTIME_BYTES, groups_bytes, process_bytes, slot_bytes,
 };
 use super::resources::{DirFilesystem, Filesystem, Machine};
-use super::{promises, warm_costs};
+use super::{mirror_costs, promises, warm_costs};
 use crate::check::{self, NodeFrame};
 use crate::schema::{
-    Biz, ChargeMode, Checkpoint, Cluster, Conf, Endpoint, Group, HashKind, KeyType, Limit, Map,
-    Mode, NodeCount, OnFull, Resp, Rls, SLOTS, Scope, Srv, Tls, TlsVersion, UNDO_WORDS, UnknownBiz,
+    Biz, ChargeMode, Checkpoint, Conf, Endpoint, Group, HashKind, KeyType, Limit, Map, Mode,
+    NodeCount, OnFull, Resp, Rls, SLOTS, Scope, Srv, Tls, TlsVersion, UNDO_WORDS, UnknownBiz,
     duration_text,
 };
 
@@ -49,7 +49,8 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> ConfReport
     }
     let srv = &conf.srv;
     let mut lines: Vec<String> = srv.cluster.iter().flat_map(promises::cluster_lines).collect();
-    lines.extend(srv.cluster.iter().map(|cluster| parked_line(conf, cluster, sizes)));
+    lines.extend(srv.peers.iter().flat_map(mirror_costs::peers_lines));
+    lines.extend(srv.max_parked().map(|requests| parked_line(conf, requests, sizes)));
     lines.extend(srv.clients.iter().flat_map(client_lines));
     lines.extend(srv.resps.iter().map(resp_line));
     lines.extend(srv.rls.iter().map(rls_line));
@@ -67,6 +68,7 @@ pub fn report(conf: &Conf, machine: &Machine, sizes: &BufferSizes) -> ConfReport
     let groups = 0..conf.map.groups.len();
     warnings.extend(groups.filter_map(|group| promises::group_warning(&conf.map, group)));
     warnings.extend(conf.map.bizs.iter().flat_map(promises::biz_warnings));
+    warnings.extend(mirror_costs::warnings(conf));
     warnings.extend(conf.no_biz_words().map(str::to_owned));
     if conf.srv.degrade {
         warnings.push("<degrade>true</degrade>: nothing is limited".to_owned());
@@ -162,7 +164,7 @@ fn group_text(text: &mut String, group: &Group) {
         grouped(nodes / 10 * 7 + nodes % 10 * 7 / 10),
         percent_text(displaced_share(g.chain, 0.7)),
     );
-    for line in warm_costs::group_lines(group) {
+    for line in warm_costs::group_lines(group).into_iter().chain(mirror_costs::group_lines(group)) {
         let _ = writeln!(text, "  {line}");
     }
 }
@@ -247,13 +249,13 @@ fn biz_text(text: &mut String, biz: &Biz, group: &Group) {
     }
 }
 
-fn parked_line(conf: &Conf, cluster: &Cluster, sizes: &BufferSizes) -> String {
+fn parked_line(conf: &Conf, max_parked: u32, sizes: &BufferSizes) -> String {
     format!(
         "  parked requests at worst: {} = workers {} × max-parked {} × {} (the longest request, its \
          answer, and those behind it)",
         exact_bytes(Memory::of(conf, sizes).parked),
         conf.srv.workers,
-        grouped(cluster.max_parked.into()),
+        grouped(max_parked.into()),
         grouped(sizes.parked_bytes(&conf.srv.http, &conf.map)),
     )
 }
@@ -362,7 +364,7 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
         (true, _) => "metrics",
     };
     let plane_slot = if conf.srv.has_plane() { format!(" + {plane}") } else { String::new() };
-    let courier = match (conf.srv.cluster.is_some(), conf.srv.rls.is_some()) {
+    let courier = match (conf.srv.has_courier(), conf.srv.rls.is_some()) {
         (false, false) => "",
         (true, false) => " + courier",
         (false, true) => " + frs-envoy",

@@ -166,12 +166,13 @@ fn written_group(
 fn mirror(notes: &mut Notes<'_>, element: &Element) -> Checked<Option<u64>> {
     const NAME: &str = "mirror";
     let mirror = element.optional(notes, NAME, duration(MIN_MIRROR_MS, MAX_MIRROR_MS))?;
-    let is_off = |name, value: &str| name == "spill" && value == "false";
-    let other = ["backup", "spill"].into_iter().filter_map(|name| element.attribute(name));
-    let other = other.into_iter().find(|it| !is_off(it.name.as_str(), &it.value));
-    let (Some(_), Some(other)) = (mirror, other) else { return Ok(mirror) };
-    let found = format!("{NAME}=\"{}\" beside {}", element.value_of(NAME), other.name);
-    let expected = format!("one of them: {NAME} needs <peers>, {} a <cluster>", other.name);
+    let spills = element.attribute_value("spill") == Some("true");
+    let backup = element.attribute("backup").map(|_| "backup");
+    let (Some(_), Some(other)) = (mirror, backup.or(spills.then_some("spill"))) else {
+        return Ok(mirror);
+    };
+    let found = format!("{NAME}=\"{}\" beside {other}", element.value_of(NAME));
+    let expected = format!("one of them: {NAME} needs <peers>, {other} needs <cluster>");
     Err(notes.note(element.value_at(NAME), found, expected))
 }
 

@@ -35,11 +35,10 @@ pub(super) fn peers(
 ) -> Checked<Option<Peers>> {
     let Some(element) = root.child("peers") else { return Ok(None) };
     PEERS.check(notes, element);
-    let listen = taken.take(notes, element, own_address, "<peers>");
     let peers = checked!(Peers {
+        listen: taken.take(notes, element, own_address, "<peers>"),
         name: element.required(notes, "name", lower_case_name),
         secret_file: element.required(notes, "secret-file", file_path),
-        listen: listen,
         timeout_ms: element.or(notes, "timeout", 50, duration(1, 10_000)),
         rate: element.or(notes, "rate", DEFAULT_RATE, byte_rate(MIN_RATE, MAX_RATE)),
         max_parked: element.or(notes, "max-parked", 1024, whole32(1, 65_536)),

@@ -2,8 +2,7 @@
 //!
 //! Invariant: either all nodes of a group end with a version, or none does.
 
-use super::map::{Biz, Group, Mode};
-use super::scope::Scope;
+use super::map::Group;
 
 /// 64-bit words at the end of each node of a mirrored group: the version of its record.
 pub const VERSION_WORDS: usize = 2;
@@ -17,12 +16,6 @@ impl Group {
     /// Bytes of the version at the end of each node. 0 if the group is not mirrored.
     pub const fn version_bytes(&self) -> u32 {
         version_bytes(self.mirror_ms)
-    }
-
-    /// Whether peers hold copies of a business's records of keys.
-    pub fn mirrors(&self, biz: &Biz) -> bool {
-        let has_keys = biz.register.is_some() || biz.limits_of(Scope::Key).next().is_some();
-        self.is_mirrored() && biz.mode != Mode::Off && has_keys
     }
 }
 

@@ -63,6 +63,7 @@ pub const GROUP: JsonShape = JsonShape {
         ("on-full", Text),
         ("backup", Text),
         ("spill", Flag),
+        ("mirror", Text),
     ],
     children: &[],
 };
