@@ -1,8 +1,10 @@
-//! The courier's counts in its slot: its messages, the leases, the cluster's nodes.
+//! The courier's counts in its slot: its messages, the leases, the cluster's nodes; its peers.
 //!
 //! Invariant: only a courier writes the extension's words of its slot, and no other owner uses
 //! them. So the sum over all slots is the total of all couriers. States come from the living
 //! courier only.
+
+mod peers;
 
 use frs_base::named;
 use frs_store::counter::{ExtensionSums, ExtensionWords, Histogram};
@@ -137,9 +139,12 @@ const NAME_BYTES: usize = (NODE_WORDS - 1) * 8;
 /// Maximum number of nodes that are shown.
 pub const CLUSTER_NODES: usize = 24;
 const SPILLS: usize = NODES + CLUSTER_NODES * NODE_WORDS;
-const WORDS: usize = SPILLS + SpillResult::ALL.len();
+const PEERS: usize = SPILLS + SpillResult::ALL.len();
+const WORDS: usize = PEERS + peers::WORDS;
 const _: () = assert!(FUNCTIONS_MAX == ExtensionWords::TABLE && WORDS <= ExtensionWords::COUNT);
 const _: () = assert!(FUNCTIONS <= FUNCTIONS_MAX && LEASES + LeaseCounter::ALL.len() <= STATES);
+
+pub use peers::{MirrorCounter, MirrorSums, PeerState, PeersState};
 
 /// A node of the cluster, as the courier sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,8 +11,10 @@
 //! | [`incarnation`] | the number by which the ledger knows the host |
 //! | `ledger`, `name` | the functions of the ledger; its keys, slots and channels |
 //! | `connections` | connections to the cluster's nodes |
-//! | `courier`, `figures` | the process that talks to the cluster, and its counts |
+//! | `courier`, `figures` | the process that talks to the cluster or to peers, and its counts |
 //! | `news` | what hosts publish |
+//! | `mirror` | records that other machines have a copy of, without a cluster |
+//! | `learning` | whether this machine has yet to hear from them |
 //! | `newest_copy` | whether a data directory is the newest of its copies |
 //! | `warm` | records that the cluster keeps |
 //!
@@ -30,9 +32,12 @@ pub mod courier;
 #[cfg(feature = "courier")]
 pub mod figures;
 pub mod incarnation;
+mod learning;
 pub mod lease;
 #[cfg(feature = "courier")]
 pub mod ledger;
+#[cfg(feature = "courier")]
+pub mod mirror;
 #[cfg(feature = "courier")]
 pub mod name;
 #[cfg(feature = "courier")]

@@ -12,6 +12,7 @@ use frs_limit::SharedPolicies;
 use frs_store::{Error, Runtime};
 
 use crate::incarnation::{HostIncarnation, check_boot_clock};
+use crate::learning;
 use crate::lease;
 use crate::nodes::identity;
 use crate::shared::LeasedLimits;
@@ -33,12 +34,16 @@ struct ClusterPlug;
 
 impl Plug for ClusterPlug {
     fn serve(&self, files: &Files<'_>) -> Box<dyn Cluster> {
-        let (keys, incarnation) = identity::of_host(files).unzip();
+        let (mut keys, incarnation) = identity::of_host(files).unzip();
+        if files.conf.srv.peers.is_some() {
+            keys = files.runtime.and_then(identity::keys_of);
+        }
         Box::new(HostCluster {
             names: keys,
             members: keys,
             incarnation,
             spends: true,
+            is_mirrored: files.conf.map.groups.iter().any(|group| group.mirror_ms.is_some()),
             ..HostCluster::default()
         })
     }
@@ -71,6 +76,10 @@ pub struct HostCluster {
     incarnation: Option<HostIncarnation>,
     /// It spends leases, so that those of other incarnations are void.
     spends: bool,
+    /// Some group is mirrored.
+    is_mirrored: bool,
+    /// This machine may lack what its peers know.
+    is_learning: bool,
 }
 
 impl HostCluster {
@@ -112,8 +121,12 @@ impl Cluster for HostCluster {
     /// spilled first, it waits for the same again for that record.
     fn records(&self, conf: &Conf, biz: &Biz) -> Option<Remote> {
         self.names?;
-        let cluster = conf.srv.cluster.as_ref()?;
         let group = conf.map.groups.get(biz.group)?;
+        if let Some(peers) = conf.srv.peers.as_ref().filter(|_| group.mirror_ms.is_some()) {
+            let wait_ms = peers.timeout_ms;
+            return Some(Remote { wait_ms, copies: false, makes_room: false, is_mirrored: true });
+        }
+        let cluster = conf.srv.cluster.as_ref()?;
         let keeps = group.keeps(biz);
         let wait_ms = match group.spill {
             true => 4 * cluster.timeout_ms,
@@ -121,10 +134,15 @@ impl Cluster for HostCluster {
             false => return None,
         };
         let copies = keeps && group.backup_ms.is_some();
-        Some(Remote { wait_ms, copies, makes_room: group.spill })
+        Some(Remote { wait_ms, copies, makes_room: group.spill, is_mirrored: false })
+    }
+
+    fn is_learning(&self) -> bool {
+        self.is_learning
     }
 
     fn begin_batch(&mut self, runtime: &Runtime) {
+        self.is_learning = self.is_mirrored && learning::is_learning(runtime);
         let Some(incarnation) = &mut self.incarnation else { return };
         let own = incarnation.now(runtime);
         self.limits.0.set_host(own);

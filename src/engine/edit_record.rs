@@ -172,10 +172,12 @@ impl Service {
                 nodes.erase(scope)?;
                 return Ok(there);
             };
-            if there.is_none() && !remote.copies && !nodes.may_be_kept(scope) {
+            let is_elsewhere = remote.copies || remote.is_mirrored;
+            if there.is_none() && !is_elsewhere && !nodes.may_be_kept(scope) {
                 return Ok(None);
             }
-            // A fresh record: without one the cluster's copy would come back.
+            // A fresh record: without one the copy of the cluster, or of another machine, would
+            // come back.
             nodes.make_fresh(scope)?;
             nodes.insert(scope, nodes.entry().evicts(false), now)?;
             Ok(there)

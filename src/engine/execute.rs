@@ -175,7 +175,7 @@ impl Service {
         }
         let (answered, from) = (answers.items.len(), answers.details.len());
         let one = ItemTransaction::of(&self.table, resolved, request, item, now);
-        if IS_NEW && !one.makes_node(request.command) {
+        if IS_NEW && !one.makes_node(request.command) || one.may_ask_first() {
             return Err(None);
         }
         let lead = Lead { wanted: key_at, guess: resolved.guess };

@@ -8,7 +8,7 @@ use frs_conf::key::{KeyField, KeyForm, KeyNodeId, KeyRef, MAX_KEY_WORDS};
 use frs_conf::{Conf, Scope};
 use frs_limit::{Rules, States, Terms};
 use frs_store::layout::{node, tag};
-use frs_store::{Group, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, group};
+use frs_store::{Group, NodeIndex, Rank, Refused, Sought, Transaction, Version, Wanted, group};
 
 use super::table::{Entry, Table};
 use super::{ItemError, RETRIES, Service};
@@ -153,6 +153,44 @@ impl ItemNodes<'_, '_> {
     ) -> Result<(), ItemError> {
         let index = self.at(scope)?;
         self.entry.take_states(self.transaction.words(index), check, states, ban_begun_ms);
+        Ok(())
+    }
+
+    /// The version of the record of the scope, if it is here and has one.
+    pub fn version(&mut self, scope: Scope) -> Option<Version> {
+        let index = self.nodes[scope as usize]?;
+        self.transaction.is_there(index).then(|| self.transaction.version(index)).flatten()
+    }
+
+    /// Whether the record of the scope can matter now: it is of the present limits and epoch, and
+    /// the longest time for which such records count is not over since its last use.
+    ///
+    /// # Errors
+    /// The transaction has no such node.
+    pub fn counts(&mut self, scope: Scope, now: Millis) -> Result<bool, ItemError> {
+        let index = self.at(scope)?;
+        let (entry, table) = (self.entry, self.table);
+        let words = self.transaction.words(index);
+        Ok(!entry.is_outdated(words[node::CHECK], scope) && table.may_matter(entry, words, now))
+    }
+
+    /// Makes the states in the working copy of the node of the scope zeros, of no limits.
+    ///
+    /// # Errors
+    /// The transaction has no such node.
+    pub fn clear_states(&mut self, scope: Scope) -> Result<(), ItemError> {
+        let index = self.at(scope)?;
+        let [states, _] = self.transaction.states([Some(index), None]);
+        states.fill(0);
+        Ok(())
+    }
+
+    /// Gives the record of the scope the version that it has on another machine.
+    ///
+    /// # Errors
+    /// The transaction has no such node.
+    pub fn set_version(&mut self, scope: Scope, version: Version) -> Result<(), ItemError> {
+        self.transaction.set_version(self.at(scope)?, version);
         Ok(())
     }
 

@@ -255,6 +255,7 @@ impl Service {
         {
             let last_use_ms = transaction.words(index)[node::LAST_USE];
             transaction.touch(index, last_use_ms);
+            transaction.keep_version(index);
             Moved::Yes
         } else {
             let is_lossy =

@@ -59,6 +59,9 @@ pub trait Cluster: fmt::Debug + Send {
     /// The records of a business that the cluster keeps.
     fn records(&self, conf: &Conf, biz: &Biz) -> Option<Remote>;
 
+    /// Whether other machines may have later records than this one. The batch has begun.
+    fn is_learning(&self) -> bool;
+
     /// Begins a batch of items: takes what has changed in the runtime file. The time is set.
     fn begin_batch(&mut self, runtime: &Runtime);
 
@@ -72,7 +75,7 @@ pub trait Cluster: fmt::Debug + Send {
     fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
-/// The records of a business that the cluster keeps.
+/// The records of a business that the cluster, or other machines, keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remote {
     /// How long an item waits for the record of its key.
@@ -81,6 +84,8 @@ pub struct Remote {
     pub copies: bool,
     /// A record in use goes to the cluster before another one takes its place.
     pub makes_room: bool,
+    /// Other machines have a copy of each record, by its version.
+    pub is_mirrored: bool,
 }
 
 /// The plug, if the configuration needs one.
@@ -88,17 +93,18 @@ pub struct Remote {
 /// # Errors
 /// It needs one, and there is none.
 pub(crate) fn needed(conf: &Conf, plug: Plugged) -> Result<Plugged, Error> {
-    if conf.srv.cluster.is_some() && plug.is_none() {
+    if conf.srv.has_courier() && plug.is_none() {
         let path = conf.srv.data.dir.clone();
-        let message = "the configuration has a <cluster>, which this program cannot use".to_owned();
+        let element = if conf.srv.cluster.is_some() { "<cluster>" } else { "<peers>" };
+        let message = format!("the configuration has {element}, which this program cannot use");
         return Err(Error::Configuration { path, message });
     }
-    Ok(plug.filter(|_| conf.srv.cluster.is_some()))
+    Ok(plug.filter(|_| conf.srv.has_courier()))
 }
 
 /// The cluster of a process that serves these groups.
 pub(crate) fn serve(plug: Plugged, handle: &Handle, conf: &Conf) -> Option<Box<dyn Cluster>> {
     let id_of = |name: &str| handle.index_of(name).map(|index| handle.groups()[index].header().id);
     let files = Files { conf, runtime: Some(handle.runtime()), id_of: &id_of };
-    Some(plug.filter(|_| conf.srv.cluster.is_some())?.serve(&files))
+    Some(plug.filter(|_| conf.srv.has_courier())?.serve(&files))
 }

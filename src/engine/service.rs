@@ -56,10 +56,10 @@ impl Service {
             while role != Role::Program && handle.ask_for_huge_pages() {}
             handle.prefault()?;
         }
-        let has_cluster = conf.srv.cluster.is_some();
+        let has_courier = conf.srv.has_courier();
         let mut service = Service::over(handle, data_dir, conf, generation, plug);
         match role {
-            Role::Worker if has_cluster => service.handle.open_mailbox(OwnerBell::Event)?,
+            Role::Worker if has_courier => service.handle.open_mailbox(OwnerBell::Event)?,
             Role::Program | Role::Admin | Role::Envoy => {
                 service.waits_by_futex = true;
                 service.open_ring()?;
@@ -139,6 +139,7 @@ impl Service {
         self.table.boot_clock().set_now(boot_ms);
         if let Some(cluster) = &mut self.cluster {
             cluster.begin_batch(self.handle.runtime());
+            self.table.set_learning(cluster.is_learning());
         }
     }
 
@@ -202,7 +203,7 @@ impl Service {
 
     /// Lets the items of a program wait, if there is a cluster.
     fn open_ring(&mut self) -> Result<(), Error> {
-        if !self.waits_by_futex || self.conf.srv.cluster.is_none() {
+        if !self.waits_by_futex || !self.conf.srv.has_courier() {
             return Ok(());
         }
         self.handle.open_mailbox(OwnerBell::Futex)

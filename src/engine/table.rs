@@ -11,7 +11,9 @@ use frs_conf::{Conf, Geometry, Holds, KeyType, Mode, OnFull, Scope, Share, Shari
 use frs_limit::{BootClock, Id, List, Listing, Lists, Rules, Span, Worth};
 use frs_store::layout::node;
 use frs_store::refused::{KEPT_BYTES, RefusedKey};
-use frs_store::{BizRow, FormerPlace, Handle, Judge, Life, Rank, Sought, Wanted, group};
+use frs_store::{
+    BizRow, FormerPlace, Handle, Judge, Life, Rank, Sought, Version, Wanted, group, version,
+};
 
 use crate::members::Members;
 use crate::plug::{Cluster, Remote};
@@ -50,8 +52,10 @@ pub struct Table {
     clock: Arc<BootClock>,
     /// Some business is shared.
     is_shared: bool,
-    /// The cluster keeps records of some business.
+    /// Other machines keep records of some business.
     has_remote: bool,
+    /// This machine may lack what other machines know of its records.
+    is_learning: bool,
     /// The records of some business have holds.
     has_holds: bool,
     /// The businesses over the former groups of those that grow, by the same indices.
@@ -92,8 +96,10 @@ pub struct Entry {
     pub epoch: u64,
     /// How machines share its limits.
     pub sharing: Option<Sharing>,
-    /// The records that the cluster keeps. `None` if it keeps none of this business.
+    /// The records that other machines keep. `None` if they keep none of this business.
     pub remote: Option<Remote>,
+    /// Its records have versions, and go to other machines.
+    pub(crate) is_mirrored: bool,
     on_full: OnFull,
     /// The row that counts its items.
     pub row: BizRow,
@@ -220,6 +226,7 @@ impl Table {
                     epoch: biz.epoch,
                     sharing: biz.sharing,
                     remote: cluster.and_then(|cluster| cluster.records(conf, biz)),
+                    is_mirrored: configured.mirror_ms.is_some(),
                     on_full: configured.on_full,
                     row: BizRow::OTHERS,
                     members: Members::of(biz, digest_key),
@@ -261,6 +268,7 @@ impl Table {
             clock,
             is_shared,
             has_remote,
+            is_learning: false,
             has_holds,
             former: None,
         }
@@ -280,7 +288,19 @@ impl Table {
         self.is_shared
     }
 
-    /// Whether the cluster keeps records of some business. Then items may wait for them.
+    /// Whether other machines may have later records than this one, so that the first use of a
+    /// mirrored record asks them.
+    #[inline]
+    pub fn is_learning(&self) -> bool {
+        self.is_learning
+    }
+
+    /// Sets whether they may.
+    pub(crate) fn set_learning(&mut self, is_learning: bool) {
+        self.is_learning = is_learning;
+    }
+
+    /// Whether other machines keep records of some business. Then items may wait for them.
     #[inline]
     pub fn has_remote(&self) -> bool {
         self.has_remote
@@ -335,6 +355,18 @@ impl Table {
         Some((entry, scope))
     }
 
+    /// Whether a node of a key can matter now, by its last use. An erased record, which holds
+    /// nothing, matters for as long: it keeps an older copy from coming back.
+    pub fn may_matter(&self, entry: &Entry, words: &[u64], now: u64) -> bool {
+        let Some(group) = entry.group else { return false };
+        match self.life(group, words[node::KEY]) {
+            Life::Over => false,
+            Life::Unbounded => true,
+            Life::Ms(ms) => words[node::LAST_USE].saturating_add(ms) >= now,
+            Life::Until(at) => words.get(at).is_some_and(|&end| end == 0 || end > now),
+        }
+    }
+
     /// The longest life of a key's node in a group. None: forever.
     pub fn longest_life_ms(&self, group: usize) -> Option<u64> {
         let entries = self.entries.iter().filter(|entry| entry.key_group == Some(group));
@@ -349,17 +381,18 @@ impl Table {
             return None;
         }
         let rules = entry.rules_of(words);
-        let copy;
-        let mut states = &words[entry.states_at()..];
-        if states.len() < rules.words(scope) {
+        let (copy, needed) = (words, entry.states_at() + rules.words(scope));
+        let roomy;
+        let mut words = copy;
+        if words.len() < needed {
             // The node is in a former group.
-            copy = with_room(states, rules.words(scope));
-            states = &copy;
+            roomy = with_room(words, needed);
+            words = &roomy;
         }
-        let states = &states[..rules.words(scope)];
+        let states = &words[entry.states_at()..][..rules.words(scope)];
         Some(Seen {
             biz_id: entry.id,
-            key: entry.key_of(words)?,
+            key: entry.key_of(copy)?,
             used: rules.used(states, now),
             live_holds: rules.live_holds(states, now),
             is_register: rules.register().is_some(),
@@ -594,15 +627,16 @@ impl Entry {
         if self.sharing.is_some() {
             return None;
         }
-        let states = &words[self.states_at()..];
+        let states = &words[self.states_at()..words.len() - version::tail_words(words)];
         self.rules_of(words).left_ms(states, words[node::LAST_USE], now)
     }
 }
 
-/// A copy of a node, with room for the states of the configuration: the files may have another
-/// geometry.
+/// A copy of a node without its version, with room for the states of the configuration: the files
+/// may have another geometry.
 pub fn with_room(words: &[u64], needed: usize) -> Vec<u64> {
     let mut copy = words.to_vec();
+    version::remove(&mut copy);
     copy.resize(words.len().max(needed), 0);
     copy
 }
@@ -659,6 +693,7 @@ impl Judge for Table {
     fn convert(&self, group: usize, old: &[u64], words: &mut [u64]) {
         let Some((entry, scope)) = self.of_key_word(group, old[node::KEY]) else { return };
         let states = entry.rules.words(scope);
+        let version = Version::of_node(old).filter(|_| entry.is_mirrored);
         let mut old = with_room(old, entry.states_at() + states);
         entry.adopt(&mut old, scope);
         words[node::CHECK] = old[node::CHECK];
@@ -667,5 +702,8 @@ impl Judge for Table {
         let Some(new) = self.index_of(words[node::KEY] as u32) else { return };
         let at = self.entries[new].states_at();
         words[at..][..states].copy_from_slice(&old[entry.states_at()..][..states]);
+        if let Some(version) = version {
+            version.put(words);
+        }
     }
 }

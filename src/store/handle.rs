@@ -13,6 +13,7 @@ use frs_base::{clock, sys};
 use frs_conf::{self as conf, Geometry};
 
 use crate::commit::protocol::Owner;
+use crate::commit::version::Versioned;
 use crate::error::Error;
 use crate::file::group::{self, Group};
 use crate::file::layout::runtime as layout;
@@ -55,6 +56,10 @@ pub struct Handle {
     stalled: RefCell<Vec<Stalled>>,
     /// Log lines to write once no semaphore is held.
     notices: RefCell<Vec<Notice>>,
+    /// The number of this run of this machine: the owner of the records that it changes.
+    pub(crate) run: u32,
+    /// Some group is mirrored.
+    pub(crate) has_mirrored: bool,
 }
 
 /// A refused Update. The key is borrowed, because a copy would wait for the stores of its words.
@@ -158,6 +163,8 @@ impl Handle {
             budget: Cell::new(Duration::ZERO),
             stalled: RefCell::new(Vec::with_capacity(STALLED_MAX)),
             notices: RefCell::new(notices),
+            run: 0,
+            has_mirrored: false,
         })
     }
 
@@ -201,8 +208,18 @@ impl Handle {
             Meant::Opened(group) => Some(*group),
         };
         self.groups = meant.into_iter().chain(formers).filter_map(&mut take).collect();
+        self.run = self.runtime.run();
+        self.has_mirrored = false;
         for (index, group) in self.groups.iter_mut().enumerate() {
-            group.set_former(index >= self.named);
+            let is_former = index >= self.named;
+            group.set_former(is_former);
+            let is_of = |configured: &&conf::Group| configured.name == group.header().name;
+            let is_mirrored = groups.iter().find(is_of).is_some_and(|one| one.mirror_ms.is_some());
+            self.has_mirrored |= is_mirrored;
+            group.set_versioned(Versioned::of(is_mirrored, is_former));
+        }
+        if self.has_mirrored {
+            self.runtime.allocate_changes(self.slot().number())?;
         }
         let retired = old.into_iter().flatten();
         self.retired.extend(retired.map(|group| Retired { generation, _group: group }));

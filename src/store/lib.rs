@@ -59,7 +59,7 @@ pub use {
     },
     commit::{
         FormerPlace, Full, Keep, Lead, Moment, NodeIndex, NodeOwner, Refused, Sought, TooLarge,
-        Transaction, TransactionBuffers, Wanted, Worked,
+        Transaction, TransactionBuffers, Version, Wanted, Worked, version,
     },
     error::{Error, io_error},
     file::{
@@ -79,10 +79,11 @@ pub use {
         TakenLetter, Ticket,
     },
     watch::{
-        BizRow, CheckpointCounts, ChildPlace, ClientRow, Counter, Counters, Damage, GroupCounter,
-        HandshakeResult, LINGERING, MailboxLock, MasterCounts, MasterLock, Places, ROLE_PREPARE,
-        ROLE_PROGRAM, RefusedCount, RefusedKey, RefusedKeys, RefusedSketches, RequestedPass,
-        Runtime, SlotRequest, SlotStatus, Sums, Sweep, Window, counter, refused,
+        BizRow, ChangedPlace, ChangesFound, ChangesRead, CheckpointCounts, ChildPlace, ClientRow,
+        Counter, Counters, Damage, GroupCounter, HandshakeResult, LINGERING, MailboxLock,
+        MasterCounts, MasterLock, Places, ROLE_PREPARE, ROLE_PROGRAM, RefusedCount, RefusedKey,
+        RefusedKeys, RefusedSketches, RequestedPass, Runtime, SlotRequest, SlotStatus, Sums, Sweep,
+        Window, counter, refused,
     },
 };
 

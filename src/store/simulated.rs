@@ -130,6 +130,11 @@ impl GroupWords {
         let mark = runtime.find_file(self.header.id, 0).expect("registered").index;
         let files = MappedFiles {
             regions: self.files.iter().map(whole).collect(),
+            indexes: entries_of(&self.header)
+                .iter()
+                .map(|entry| runtime.find_file(entry.group, entry.file).expect("registered"))
+                .map(|known| known.index as u32)
+                .collect(),
             entries: entries_of(&self.header),
             in_memory: true,
             dirty: self.files.iter().zip(&self.dirty).map(marks).collect(),

@@ -12,3 +12,4 @@ mod telemetry;
 
 pub use process::Process;
 pub use run::{CourierError, run};
+pub(crate) use run::{Programs, Resets, RingTicket, Rings, Waker};

@@ -32,18 +32,19 @@ use frs_store::MailboxLock;
 use self::host_nodes::HostNodes;
 use self::lease_rounds::LeaseRounds;
 use self::newest::Newest;
-use self::programs::Programs;
 use self::record_transfers::WarmTier;
-use self::resets::Resets;
-use self::rings::Rings;
-use self::wake::Waker;
 use super::core::{Bounds, Core, Now};
 use super::process::Process;
 use super::telemetry::Telemetry;
 use crate::connections::{ClusterFault, Links, Wake};
 use crate::figures::{ClusterState, CourierFigures};
 use crate::nodes::LeasePass;
-use crate::plug;
+use crate::{mirror, plug};
+
+pub use self::programs::Programs;
+pub use self::resets::Resets;
+pub use self::rings::{RingTicket, Rings};
+pub use self::wake::Waker;
 
 /// The pause between two tries to take the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
@@ -63,13 +64,13 @@ pub enum CourierError {
     /// A system call of the loop failed.
     #[error("the courier's loop failed: {0}")]
     Loop(#[from] io::Error),
-    /// The configuration has no cluster.
-    #[error("srv.xml has no <cluster>: a courier has nothing to do")]
+    /// The configuration has no cluster and no peers.
+    #[error("srv.xml has no <cluster> and no <peers>: a courier has nothing to do")]
     NoCluster,
 }
 
-/// Carries needs to the cluster until asked to end. It runs in a process, on the store in a
-/// directory, with the secret and the password from the files of the cluster.
+/// Carries needs to the cluster, or mirrors records with the peers, until asked to end. It runs in
+/// a process, on the store in a directory, with the secret and the password from their files.
 ///
 /// # Errors
 /// The courier cannot go on. The master starts another one in its place.
@@ -78,10 +79,13 @@ pub fn run(
     data_dir: &Path,
     secrets: ClusterSecrets,
 ) -> Result<(), CourierError> {
-    let ClusterSecrets { secret, password } = secrets;
     let mut service = plug::attach(data_dir, Role::Cluster)?;
     process.send_ready()?;
     let Some(lock) = wait_for_lock(&*process, &mut service)? else { return Ok(()) };
+    if service.conf().srv.peers.is_some() {
+        return mirror::run(process, service, lock, data_dir, &secrets);
+    }
+    let ClusterSecrets { secret, password } = secrets;
     let cluster = service.conf().srv.cluster.clone().ok_or(CourierError::NoCluster)?;
     if let Some(counters) = service.handle().counters() {
         // An earlier courier in this slot has left its state.
@@ -179,7 +183,7 @@ impl Courier {
             let now = self.now();
             self.nodes.begin(clock::now());
             self.take_events(now);
-            self.follow_resets();
+            self.resets.follow(&mut self.nodes.service, &*self.process, &mut self.complaints);
             self.publish_if_due();
             if self.prove_newest() {
                 self.drain(now);

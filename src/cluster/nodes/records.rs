@@ -11,8 +11,8 @@ use frs_base::clock::Millis;
 use frs_base::hash::crc32c_words;
 use frs_conf::Scope;
 use frs_engine::{Entry, ItemError, ItemMoment, ItemNodes, Remote, Service, StoredKey, Table};
-use frs_store::Rank;
 use frs_store::layout::node;
+use frs_store::{Rank, version};
 
 /// Words before the states of a record, or before the time at which its ban began.
 const HEAD_WORDS: usize = 3;
@@ -61,10 +61,11 @@ impl KeptRecord {
         (record.crc(key) == first as u32).then_some(record)
     }
 
-    pub(super) fn of_node(words: &[u64], entry: &Entry) -> KeptRecord {
+    pub(crate) fn of_node(words: &[u64], entry: &Entry) -> KeptRecord {
         let (check, last_use_ms) = (words[node::CHECK], words[node::LAST_USE]);
-        let (shape, flags) = (node::shape(check), node::flags(check));
-        let mut states = words[entry.states_at()..].to_vec();
+        let (shape, flags) = (node::shape(check), node::flags(check) & !node::FLAG_VERSION);
+        let end = words.len() - version::tail_words(words);
+        let mut states = words[entry.states_at()..end].to_vec();
         let has_ban = flags & node::FLAG_BAN != 0;
         let ban_begun_ms =
             has_ban.then(|| entry.rules.keep_ban(&mut states, last_use_ms)).flatten();

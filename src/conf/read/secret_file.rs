@@ -11,7 +11,7 @@ use frs_base::hash::siphash_digest;
 
 use super::faults::Fault;
 use super::private_file::{self, SecretReaders, Unread};
-use crate::schema::{Cluster, Login, Peers, hide_in_debug};
+use crate::schema::{Cluster, Login, Peers, Srv, hide_in_debug};
 
 /// Bytes of a secret that machines share.
 const SECRET_BYTES: usize = 32;
@@ -201,6 +201,21 @@ impl Peers {
     pub fn secrets(&self, readers: &SecretReaders) -> Result<ClusterSecrets, SecretError> {
         let secret = shared_secret(&self.secret_file, readers)?;
         Ok(ClusterSecrets { secret, password: None })
+    }
+}
+
+impl Srv {
+    /// Reads the secret files of the cluster, or of the peers. `None` if there are neither.
+    ///
+    /// # Errors
+    /// A file does not exist, others can read it, or its content is malformed.
+    pub fn courier_secrets(&self) -> Result<Option<ClusterSecrets>, SecretError> {
+        let readers = self.secret_readers();
+        match (&self.cluster, &self.peers) {
+            (Some(cluster), _) => cluster.secrets(&readers).map(Some),
+            (None, Some(peers)) => peers.secrets(&readers).map(Some),
+            (None, None) => Ok(None),
+        }
     }
 }
 

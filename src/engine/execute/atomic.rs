@@ -64,7 +64,7 @@ impl AtomicTransaction<'_> {
     ) -> Result<Option<Lacking>, TooLarge> {
         judged.clear();
         self.find_all(&mut transaction, nodes);
-        if self.table.has_remote() && self.lacks_records(&transaction, nodes) {
+        if self.table.has_remote() && self.lacks_records(&mut transaction, nodes) {
             return Ok(Some(Lacking::Records));
         }
         if self.is_repeat(&mut transaction, nodes) {
@@ -199,7 +199,7 @@ impl AtomicTransaction<'_> {
 
     /// Whether the cluster must be asked for nodes that are not here.
     #[cold]
-    fn lacks_records(&self, transaction: &Transaction<'_>, nodes: &[Nodes]) -> bool {
+    fn lacks_records(&self, transaction: &mut Transaction<'_>, nodes: &[Nodes]) -> bool {
         nodes.iter().enumerate().any(|(index, &nodes)| {
             self.resolved[index].settled.is_none()
                 && matches!(self.one(index).find_record(transaction, nodes), Ok(Some(_)))

@@ -112,24 +112,31 @@ impl<'a> ItemTransaction<'a> {
     #[inline]
     pub fn find_record(
         &self,
-        transaction: &Transaction<'_>,
+        transaction: &mut Transaction<'_>,
         nodes: Nodes,
     ) -> Result<Option<Lack>, ItemError> {
         match nodes.key {
-            Some(index) if self.entry.remote.is_some() && !transaction.is_there(index) => {
-                self.find_absent(transaction, index)
-            }
+            Some(index) if self.entry.remote.is_some() => self.find_remote(transaction, index),
             _ => Ok(None),
         }
     }
 
     #[cold]
-    fn find_absent(
+    fn find_remote(
         &self,
-        transaction: &Transaction<'_>,
+        transaction: &mut Transaction<'_>,
         index: NodeIndex,
     ) -> Result<Option<Lack>, ItemError> {
-        let Some(Remote { copies, makes_room, .. }) = self.entry.remote else { return Ok(None) };
+        let Some(remote) = self.entry.remote else { return Ok(None) };
+        let Remote { copies, makes_room, is_mirrored, .. } = remote;
+        if is_mirrored {
+            let is_first = self.table.is_learning() && self.resolved.waited == Waited::NotYet;
+            let asks = is_first && !transaction.is_own(index);
+            return Ok(asks.then_some(Lack::Record(Scope::Key)));
+        }
+        if transaction.is_there(index) {
+            return Ok(None);
+        }
         let is_there = makes_room && transaction.may_be_kept(index);
         let is_asked = match self.resolved.waited {
             Waited::NotYet => copies || is_there,
@@ -285,7 +292,7 @@ impl<'a> ItemTransaction<'a> {
         details: &mut Details,
     ) -> Result<Judged, ItemError> {
         let nodes = self.nodes(&mut transaction);
-        if let Some(lack) = self.find_record(&transaction, nodes)? {
+        if let Some(lack) = self.find_record(&mut transaction, nodes)? {
             return Ok(Judged::Wait(lack));
         }
         let from = details.len();
@@ -344,8 +351,14 @@ impl<'a> ItemTransaction<'a> {
     /// tier may have the node, and at least one use is charged, so that the node is not fresh.
     pub fn makes_node(&self, command: Command) -> bool {
         (self.count() > 0 || command == Command::Query)
-            && self.entry.remote.is_none()
+            && self.entry.remote.is_none_or(|remote| remote.is_mirrored)
             && self.entry.sharing.is_none()
+    }
+
+    /// Whether another machine may have to be asked for the record before its first use here.
+    #[inline(always)]
+    pub fn may_ask_first(&self) -> bool {
+        self.table.is_learning() && self.entry.is_mirrored
     }
 
     /// Runs a command on the copy of the only node that the item needs, and appends the answer.

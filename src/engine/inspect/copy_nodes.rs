@@ -5,7 +5,7 @@ use frs_conf::{Conf, KeyType};
 use frs_store::group::{Header, seal};
 use frs_store::inspect::LiveGroup;
 use frs_store::layout::node;
-use frs_store::{Judge, Rank, Runtime};
+use frs_store::{Judge, Rank, Runtime, Version};
 
 use crate::plug::Plugged;
 use crate::table::{FoundGroup, Table, with_room};
@@ -120,6 +120,9 @@ impl<'a> NodeCopier<'a> {
         new[node::LAST_USE] = words[node::LAST_USE];
         new[node::FIELD..][..key.words().len()].copy_from_slice(key.words());
         new[new_entry.states_at()..][..states].copy_from_slice(&old[entry.states_at()..][..states]);
+        if let Some(version) = Version::of_node(words).filter(|_| new_entry.is_mirrored) {
+            version.put(&mut new);
+        }
         seal(&mut new);
         let is_doubtful = self.widens
             && key.form() == KeyForm::Digest

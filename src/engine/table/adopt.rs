@@ -6,6 +6,7 @@
 use frs_conf::Scope;
 use frs_limit::Written;
 use frs_store::layout::node;
+use frs_store::version;
 
 use super::{Entry, with_room};
 
@@ -63,7 +64,8 @@ impl Entry {
     }
 
     /// Converts a working copy to this configuration: another shape or epoch starts fresh, a word
-    /// for the ban is added or removed, histories and a ring are lengthened or shortened.
+    /// for the ban is added or removed, histories and a ring are lengthened or shortened. The
+    /// version of a record stays where its group is mirrored.
     #[inline(always)]
     pub fn adopt(&self, words: &mut [u64], scope: Scope) {
         let (shape, check) = (self.rules.shape(scope), words[node::CHECK]);
@@ -71,7 +73,11 @@ impl Entry {
         if is_of_shape && self.is_as_written(words, scope) || self.cannot_tell(scope) {
             return;
         }
-        let states = &mut words[self.states_at()..];
+        if !self.is_mirrored {
+            version::remove(words);
+        }
+        let (at, end) = (self.states_at(), words.len() - version::tail_words(words));
+        let states = &mut words[at..end];
         if self.is_outdated(check, scope) {
             states.fill(0);
         } else {
@@ -80,6 +86,7 @@ impl Entry {
             self.rules.adopt(scope, written, states);
         }
         let flags = if scope == Scope::Key && self.rules.has_ban() { node::FLAG_BAN } else { 0 };
-        words[node::CHECK] = node::check_word(shape, flags | u16::from(self.epoch as u8));
+        let version = node::flags(words[node::CHECK]) & node::FLAG_VERSION;
+        words[node::CHECK] = node::check_word(shape, flags | version | u16::from(self.epoch as u8));
     }
 }

@@ -23,7 +23,7 @@ use crate::process::control::{Ask, Loss, ReloadOptions, Reloaded};
 use crate::tls::board::TlsMaterial;
 use frs_base::clock;
 use frs_base::sys::process::{Exit, Pid};
-use frs_conf::{Cluster, ClusterSecrets, Conf, EpochRaise, Group, LoadedConf};
+use frs_conf::{ClusterSecrets, Conf, EpochRaise, Group, LoadedConf};
 use frs_engine::access::TokenDigests;
 use frs_store::{self as store, FilesBefore, Runtime, Unserved};
 
@@ -94,9 +94,7 @@ impl ReloadCandidate {
             conf_trust::look(conf_dir)?;
             let loaded = Conf::load_texts(conf_dir, in_force.settings())?;
             let loaded = store::settled(loaded, &in_force.conf().map.groups)?;
-            let readers = loaded.conf.srv.secret_readers();
-            let secrets = |cluster: &Cluster| cluster.secrets(&readers);
-            let secrets = loaded.conf.srv.cluster.as_ref().map(secrets).transpose()?;
+            let secrets = loaded.conf.srv.courier_secrets()?;
             let tls = TlsMaterial::read(&loaded.conf.srv, clock::now())?;
             if !tls.out_of_date.is_empty() {
                 return Err(ReloadError::OutOfDate(tls.out_of_date));

@@ -137,6 +137,18 @@ fn settings_of_a_server(old: &Conf, new: &Conf) -> impl Iterator<Item = (bool, &
     settings.into_iter().chain(cluster_changes(was, is))
 }
 
+/// Records are named by the secret, and peers know this machine by its address.
+fn peers_changes(was: &Srv, is: &Srv) -> Vec<(bool, &'static str)> {
+    match (&was.peers, &is.peers) {
+        (Some(was), Some(is)) => vec![
+            (was.name != is.name, "<peers name>"),
+            (was.secret_file != is.secret_file, "<peers secret-file>"),
+            (was.listen != is.listen, "<peers listen>"),
+        ],
+        _ => vec![],
+    }
+}
+
 /// Another name or secret makes this machine another host, and serving processes know only the
 /// cluster of their start. The addresses of the nodes and the time limits may change.
 fn cluster_changes(was: &Srv, is: &Srv) -> Vec<(bool, &'static str)> {
@@ -145,8 +157,11 @@ fn cluster_changes(was: &Srv, is: &Srv) -> Vec<(bool, &'static str)> {
             (was.name != is.name, "<cluster name>"),
             (was.secret_file != is.secret_file, "<cluster secret-file>"),
         ],
-        // A server without a cluster gets one, and a server with one continues without it.
-        _ => vec![],
+        // A server without a cluster gets one, and a server with one continues without it. But one
+        // courier does not follow the other's secret.
+        (Some(_), None) => vec![(is.peers.is_some(), "<cluster>")],
+        (None, Some(_)) => vec![(was.peers.is_some(), "<peers>")],
+        (None, None) => peers_changes(was, is),
     }
 }
 

@@ -230,8 +230,8 @@ fn tie_to_cluster(
     conf: &Conf,
     predecessor: Option<&mut Predecessor>,
 ) -> Result<Option<ClusterTies>, MasterError> {
-    let Some(cluster) = &conf.srv.cluster else { return Ok(None) };
-    let secrets = cluster.secrets(&conf.srv.secret_readers()).map_err(MasterError::Secret)?;
+    let secrets = conf.srv.courier_secrets().map_err(MasterError::Secret)?;
+    let Some(secrets) = secrets else { return Ok(None) };
     let adopted = predecessor.and_then(|predecessor| predecessor.bells.take());
     let bells = adopted.map_or_else(Bells::new, Ok).map_err(MasterError::Bells)?;
     Ok(Some(ClusterTies { secrets, bells }))
@@ -314,7 +314,7 @@ fn open_runtime_in_use(
     let old = active::read(data_dir, runtime.generation())?;
     let new = active::placed(conf.clone(), data_dir, &std::env::current_dir()?);
     let mut refused = reload_rules::refused_to_a_new_binary(&old, &new);
-    if old.srv.cluster.is_some()
+    if old.srv.has_courier()
         && keys.is_some()
         && runtime.kept_words() != keys.map(ClusterKeys::words)
     {

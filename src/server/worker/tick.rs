@@ -486,7 +486,7 @@ impl Worker {
 
     fn answer_clients(&mut self) {
         if self.bells.is_some() {
-            let most = self.conf.srv().cluster.as_ref().map_or(0, |cluster| cluster.max_parked);
+            let most = self.conf.srv().max_parked().unwrap_or(0);
             self.handler
                 .service
                 .set_wait_room(most as usize - self.parked.len().min(most as usize));

@@ -163,6 +163,10 @@ impl Handle {
                 }
                 Keep::Node => {
                     copy[node::LAST_USE] = now;
+                    if chain.group.is_mirrored() {
+                        let place = (at - chain.head - HEAD_WORDS) / copy.len();
+                        self.note_change(chain.group, &intent, place, copy);
+                    }
                     seal(copy);
                     debug_assert!(is_whole(copy), "what is written is believed when it is read");
                     let change =

@@ -10,6 +10,7 @@
 //! | `transaction` | the general case: many key-nodes, groups that move |
 //! | `fast_path` | one key-node, and a node that is there and whole |
 //! | `new_node` | one key-node, and a new node in a free place |
+//! | `version` | which of two copies of a record is the later one |
 
 pub(crate) mod protocol;
 pub mod undo_log;
@@ -20,6 +21,8 @@ pub(crate) mod fast_path;
 pub(crate) mod new_node;
 #[cfg(not(loom))]
 pub(crate) mod transaction;
+#[cfg(not(loom))]
+pub mod version;
 
 #[cfg(not(loom))]
 pub use {
@@ -28,4 +31,5 @@ pub use {
         FormerPlace, Full, NodeIndex, Refused, Sought, TooLarge, Transaction, TransactionBuffers,
         Wanted,
     },
+    version::Version,
 };

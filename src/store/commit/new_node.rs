@@ -82,6 +82,9 @@ impl Handle {
             // A new node is not stored for its last use alone.
             if keep == Keep::Node {
                 copy[node::LAST_USE] = now;
+                if group.is_mirrored() {
+                    self.note_change(group, &intent, place, copy);
+                }
                 seal(copy);
                 let tag_at = head + 1 + place / 8;
                 let tags = [tag::with(region.load(tag_at), place, wanted.at.tag)];

@@ -14,6 +14,7 @@ use frs_conf::key::{KeyNodeId, KeyRef, Location};
 
 use super::protocol::{Announced, Change, Changes, KeyNodes};
 use super::undo_log::{LogFull, UndoLog};
+use super::version::{Version, tail_words};
 use crate::chain::evict::{EvictionBuffers, FullChain, Judge, Rank, Victim};
 use crate::chain::kept_filter::KeptFilter;
 use crate::chain::tags::{has_tag, places_of, set_tag};
@@ -148,6 +149,8 @@ struct NodeCopy {
     former: Option<usize>,
     evicts: Option<Rank>,
     dirty: bool,
+    /// Its version is that of a copy, or of before a move: no change of this process.
+    keeps_version: bool,
     /// Positions in `words`: its first word, its first state word, and the end.
     start: usize,
     states: usize,
@@ -240,6 +243,10 @@ impl<'h> Transaction<'h> {
         self.announced.owner().handle
     }
 
+    pub(super) fn run(&self) -> u32 {
+        self.handle().run()
+    }
+
     #[inline]
     fn groups(&self) -> &'h [Group] {
         self.announced.key_nodes().groups
@@ -305,6 +312,7 @@ impl<'h> Transaction<'h> {
             former: None,
             evicts: None,
             dirty: false,
+            keeps_version: false,
             start,
             states,
             end,
@@ -412,13 +420,23 @@ impl<'h> Transaction<'h> {
     #[inline]
     pub fn states(&mut self, of: [Option<NodeIndex>; 2]) -> [&mut [u64]; 2] {
         let WorkingCopies { nodes, words, .. } = &mut *self.copies;
-        let range = |index: NodeIndex| nodes[index.0].states..nodes[index.0].end;
+        let range = |index: NodeIndex| {
+            let node = &nodes[index.0];
+            node.states..node.end - tail_words(&words[node.start..node.end])
+        };
         match of {
-            [Some(one), None] => [&mut words[range(one)], &mut []],
-            [None, Some(two)] => [&mut [], &mut words[range(two)]],
+            [Some(one), None] => {
+                let one = range(one);
+                [&mut words[one], &mut []]
+            }
+            [None, Some(two)] => {
+                let two = range(two);
+                [&mut [], &mut words[two]]
+            }
             [None, None] => [&mut [], &mut []],
             [Some(one), Some(two)] => {
-                let both = words.get_disjoint_mut([range(one), range(two)]);
+                let ranges = [range(one), range(two)];
+                let both = words.get_disjoint_mut(ranges);
                 both.expect("two nodes of a transaction never overlap")
             }
         }
@@ -488,6 +506,13 @@ impl<'h> Transaction<'h> {
         words[node.start + node::LAST_USE] = now;
     }
 
+    /// Keeps the version of a node, because its record does not change. A record without a version
+    /// gets one all the same.
+    pub fn keep_version(&mut self, index: NodeIndex) {
+        let has_version = Version::of_node(self.words(index)).is_some();
+        self.copies.nodes[index.0].keeps_version = has_version;
+    }
+
     /// Marks a node to be removed from its chain at the commit. Its state is lost.
     pub fn erase(&mut self, index: NodeIndex) {
         if let Some(former) = self.former(index) {
@@ -544,6 +569,9 @@ impl<'h> Transaction<'h> {
     pub fn commit(self, now: u64) -> Result<(), TooLarge> {
         let Transaction { mut announced, copies } = self;
         let (handle, all) = (announced.owner().handle, *announced.key_nodes());
+        if handle.has_mirrored {
+            copies.note_changes(handle, all);
+        }
         copies.seal();
         let changes = Touched { copies, all };
         let held = announced.take_all().expect("all were taken when it began");
@@ -555,6 +583,16 @@ impl<'h> Transaction<'h> {
 }
 
 impl WorkingCopies {
+    /// Gives each touched node of a mirrored group its next version, and notes the change.
+    #[cold]
+    fn note_changes(&mut self, handle: &Handle, all: AllKeyNodes<'_>) {
+        for node in self.nodes.iter().filter(|node| node.dirty && !node.keeps_version) {
+            let (at, Some(place)) = (&all.list[node.key_node], node.place) else { continue };
+            let words = &mut self.words[node.start..node.end];
+            handle.note_change(&all.groups[at.group], &at.intent, place, words);
+        }
+    }
+
     /// Seals each touched node with its CRC.
     #[inline]
     fn seal(&mut self) {

@@ -26,6 +26,7 @@ pub use crate::chain::node_check::{is_whole, seal};
 use crate::chain::tags::moved_tag;
 use crate::checkpoint::dirty::DirtyPages;
 use crate::checkpoint::dirty_file;
+use crate::commit::version::Versioned;
 use crate::error::{Error, expect, io_error};
 use crate::lock::semaphore::Semaphore;
 use crate::watch::runtime::{FileEntry, Runtime};
@@ -42,6 +43,8 @@ pub struct Group {
     files: Vec<Region>,
     /// The register's entries of the files when they were opened.
     entries: Vec<FileEntry>,
+    /// Their indexes in the register.
+    indexes: Vec<u32>,
     header: Header,
     mark: usize,
     in_memory: bool,
@@ -54,6 +57,8 @@ pub struct Group {
     key_node_words: usize,
     /// Another group grows out of it.
     is_former: bool,
+    /// Whether its nodes have versions.
+    versioned: Versioned,
 }
 
 /// The header of a group file.
@@ -254,6 +259,8 @@ pub(crate) struct MappedFiles {
     pub regions: Vec<Region>,
     /// The register's entries, or the entries that registering the files would make.
     pub entries: Vec<FileEntry>,
+    /// Their indexes in the register.
+    pub indexes: Vec<u32>,
     pub watches: Vec<sys::Watch>,
     pub in_memory: bool,
     /// The marks of changed pages of each file. Empty where there are no checkpoints.
@@ -397,7 +404,7 @@ impl Group {
 
     pub(crate) fn map(open: OpenGroup, runtime: &Runtime) -> Result<Group, Error> {
         let OpenGroup { header, files } = open;
-        let (mut mark, mut entries) = (None, Vec::new());
+        let (mut mark, mut entries, mut indexes) = (None, Vec::new(), Vec::new());
         let (mut dirty, mut dirty_places) = (Vec::new(), Vec::new());
         for (index, OpenFile { path, file }) in files.iter().enumerate() {
             let found = entry_of(path, file, &header, index as u32)?;
@@ -415,6 +422,7 @@ impl Group {
                 dirty_places.push(place);
             }
             mark.get_or_insert(known.index);
+            indexes.push(known.index as u32);
             entries.push(found);
         }
         if dirty.len() < files.len() {
@@ -441,15 +449,23 @@ impl Group {
         let watches = of_files.chain(of_marks).flatten().collect();
         let in_memory = sys::is_file_in_memory(&files[0].file)
             .map_err(io_error(&files[0].path, "look at its disk"))?;
-        let files = MappedFiles { regions, entries, watches, in_memory, dirty, dirty_places };
+        let files =
+            MappedFiles { regions, entries, indexes, watches, in_memory, dirty, dirty_places };
         let is_former = runtime.is_former(&header.name, header.id);
         Ok(Group { is_former, ..Group::of_files(header, mark, files) })
     }
 
     /// A group over its files. `mark` is the index of the first file in the register.
     pub(crate) fn of_files(header: Header, mark: usize, files: MappedFiles) -> Group {
-        let MappedFiles { regions: files, entries, watches, in_memory, dirty, dirty_places } =
-            files;
+        let MappedFiles {
+            regions: files,
+            entries,
+            indexes,
+            watches,
+            in_memory,
+            dirty,
+            dirty_places,
+        } = files;
         assert!(dirty.is_empty() || dirty.len() == files.len(), "marks of all files, or of none");
         let node_words = header.geometry.node_bytes as usize / 8;
         let key_node_words = HEAD_WORDS + header.geometry.chain as usize * node_words;
@@ -457,6 +473,7 @@ impl Group {
             _watches: watches,
             files,
             entries,
+            indexes,
             header,
             mark,
             in_memory,
@@ -466,7 +483,25 @@ impl Group {
             node_words,
             key_node_words,
             is_former: false,
+            versioned: Versioned::No,
         }
+    }
+
+    /// Notes whether its nodes have versions.
+    pub(crate) fn set_versioned(&mut self, versioned: Versioned) {
+        self.versioned = versioned;
+    }
+
+    /// Whether its nodes have versions.
+    #[inline]
+    pub(crate) fn versioned(&self) -> Versioned {
+        self.versioned
+    }
+
+    /// Whether changes of its nodes are noted for other machines.
+    #[inline]
+    pub fn is_mirrored(&self) -> bool {
+        self.versioned != Versioned::No
     }
 
     /// Notes whether another group grows out of it.
@@ -571,6 +606,12 @@ impl Group {
     #[inline]
     pub fn mark(&self) -> usize {
         self.mark
+    }
+
+    /// The index of a file in the register.
+    #[inline]
+    pub fn register_index(&self, file: u32) -> u32 {
+        self.indexes[file as usize]
     }
 
     /// First word of a key-node.

@@ -15,9 +15,12 @@
 //!                          then `chain` nodes
 //!   node                   0 CRC-32C (0..32; of the node, with 0 for
 //!                          itself and the last use), shape (32..48), flags (48..64):
-//!                          low bits of the biz's reset epoch (48..56), has a ban (56)
+//!                          low bits of the biz's reset epoch (48..56), has a ban (56), has a
+//!                          version (58)
 //!                          1 biz id (0..32), key length (32..48), key form (48..56)
 //!                          2 last use ms (outside the CRC) | 3.. key field | states | zero
+//!                          with a version, the last two words: changes (0..32), takeovers
+//!                          (32..64) | host (0..32)
 //! runtime.mmap
 //!   page 0   header        0 magic | 1 version, layout digest | 2..4 boot id | 4 created ms
 //!                          5..7 random id | 7 CRC over 0..7 | 64 generation of the configuration
@@ -53,6 +56,7 @@
 //!                          6 epoch of the owner whose letters stand in the ring (0..32), how
 //!                          their reader calls it: 0 futex, 1 eventfd (32..64)
 //!                          7 letters begun | 16 the owner's doorbell (u32), spare (u32)
+//!                          24 changes noted in the ring of changes
 //!                          from 64 on words of an extension: watch/counter/extension.rs
 //!                          page 1: counters: 0..16 of one word each | 16..27 errors of items
 //!                          32..112 requests by kind and kind of answer
@@ -97,6 +101,9 @@
 //!                          then 512 rows of clients by name of 16 words: 0..8 name | 8..15
 //!                          items by outcome | 15 Updates refused; row 0: all others; sparse,
 //!                          blocks are allocated as rows come into use
+//!                          then the ring of 16384 changes, a word each: key-node (0..32), place
+//!                          (32..38), entry of the file in the register (38..50), used (63);
+//!                          sparse, allocated where a group is mirrored
 //! ```
 
 /// A size, for three kinds of build. Miri gets a smaller size, because each word of a list costs it
@@ -124,7 +131,7 @@ pub(crate) const RUNTIME_MAGIC: u64 = u64::from_le_bytes(*b"FRSRUNTM");
 /// field.
 pub(crate) const GROUP_VERSION: u32 = 6;
 /// Format number of runtime.mmap.
-pub(crate) const RUNTIME_VERSION: u32 = 10;
+pub(crate) const RUNTIME_VERSION: u32 = 11;
 
 /// Words of a key-node's head.
 pub const HEAD_WORDS: usize = 8;
@@ -183,6 +190,10 @@ pub mod node {
     /// Flag of a record that is kept outside these files, never of a node: the record tells when
     /// its ban began.
     pub const FLAG_BEGUN: u16 = 1 << 9;
+    /// Flag: the last words of the node are the version of its record.
+    pub const FLAG_VERSION: u16 = 1 << 10;
+    /// Words of a version.
+    pub const VERSION_WORDS: usize = 2;
 
     /// The low 8 bits of the reset epoch of the node's business: the low bits of the flags.
     pub const fn epoch(check: u64) -> u8 {
@@ -323,6 +334,8 @@ pub mod slot {
     /// On a line of its own.
     #[cfg(not(loom))]
     pub(crate) const BELL: usize = 16;
+    /// On a line of its own.
+    pub(crate) const CHANGES_NOTED: usize = 24;
     pub(crate) const EXTENSION: usize = 64;
     pub(crate) const EXTENSION_WORDS: usize = of(448, 448, 0);
     /// The size of a table in the words of the extension, for the digest of this file.
@@ -427,9 +440,13 @@ pub mod slot {
     pub(crate) const CLIENT_COUNTS: usize = CLIENT_NAME_WORDS;
     pub(crate) const CLIENT_REFUSED: usize = 15;
 
-    /// Words of a slot.
-    pub const WORDS: usize =
+    /// Changes that the ring of changes holds.
+    pub const CHANGES: usize = of(16 * 1024, 8, 2);
+    pub(crate) const CHANGES_START: usize =
         (CLIENT_ROWS_START + CLIENT_ROWS * CLIENT_ROW_WORDS).next_multiple_of(PAGE_WORDS);
+
+    /// Words of a slot.
+    pub const WORDS: usize = (CHANGES_START + CHANGES).next_multiple_of(PAGE_WORDS);
 }
 
 #[cfg(not(any(loom, miri)))]
@@ -437,8 +454,8 @@ const _: () = {
     assert!(runtime::SLOTS_START.is_multiple_of(PAGE_WORDS));
     assert!(runtime::KEPT + runtime::KEPT_WORDS < PAGE_WORDS);
     assert!(slot::WORDS.is_multiple_of(PAGE_WORDS));
-    assert!(slot::WORDS * 8 == 2883 * PAGE_BYTES);
-    assert!(runtime::WORDS * 8 == (129 + 256 * 2883) * PAGE_BYTES);
+    assert!(slot::WORDS * 8 == 2915 * PAGE_BYTES);
+    assert!(runtime::WORDS * 8 == (129 + 256 * 2915) * PAGE_BYTES);
     assert!(slot::EXTENSION + slot::EXTENSION_WORDS == PAGE_WORDS);
     assert!(slot::HISTOGRAMS + 3 * slot::HISTOGRAM_WORDS == PAGE_WORDS);
     assert!(slot::GROUP_SWEPT < slot::GROUP_ROW_WORDS);
@@ -523,6 +540,8 @@ const fn runtime_digest() -> u32 {
         slot::CLIENT_ROW_WORDS,
         slot::CLIENT_COUNTS,
         slot::CLIENT_REFUSED,
+        slot::CHANGES_NOTED,
+        slot::CHANGES_START,
         slot::WORDS,
     ];
     digest_of(&parts)

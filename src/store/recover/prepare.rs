@@ -217,10 +217,11 @@ fn prepare_groups(
     let mut prepared = Prepared::default();
     let runtime = Runtime::open(&conf.srv.data.dir)?;
     let places = Places::of(&conf.srv);
-    let mailbox = conf.srv.cluster.is_some();
+    let mailbox = conf.srv.has_courier();
+    let changes = conf.map.groups.iter().any(|group| group.mirror_ms.is_some());
     let clients = conf.srv.clients.as_ref().map_or(0, Clients::places);
     let bizs = conf.map.bizs.len();
-    runtime.reserve(&places, SlotBlocks { bizs, mailbox, clients })?;
+    runtime.reserve(&places, SlotBlocks { bizs, mailbox, changes, clients })?;
     // Undo first, and only where it is valid: recovery skips groups whose files are not the
     // registered ones.
     let mut handle = Handle::attach_at(

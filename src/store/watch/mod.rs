@@ -10,11 +10,13 @@
 //! | `backing` | the locks of the slots, and their blocks on the disk |
 //! | `places` | which slots an attachment may take |
 //! | `slot` | a slot as words: state, owner, intent list |
+//! | `change_ring` | the records that a slot's owner has changed |
 //! | `mailbox/` | the ring of letters of a slot, and the bells |
 //! | `counter` | the counters of a slot, and their sums |
 //! | `refused` | the keys that a slot has refused most |
 //! | `sweep` | counts the nodes of all groups, slowly |
 
+pub(crate) mod change_ring;
 pub(crate) mod mailbox;
 pub mod slot;
 
@@ -33,6 +35,7 @@ pub(crate) mod sweep;
 
 #[cfg(not(loom))]
 pub use {
+    change_ring::{ChangedPlace, ChangesFound, ChangesRead},
     counter::{BizRow, ClientRow, Counter, Counters, GroupCounter, HandshakeResult, Sums},
     places::{Places, ROLE_PREPARE, ROLE_PROGRAM, SlotRequest},
     refused::{RefusedCount, RefusedKey, RefusedKeys, RefusedSketches, Window},

@@ -27,6 +27,7 @@ use crate::file::region::Region;
 use crate::file::words::{FileFacts, FilePlace, bytes_of, create_whole, header_crc, words_of};
 
 mod attach;
+mod changes;
 mod checkpoints;
 mod doubts;
 mod extension;

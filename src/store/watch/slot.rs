@@ -64,6 +64,12 @@ impl<'a> SlotWords<'a> {
         &self.words[at]
     }
 
+    /// Words of the slot from `at` on.
+    #[inline]
+    pub(crate) fn words(self, at: usize, count: usize) -> &'a [AtomicU64] {
+        &self.words[at..at + count]
+    }
+
     #[inline]
     fn load(self, at: usize) -> u64 {
         self.words[at].load(Ordering::Relaxed)

@@ -8,10 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use frs_base::clock;
+use frs_base::log_throttle::LogThrottle;
 use frs_conf::{EpochRaise, EpochStep};
 use frs_engine::{Service, VoidRecords};
 
 use super::Courier;
+use crate::courier::process::Process;
 use crate::name;
 
 /// Key-nodes in which void records are cleared at once.
@@ -80,43 +82,30 @@ impl Behind {
     }
 }
 
-impl Courier {
-    /// Takes in the epoch of a biz from the cluster.
-    pub(super) fn take_epoch(&mut self, biz: u64, epoch: u64) {
-        let Ok(biz) = u32::try_from(biz) else { return };
-        self.resets.bad.remove(&biz);
-        if self.nodes.service.epoch(biz).is_some_and(|own| own < epoch) {
-            self.resets.behind.entry(biz).or_default().epoch = epoch;
-        }
-    }
-
-    /// Takes in an invalid epoch of a biz from the cluster. The log names it once.
-    pub(super) fn take_bad_epoch(&mut self, biz: u64, found: &str) {
-        let Ok(id) = u32::try_from(biz) else { return };
-        if self.resets.bad.insert(id) {
-            let key = name::epoch_key(&self.nodes.cluster, biz);
-            tracing::error!(
-                biz,
-                key,
-                found,
-                "expected a reset epoch in the cluster, a number from 0 to 2^50: it is not followed"
-            );
+impl Resets {
+    /// Notes the epoch of a biz on another machine, or in the cluster.
+    pub fn note(&mut self, service: &Service, biz: u32, epoch: u64) {
+        if service.epoch(biz).is_some_and(|own| own < epoch) {
+            self.behind.entry(biz).or_default().epoch = epoch;
         }
     }
 
     /// Continues to follow the resets of other machines.
-    pub(super) fn follow_resets(&mut self) {
-        if self.resets.behind.is_empty() {
+    pub fn follow(
+        &mut self,
+        service: &mut Service,
+        process: &dyn Process,
+        complaints: &mut LogThrottle,
+    ) {
+        if self.behind.is_empty() {
             return;
         }
         let now = clock::instant();
-        let Courier { nodes, process, resets, complaints, .. } = self;
-        let service = &mut nodes.service;
-        let due = resets.next_clear;
+        let due = self.next_clear;
         // A turn clears one piece of one business.
         let mut may_clear = due.is_none_or(|next| next <= now);
         let mut next_clear = None;
-        resets.behind.retain(|&biz, behind| {
+        self.behind.retain(|&biz, behind| {
             let Some(from) = service.epoch(biz) else { return false };
             let Some(EpochStep { to, must_clear }) = EpochStep::towards(from, behind.epoch) else {
                 return false;
@@ -149,6 +138,29 @@ impl Courier {
             }
             true
         });
-        resets.next_clear = next_clear;
+        self.next_clear = next_clear;
+    }
+}
+
+impl Courier {
+    /// Takes in the epoch of a biz from the cluster.
+    pub(super) fn take_epoch(&mut self, biz: u64, epoch: u64) {
+        let Ok(biz) = u32::try_from(biz) else { return };
+        self.resets.bad.remove(&biz);
+        self.resets.note(&self.nodes.service, biz, epoch);
+    }
+
+    /// Takes in an invalid epoch of a biz from the cluster. The log names it once.
+    pub(super) fn take_bad_epoch(&mut self, biz: u64, found: &str) {
+        let Ok(id) = u32::try_from(biz) else { return };
+        if self.resets.bad.insert(id) {
+            let key = name::epoch_key(&self.nodes.cluster, biz);
+            tracing::error!(
+                biz,
+                key,
+                found,
+                "expected a reset epoch in the cluster, a number from 0 to 2^50: it is not followed"
+            );
+        }
     }
 }

@@ -37,7 +37,7 @@ impl Rings {
     }
 
     /// Takes the needs of all rings that have some.
-    fn drain(&mut self, runtime: &Runtime) -> Vec<(RingTicket, Need)> {
+    pub fn drain(&mut self, runtime: &Runtime) -> Vec<(RingTicket, Need)> {
         self.asked.extend(runtime.asking().take());
         let mut all = Vec::new();
         for slot in std::mem::take(&mut self.asked) {

@@ -11,8 +11,9 @@
 
 use frs_conf::key::{KeyNodeId, KeyRef, Location};
 
-use super::{NodeIndex, Transaction, Wanted, WorkingCopies};
+use super::{NodeCopy, NodeIndex, Transaction, Wanted, WorkingCopies};
 use crate::chain::tags::{moved_tag, set_tag};
+use crate::commit::version::tail_words;
 use crate::file::group::is_whole;
 use crate::file::layout::{CHAIN_MAX, node, tag};
 use crate::watch::counter::GroupCounter;
@@ -104,14 +105,18 @@ impl Transaction<'_> {
         let Some(former) = self.former(index) else { return false };
         let WorkingCopies { nodes, words, .. } = &mut *self.copies;
         let [new, old] = [index, former].map(|NodeIndex(at)| &nodes[at]);
-        let mut states = words[new.states..new.end].to_vec();
-        let room = old.end - old.states;
+        let end_of = |node: &NodeCopy| node.end - tail_words(&words[node.start..node.end]);
+        let mut states = words[new.states..end_of(new)].to_vec();
+        let room = end_of(old) - old.states;
         if states.iter().skip(room).any(|&word| word != 0) {
             return false;
         }
         states.resize(room, 0);
-        words[old.states..old.end].copy_from_slice(&states);
-        words[old.start + node::CHECK] = words[new.start + node::CHECK];
+        words[old.states..old.states + room].copy_from_slice(&states);
+        // A node without a version may have no room for one.
+        let version = node::check_word(0, node::FLAG_VERSION);
+        let check = words[new.start + node::CHECK] & !version;
+        words[old.start + node::CHECK] = check | words[old.start + node::CHECK] & version;
         self.touch(former, now);
         true
     }

@@ -32,6 +32,8 @@ pub(crate) struct SlotBlocks {
     pub bizs: usize,
     /// Whether the mailbox is needed.
     pub mailbox: bool,
+    /// Whether the ring of changes is needed.
+    pub changes: bool,
     /// The number of clients by name.
     pub clients: usize,
 }
@@ -54,7 +56,10 @@ impl Runtime {
                 self.allocate_client_rows(slot, 1 + blocks.clients)
                     .map_err(io_error(&self.path, "allocate rows of clients"))?;
             }
-            if blocks.mailbox { self.allocate_mailbox(slot) } else { Ok(()) }
+            if blocks.mailbox {
+                self.allocate_mailbox(slot)?;
+            }
+            if blocks.changes { self.allocate_changes(slot) } else { Ok(()) }
         })
     }
 
