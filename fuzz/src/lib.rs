@@ -9,6 +9,7 @@ pub mod conf;
 pub mod http;
 pub mod image;
 pub mod json;
+pub mod mirror_frame;
 pub mod resp;
 mod talk;
 pub mod tls_handshake;
@@ -27,12 +28,13 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     Target { name: "checkpoint", run: checkpoint::run },
     Target { name: "conf", run: conf::run },
     Target { name: "http", run: http::run },
     Target { name: "image", run: image::run },
     Target { name: "json", run: json::run },
+    Target { name: "mirror_frame", run: mirror_frame::run },
     Target { name: "resp", run: resp::run },
     Target { name: "tls_handshake", run: tls_handshake::run },
     Target { name: "token", run: token::run },
