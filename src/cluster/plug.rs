@@ -7,7 +7,7 @@ use std::path::Path;
 
 use frs_conf::key::DigestKey;
 use frs_conf::{Biz, ClusterKeys, Conf};
-use frs_engine::{Cluster, Files, Plug, Plugged, Remote, Role, Service};
+use frs_engine::{Cluster, Files, Learning, Plug, Plugged, Remote, Role, Service};
 use frs_limit::SharedPolicies;
 use frs_store::{Error, Runtime};
 
@@ -19,6 +19,10 @@ use crate::shared::LeasedLimits;
 
 /// The plug of every program that may meet a configuration with a cluster.
 pub const PLUG: Plugged = Some(&ClusterPlug);
+
+/// How long an item waits for a peer that leaves to have sent all. The courier ends other waits for
+/// peers.
+const HANDOVER_MS: u64 = 5_000;
 
 /// Attaches to a data directory, with a cluster if its configuration has one.
 ///
@@ -78,8 +82,8 @@ pub struct HostCluster {
     spends: bool,
     /// Some group is mirrored.
     is_mirrored: bool,
-    /// This machine may lack what its peers know.
-    is_learning: bool,
+    /// Whether this machine may lack what its peers know.
+    learning: Learning,
 }
 
 impl HostCluster {
@@ -123,7 +127,7 @@ impl Cluster for HostCluster {
         self.names?;
         let group = conf.map.groups.get(biz.group)?;
         if let Some(peers) = conf.srv.peers.as_ref().filter(|_| group.mirror_ms.is_some()) {
-            let wait_ms = peers.timeout_ms;
+            let wait_ms = peers.timeout_ms.max(HANDOVER_MS);
             return Some(Remote { wait_ms, copies: false, makes_room: false, is_mirrored: true });
         }
         let cluster = conf.srv.cluster.as_ref()?;
@@ -137,12 +141,14 @@ impl Cluster for HostCluster {
         Some(Remote { wait_ms, copies, makes_room: group.spill, is_mirrored: false })
     }
 
-    fn is_learning(&self) -> bool {
-        self.is_learning
+    fn learning(&self) -> Learning {
+        self.learning
     }
 
     fn begin_batch(&mut self, runtime: &Runtime) {
-        self.is_learning = self.is_mirrored && learning::is_learning(runtime);
+        if self.is_mirrored {
+            self.learning = learning::state(runtime);
+        }
         let Some(incarnation) = &mut self.incarnation else { return };
         let own = incarnation.now(runtime);
         self.limits.0.set_host(own);

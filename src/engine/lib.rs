@@ -65,7 +65,7 @@ pub use outcome::Outcome;
 pub use parked_bytes::{
     SPARE_BYTES, WAITING_ITEM_BYTES, WAITING_LIMIT_BYTES, WAITING_WINDOW_BYTES,
 };
-pub use plug::{Cluster, Files, Plug, Plugged, Remote};
+pub use plug::{Cluster, Files, Learning, Plug, Plugged, Remote};
 pub use quotas::QUOTAS_MAX;
 pub use registers::{EXPECTED_REGISTERS, MAX_REGISTERS, RegisterError, RegisterScan, Registers};
 pub use request::{Command, Grant, Item, ItemNames, ItemOptions, Request};

@@ -60,7 +60,7 @@ pub trait Cluster: fmt::Debug + Send {
     fn records(&self, conf: &Conf, biz: &Biz) -> Option<Remote>;
 
     /// Whether other machines may have later records than this one. The batch has begun.
-    fn is_learning(&self) -> bool;
+    fn learning(&self) -> Learning;
 
     /// Begins a batch of items: takes what has changed in the runtime file. The time is set.
     fn begin_batch(&mut self, runtime: &Runtime);
@@ -73,6 +73,19 @@ pub trait Cluster: fmt::Debug + Send {
 
     /// The cluster itself, for the crate that made it.
     fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+/// Whether other machines may have later records than this one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Learning {
+    /// They have none.
+    #[default]
+    No,
+    /// The first use of a record asks them, and goes on with what is here if nobody answers.
+    Asks,
+    /// The first use of a record waits for a machine that leaves. It is `busy` if that takes too
+    /// long.
+    Parks,
 }
 
 /// The records of a business that the cluster, or other machines, keep.

@@ -139,7 +139,7 @@ impl Service {
         self.table.boot_clock().set_now(boot_ms);
         if let Some(cluster) = &mut self.cluster {
             cluster.begin_batch(self.handle.runtime());
-            self.table.set_learning(cluster.is_learning());
+            self.table.set_learning(cluster.learning());
         }
     }
 

@@ -16,7 +16,7 @@ use frs_store::{
 };
 
 use crate::members::Members;
-use crate::plug::{Cluster, Remote};
+use crate::plug::{Cluster, Learning, Remote};
 
 /// The longest id of a retry or of a hold.
 const MAX_ID_BYTES: usize = 64;
@@ -54,8 +54,8 @@ pub struct Table {
     is_shared: bool,
     /// Other machines keep records of some business.
     has_remote: bool,
-    /// This machine may lack what other machines know of its records.
-    is_learning: bool,
+    /// Whether this machine may lack what other machines know of its records.
+    learning: Learning,
     /// The records of some business have holds.
     has_holds: bool,
     /// The businesses over the former groups of those that grow, by the same indices.
@@ -268,7 +268,7 @@ impl Table {
             clock,
             is_shared,
             has_remote,
-            is_learning: false,
+            learning: Learning::No,
             has_holds,
             former: None,
         }
@@ -291,13 +291,13 @@ impl Table {
     /// Whether other machines may have later records than this one, so that the first use of a
     /// mirrored record asks them.
     #[inline]
-    pub fn is_learning(&self) -> bool {
-        self.is_learning
+    pub fn learning(&self) -> Learning {
+        self.learning
     }
 
     /// Sets whether they may.
-    pub(crate) fn set_learning(&mut self, is_learning: bool) {
-        self.is_learning = is_learning;
+    pub(crate) fn set_learning(&mut self, learning: Learning) {
+        self.learning = learning;
     }
 
     /// Whether other machines keep records of some business. Then items may wait for them.

@@ -3,6 +3,7 @@
 //! Invariant: the courier attaches to the store itself, after the fork. It ends when the master
 //! asks it to, or is gone. An error ends the process, and the master replaces it.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -24,7 +25,8 @@ pub fn run(child: ChildContext) -> Result<(), CourierError> {
     let ChildContext { inherited, signals, .. } = child;
     let Inheritance { channel, data_dir, bells, secrets, .. } = inherited;
     let (bells, secrets) = bells.zip(secrets).ok_or(CourierError::NoCluster)?;
-    let process = Box::new(CourierProcess { channel, signals, bells });
+    let process =
+        Box::new(CourierProcess { channel, signals, bells, is_leaving: Cell::new(false) });
     courier::run(process, &data_dir, *secrets)
 }
 
@@ -32,6 +34,8 @@ struct CourierProcess {
     channel: Channel,
     signals: Signals,
     bells: Bells,
+    /// The server ends.
+    is_leaving: Cell<bool>,
 }
 
 impl Process for CourierProcess {
@@ -46,6 +50,7 @@ impl Process for CourierProcess {
         loop {
             match message::receive(&self.channel)? {
                 Received::Message(ToChild::ReopenLog, _) => log::reopen(),
+                Received::Message(ToChild::Announce, _) => self.is_leaving.set(true),
                 // The courier of a newer master serves the workers of both.
                 Received::Message(ToChild::Leave, _) => return Ok(false),
                 // A turn takes over a new generation by itself.
@@ -57,6 +62,14 @@ impl Process for CourierProcess {
                 }
             }
         }
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.is_leaving.get()
+    }
+
+    fn send_announced(&self) -> io::Result<()> {
+        message::send(&self.channel, ToMaster::Announced)
     }
 
     fn fds(&self) -> [BorrowedFd<'_>; 2] {

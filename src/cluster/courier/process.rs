@@ -22,6 +22,15 @@ pub trait Process {
     /// A signal or a message cannot be read.
     fn goes_on(&self) -> io::Result<bool>;
 
+    /// Whether the server ends, so that its peers have to know.
+    fn is_leaving(&self) -> bool;
+
+    /// Reports to the master that they know.
+    ///
+    /// # Errors
+    /// The channel to the master is full or closed.
+    fn send_announced(&self) -> io::Result<()>;
+
     /// The descriptors that are readable when a signal or a message of the master is there.
     fn fds(&self) -> [BorrowedFd<'_>; 2];
 

@@ -119,6 +119,7 @@ pub fn run(
         newest: Newest::default(),
         complaints: LogThrottle::new(COMPLAIN_EVERY),
         warned: CourierFigures::default(),
+        has_announced: false,
     };
     let ended = courier.run();
     // The process ends, and takes the threads along.
@@ -165,6 +166,7 @@ struct Courier {
     complaints: LogThrottle,
     /// The figures at the last log line about them.
     warned: CourierFigures,
+    has_announced: bool,
 }
 
 impl Courier {
@@ -178,6 +180,10 @@ impl Courier {
             }
             if !self.take_configuration() {
                 return Ok(());
+            }
+            if self.process.is_leaving() && !self.has_announced {
+                // No machine waits for what this one knows.
+                self.has_announced = self.process.send_announced().is_ok();
             }
             self.start_links();
             let now = self.now();

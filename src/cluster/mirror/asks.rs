@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use frs_engine::{NeedEnd, StoredKey};
+use frs_engine::StoredKey;
 
 /// The question about one key.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl<T: Copy> Asks<T> {
     }
 
     /// The items whose wait is over.
-    pub fn finished(&mut self, boot_ms: u64) -> Vec<(T, NeedEnd)> {
+    pub fn finished(&mut self, boot_ms: u64) -> Vec<T> {
         let is_over = |ask: &Ask<T>| ask.peers.is_empty() || ask.deadline_ms <= boot_ms;
         let over: Vec<u64> =
             self.by_id.iter().filter(|(_, ask)| is_over(ask)).map(|(&id, _)| id).collect();
@@ -74,9 +74,14 @@ impl<T: Copy> Asks<T> {
         for id in over {
             let Some(ask) = self.by_id.remove(&id) else { continue };
             self.by_key.remove(&ask.key);
-            finished.extend(ask.tickets.into_iter().map(|ticket| (ticket, NeedEnd::Answered)));
+            finished.extend(ask.tickets);
         }
         finished
+    }
+
+    /// When the time of an item is over.
+    pub fn deadline_ms(&self) -> Option<u64> {
+        self.by_id.values().map(|ask| ask.deadline_ms).min()
     }
 }
 
@@ -96,12 +101,11 @@ mod tests {
         let second = asks.add(other, 'c', 90, &both).expect("asks");
         asks.answered(first, 0);
         asks.answered(first, 0);
-        assert_eq!(asks.finished(50), []);
+        assert_eq!((asks.finished(50), asks.deadline_ms()), (vec![], Some(90)));
         asks.forget(1);
-        let end = NeedEnd::Answered;
-        assert_eq!(asks.finished(50), [('a', end), ('b', end)]);
+        assert_eq!(asks.finished(50), ['a', 'b']);
         asks.answered(second, 7);
-        assert_eq!((asks.finished(89), asks.finished(90)), (vec![], vec![('c', end)]));
+        assert_eq!((asks.finished(89), asks.finished(90)), (vec![], vec!['c']));
         assert!(asks.add(key, 'd', 1, &both).is_some(), "a new question");
     }
 }

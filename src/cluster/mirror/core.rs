@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use frs_base::clock::Millis;
-use frs_engine::{NeedEnd, Service, StoredKey};
+use frs_engine::{Learning, Service, StoredKey};
 use frs_store::{ChangesFound, ChangesRead, Runtime};
 
 use super::asks::Asks;
@@ -24,6 +24,8 @@ use crate::learning;
 
 /// The longest time that a machine learns after its start.
 const LEARN: Duration = Duration::from_secs(10);
+/// The longest time that a machine may take to leave.
+const LEAVE: Duration = Duration::from_secs(10);
 /// Key-nodes that a turn visits in a walk.
 const STEP: usize = 64;
 /// How many places of a comparison may wait to be sent, before its walk goes on.
@@ -87,6 +89,8 @@ struct Peer {
     /// Its clock minus the clock of this machine.
     skew_ms: Option<i64>,
     next_clock: Instant,
+    /// It knows that this machine leaves.
+    knows_end: bool,
 }
 
 /// Who is at the other end of a link.
@@ -95,6 +99,8 @@ struct Link {
     owner: u32,
     groups: Vec<GroupName>,
     digests: Vec<Digest>,
+    /// The machine leaves: until then its keys are waited for.
+    leaves_until: Option<Instant>,
 }
 
 /// What has happened to records, since the figures were taken last.
@@ -144,7 +150,16 @@ pub struct Mirror<T> {
     out: Vec<(To, Frame)>,
     compares: u32,
     begun: Instant,
+    timeout_ms: u64,
     is_learning: bool,
+    /// What the processes were told.
+    told: Option<Learning>,
+    /// This machine leaves.
+    is_leaving: bool,
+    /// Items that wait for a machine that leaves.
+    parked: Vec<T>,
+    /// Items whose wait is over.
+    over: Vec<T>,
     /// Owners whose comparison with this machine is over, by group.
     compared: BTreeSet<(u32, String)>,
     /// Resets of peers.
@@ -154,8 +169,9 @@ pub struct Mirror<T> {
 }
 
 impl<T: Copy> Mirror<T> {
-    /// A mirror with so many peers, at this rate in bytes per second to each.
-    pub fn new(peers: usize, rate: u64, now: Instant) -> Mirror<T> {
+    /// A mirror with so many peers, at this rate in bytes per second to each. An answer of a peer is
+    /// waited for as long as the timeout.
+    pub fn new(peers: usize, rate: u64, timeout_ms: u64, now: Instant) -> Mirror<T> {
         let peer = |_| Peer {
             push: Push::new(rate, now),
             is_up: false,
@@ -164,6 +180,7 @@ impl<T: Copy> Mirror<T> {
             different: Vec::new(),
             skew_ms: None,
             next_clock: now,
+            knows_end: false,
         };
         Mirror {
             peers: (0..peers).map(peer).collect(),
@@ -179,7 +196,12 @@ impl<T: Copy> Mirror<T> {
             out: Vec::new(),
             compares: 0,
             begun: now,
+            timeout_ms,
             is_learning: true,
+            told: None,
+            is_leaving: false,
+            parked: Vec::new(),
+            over: Vec::new(),
             compared: BTreeSet::new(),
             epochs: Vec::new(),
             counts: MirrorCounts::default(),
@@ -207,9 +229,7 @@ impl<T: Copy> Mirror<T> {
         }
         let links: Vec<u64> = self.links.keys().copied().collect();
         links.into_iter().for_each(|link| self.tell_configuration(To::Link(link), service));
-        if self.groups.is_empty() {
-            self.end_learning(service);
-        }
+        self.is_learning &= !self.groups.is_empty();
         self.walk_due = now;
     }
 
@@ -232,17 +252,24 @@ impl<T: Copy> Mirror<T> {
             .iter()
             .filter(|biz| conf.map.groups[biz.group].mirror_ms.is_some() && biz.epoch > 0);
         let epochs = epochs.map(|biz| EpochOf { biz: biz.id, epoch: biz.epoch });
-        self.out.push((to, Frame::Epochs(epochs.collect())));
+        let epochs: Vec<EpochOf> = epochs.collect();
+        for some in epochs.chunks(IN_FRAME) {
+            self.out.push((to, Frame::Epochs(some.to_vec())));
+        }
     }
 
     /// A push is up.
     pub fn push_is_up(&mut self, peer: usize, service: &Service, now: Instant) {
         self.peers[peer].is_up = true;
+        self.peers[peer].knows_end = false;
         self.peers[peer].groups = None;
         self.peers[peer].next_clock = now;
         self.peers[peer].push.clear(self.groups.len());
         self.compare_all(peer);
         self.tell_configuration(To::Peer(peer), service);
+        if self.is_leaving {
+            self.out.push((To::Peer(peer), Frame::Leaving { is_leaving: true }));
+        }
     }
 
     /// A push is down.
@@ -302,6 +329,7 @@ impl<T: Copy> Mirror<T> {
                 }
                 self.asks.answered(id, peer);
             }
+            Frame::Left => self.peers[peer].knows_end = true,
             Frame::Clocks { sent_ms, here_ms } => {
                 let there_ms = here_ms as i64;
                 let middle_ms = (sent_ms / 2 + now.wall_ms / 2) as i64;
@@ -393,12 +421,20 @@ impl<T: Copy> Mirror<T> {
             }
             Frame::Compared { group } => {
                 self.compared.insert((link.owner, group));
-                self.look_whether_learnt(service);
+                self.look_whether_learnt();
             }
             Frame::Ask { id: ask, key } => {
                 let record = copies::record_of_key(service, &key, now.wall_ms);
                 let record = record.unwrap_or(None);
                 self.out.push((To::Link(id), Frame::Answer { id: ask, record }));
+            }
+            Frame::Leaving { is_leaving } => {
+                link.leaves_until = is_leaving.then_some(now.at + LEAVE);
+                if is_leaving {
+                    // The processes know it before the machine hears that this one does.
+                    self.tell_learning(service, now.at);
+                    self.out.push((To::Link(id), Frame::Left));
+                }
             }
             Frame::Clock { sent_ms } => {
                 let clocks = Frame::Clocks { sent_ms, here_ms: now.wall_ms };
@@ -474,25 +510,38 @@ impl<T: Copy> Mirror<T> {
         }
     }
 
-    /// An item lacks what peers may know of its key. True if they are asked; otherwise nobody is
-    /// there to ask.
-    pub fn ask(&mut self, key: StoredKey, ticket: T, deadline_ms: u64) -> bool {
+    /// An item lacks what peers may know of its key: it waits for their answers, or for a machine
+    /// that leaves.
+    pub fn ask(&mut self, key: StoredKey, ticket: T, deadline_ms: u64, boot_ms: u64) {
+        if self.links.values().any(|link| link.leaves_until.is_some()) {
+            self.parked.push(ticket);
+            return;
+        }
+        let deadline_ms = deadline_ms.min(boot_ms + self.timeout_ms);
         let peers = (0..self.peers.len()).filter(|&peer| self.peers[peer].is_up);
         let peers: BTreeSet<usize> = peers.collect();
         if peers.is_empty() {
-            return false;
+            // It goes on with what is here.
+            self.over.push(ticket);
+            return;
         }
         if let Some(id) = self.asks.add(key, ticket, deadline_ms, &peers) {
             for peer in peers {
                 self.out.push((To::Peer(peer), Frame::Ask { id, key }));
             }
         }
-        true
     }
 
     /// The items whose wait is over.
-    pub fn finished(&mut self, boot_ms: u64) -> Vec<(T, NeedEnd)> {
-        self.asks.finished(boot_ms)
+    pub fn finished(&mut self, boot_ms: u64) -> Vec<T> {
+        let mut finished = self.asks.finished(boot_ms);
+        finished.append(&mut self.over);
+        finished
+    }
+
+    /// When the wait of an item is over, in milliseconds of CLOCK_BOOTTIME.
+    pub fn deadline_ms(&self) -> Option<u64> {
+        self.asks.deadline_ms()
     }
 
     /// Does what is due, and returns the frames to send. With `room`, the peers to which more can
@@ -513,9 +562,7 @@ impl<T: Copy> Mirror<T> {
                 self.send(peer, service, now);
             }
         }
-        if self.is_learning && now.at.saturating_duration_since(self.begun) >= LEARN {
-            self.end_learning(service);
-        }
+        self.tell_learning(service, now.at);
         std::mem::take(&mut self.out)
     }
 
@@ -660,23 +707,70 @@ impl<T: Copy> Mirror<T> {
     }
 
     /// Whether all peers have sent all that this machine lacked.
-    fn look_whether_learnt(&mut self, service: &Service) {
+    fn look_whether_learnt(&mut self) {
         let owners: BTreeSet<u32> = self.links.values().map(|link| link.owner).collect();
         let has_all = |owner: &&u32| {
             let has =
                 |group: &MirroredGroup| self.compared.contains(&(**owner, group.name.clone()));
             self.groups.iter().all(has)
         };
-        if self.is_learning && owners.iter().filter(has_all).count() >= self.peers.len() {
-            self.end_learning(service);
+        if owners.iter().filter(has_all).count() >= self.peers.len() {
+            self.is_learning = false;
         }
     }
 
-    fn end_learning(&mut self, service: &Service) {
-        if self.is_learning {
+    /// Tells the processes whether peers may know more, and lets go those who waited for a machine
+    /// that has left.
+    fn tell_learning(&mut self, service: &Service, now: Instant) {
+        if self.is_learning && now.saturating_duration_since(self.begun) >= LEARN {
             self.is_learning = false;
-            learning::set_learnt(service.handle().runtime());
         }
+        for link in self.links.values_mut() {
+            link.leaves_until = link.leaves_until.filter(|&until| now < until);
+        }
+        let is_left = self.links.values().any(|link| link.leaves_until.is_some());
+        let learning = match (is_left, self.is_learning) {
+            (true, _) => Learning::Parks,
+            (false, true) => Learning::Asks,
+            (false, false) => Learning::No,
+        };
+        if self.told.replace(learning) != Some(learning) {
+            learning::set(service.handle().runtime(), learning);
+        }
+        if !is_left {
+            self.over.append(&mut self.parked);
+        }
+    }
+
+    /// This machine leaves: its peers have to know.
+    pub fn leave(&mut self) {
+        if !self.is_leaving {
+            self.is_leaving = true;
+            for peer in (0..self.peers.len()).filter(|&peer| self.peers[peer].is_up) {
+                self.out.push((To::Peer(peer), Frame::Leaving { is_leaving: true }));
+            }
+        }
+    }
+
+    /// Whether all peers know it.
+    pub fn is_end_known(&self) -> bool {
+        self.is_leaving && self.peers.iter().all(|peer| peer.knows_end || !peer.is_up)
+    }
+
+    /// Lets all changes go at once.
+    pub fn hurry(&mut self) {
+        self.peers.iter_mut().for_each(|peer| peer.push.hurry());
+    }
+
+    /// Whether every peer has all that was changed here.
+    pub fn is_handed_over(&self) -> bool {
+        self.peers.iter().filter(|peer| peer.is_up).all(|peer| peer.push.is_empty())
+    }
+
+    /// The last frames of this machine: its peers need not wait any longer.
+    pub fn farewell(&self) -> Vec<(To, Frame)> {
+        let left = |peer| (To::Peer(peer), Frame::Leaving { is_leaving: false });
+        (0..self.peers.len()).filter(|&peer| self.peers[peer].is_up).map(left).collect()
     }
 
     /// When something is due, at the latest.

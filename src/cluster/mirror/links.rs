@@ -19,7 +19,7 @@ use frs_conf::ClusterNode;
 use super::core::To;
 use super::frame::Frame;
 use super::handshake::{Acceptor, Connector};
-use super::stream::{Ended, Heard, PeerStream};
+use super::stream::{Ended, Heard, PeerStream, READ_BYTES};
 
 /// How long a call of a peer may take.
 const CALL: Duration = Duration::from_secs(1);
@@ -94,6 +94,7 @@ pub struct Links {
     pushes: Vec<PeerPush>,
     links: BTreeMap<u64, PeerLink>,
     last_link: u64,
+    buffer: Vec<u8>,
     complaints: LogThrottle,
 }
 
@@ -119,6 +120,7 @@ impl Links {
             pushes: peers.iter().map(push).collect(),
             links: BTreeMap::new(),
             last_link: 0,
+            buffer: vec![0; READ_BYTES],
             complaints: LogThrottle::new(COMPLAIN_EVERY),
         }
     }
@@ -158,6 +160,13 @@ impl Links {
             self.work_on_link(id, &mut happened, now);
         }
         happened
+    }
+
+    /// Whether something to be sent to a peer waits.
+    pub fn has_unsent(&self) -> bool {
+        let has_unsent =
+            |push: &PeerPush| matches!(&push.push, Push::Connected(stream) if stream.unsent() > 0);
+        self.pushes.iter().any(has_unsent)
     }
 
     /// Sends what waits. An error is noticed with the next read.
@@ -204,7 +213,7 @@ impl Links {
         let open = self.links.values().filter(|link| link.stream.is_open()).count();
         let Some(link) = self.links.get_mut(&id) else { return };
         let was_open = link.stream.is_open();
-        let ended = link.stream.read(now, |heard| {
+        let ended = link.stream.read(&mut self.buffer, now, |heard| {
             happened.push(match heard {
                 Heard::Open(identity) => Happened::LinkUp(id, identity.owner),
                 Heard::Frame(frame) => Happened::Linked(id, frame),
@@ -252,7 +261,7 @@ impl Links {
             },
             Push::Connected(stream) => {
                 let was_open = stream.is_open();
-                let ended = stream.read(now, |heard| {
+                let ended = stream.read(&mut self.buffer, now, |heard| {
                     happened.push(match heard {
                         Heard::Open(_) => Happened::PushUp(peer),
                         Heard::Frame(frame) => Happened::Pushed(peer, frame),

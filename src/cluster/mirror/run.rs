@@ -32,6 +32,8 @@ const IDLE_SLEEP: Duration = Duration::from_millis(200);
 const LISTEN_PAUSE: Duration = Duration::from_millis(200);
 /// The interval at which figures are published.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
+/// How long the last round may take, once the server's other processes have ended.
+const LAST_ROUND: Duration = Duration::from_secs(2);
 /// The shortest time between two log lines of one kind.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
@@ -59,7 +61,7 @@ pub fn run(
         secret: *secrets.secret.bytes(),
     };
     let links = Links::new(listener, &peers.peers, identity, wake, now);
-    let mut mirror = Mirror::new(peers.peers.len(), peers.rate, now);
+    let mut mirror = Mirror::new(peers.peers.len(), peers.rate, peers.timeout_ms, now);
     mirror.take_configuration(&service, now);
     let courier = MirrorCourier {
         process,
@@ -73,6 +75,7 @@ pub fn run(
         mirror,
         peers,
         next_publish: now,
+        has_announced: false,
     };
     courier.run()
 }
@@ -119,6 +122,7 @@ struct MirrorCourier {
     mirror: Mirror<RingTicket>,
     peers: Peers,
     next_publish: Instant,
+    has_announced: bool,
 }
 
 impl MirrorCourier {
@@ -127,24 +131,63 @@ impl MirrorCourier {
         let mut is_signalled = true;
         loop {
             if is_signalled && !self.process.goes_on()? {
-                return Ok(());
+                return self.end();
             }
             if !self.take_configuration() {
                 return Ok(());
             }
-            let now = TurnTime { at: clock::instant(), wall_ms: clock::now() };
-            self.take_what_happened(now);
-            self.follow_resets();
-            self.take_needs();
-            let Self { mirror, service, links, .. } = &mut self;
-            let frames = mirror.turn(service, |peer| links.has_room(peer), now);
-            frames.iter().for_each(|(to, frame)| links.send(*to, frame));
-            self.finish_needs();
-            self.links.flush();
-            self.publish(now.at);
-            self.programs.wake();
+            self.turn();
+            if self.process.is_leaving() && !self.has_announced {
+                self.announce();
+            }
             is_signalled = self.sleep()?;
         }
+    }
+
+    fn turn(&mut self) {
+        let now = TurnTime { at: clock::instant(), wall_ms: clock::now() };
+        self.take_what_happened(now);
+        self.follow_resets();
+        self.take_needs();
+        let Self { mirror, service, links, .. } = self;
+        let frames = mirror.turn(service, |peer| links.has_room(peer), now);
+        frames.iter().for_each(|(to, frame)| links.send(*to, frame));
+        self.finish_needs();
+        self.links.flush();
+        self.publish(now.at);
+        self.programs.wake();
+    }
+
+    /// The server ends: first its peers have to know.
+    fn announce(&mut self) {
+        self.mirror.leave();
+        if self.mirror.is_end_known() {
+            self.has_announced = self.process.send_announced().is_ok();
+        }
+    }
+
+    /// No process serves any more: the peers get what was changed last.
+    fn end(mut self) -> Result<(), CourierError> {
+        if !self.has_announced {
+            return Ok(());
+        }
+        let begun = clock::instant();
+        loop {
+            self.mirror.hurry();
+            self.turn();
+            if self.mirror.is_handed_over() || clock::since(begun) > LAST_ROUND {
+                break;
+            }
+            self.sleep()?;
+        }
+        for (to, frame) in self.mirror.farewell() {
+            self.links.send(to, &frame);
+        }
+        while self.links.has_unsent() && clock::since(begun) < LAST_ROUND {
+            self.links.flush();
+            self.sleep()?;
+        }
+        Ok(())
     }
 
     /// Takes over the configuration in force. False if it has other peers: the master then starts
@@ -201,19 +244,19 @@ impl MirrorCourier {
     fn take_needs(&mut self) {
         let runtime = self.service.handle().runtime();
         for (ticket, need) in self.rings.drain(runtime) {
-            let is_asked = need.kind == NeedKind::Fetch
-                && self.mirror.ask(need.stored_key(), ticket, need.deadline_ms);
-            if !is_asked {
-                // Nobody is there to ask: the item goes on with what is here.
-                self.rings.finish(runtime, ticket, NeedEnd::Answered);
+            if need.kind == NeedKind::Fetch {
+                let boot_ms = clock::boot_ms();
+                self.mirror.ask(need.stored_key(), ticket, need.deadline_ms, boot_ms);
+            } else {
+                self.rings.finish(runtime, ticket, NeedEnd::Unserved);
             }
         }
     }
 
     fn finish_needs(&mut self) {
         let runtime = self.service.handle().runtime();
-        for (ticket, end) in self.mirror.finished(clock::boot_ms()) {
-            self.rings.finish(runtime, ticket, end);
+        for ticket in self.mirror.finished(clock::boot_ms()) {
+            self.rings.finish(runtime, ticket, NeedEnd::Answered);
         }
         self.rings.ring(runtime, &*self.process);
     }
@@ -239,7 +282,11 @@ impl MirrorCourier {
         let dues = [self.mirror.due(now), self.links.due(), self.resets.next_clear];
         let longest = if self.mirror.is_alone() { IDLE_SLEEP } else { LONGEST_SLEEP };
         let longest = dues.into_iter().flatten().map(until).fold(longest, Duration::min);
-        let longest = longest.min(until(self.next_publish));
+        let mut longest = longest.min(until(self.next_publish));
+        if let Some(deadline_ms) = self.mirror.deadline_ms() {
+            let pause_ms = deadline_ms.saturating_sub(clock::boot_ms());
+            longest = longest.min(Duration::from_millis(pause_ms));
+        }
         let is_called = !self.waker.lie_down() || runtime.asking().is_any();
         let [signals, messages] = self.process.fds();
         let own = [signals, messages, self.process.bell().as_fd(), self.waker.as_fd()];

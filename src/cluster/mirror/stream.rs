@@ -16,8 +16,8 @@ use super::handshake::{Acceptor, Connector, PeerIdentity, Rejected};
 
 /// How long a connection may say nothing. Peers speak each second.
 const SILENCE: Duration = Duration::from_secs(5);
-/// Bytes that are read at once.
-const READ_BYTES: usize = 256 * 1024;
+/// Bytes that are read of a connection in a turn.
+pub const READ_BYTES: usize = 256 * 1024;
 /// A connection with so many bytes to be sent is not read from.
 const OUTPUT_MAX: usize = 1 << 20;
 
@@ -106,7 +106,8 @@ impl PeerStream {
         if self.has_room() { out | PollFlags::POLLIN } else { out }
     }
 
-    fn unsent(&self) -> usize {
+    /// Bytes that wait to be sent.
+    pub fn unsent(&self) -> usize {
         self.output.len() - self.sent
     }
 
@@ -149,13 +150,18 @@ impl PeerStream {
         self.heard + SILENCE
     }
 
-    /// Reads what is there, at most about [`READ_BYTES`], and calls `each` with what it says.
+    /// Reads what is there, at most as much as `buffer` holds, and calls `each` with what it says.
     ///
     /// # Errors
     /// The connection is over.
-    pub fn read(&mut self, now: Instant, mut each: impl FnMut(Heard)) -> Result<(), Ended> {
+    pub fn read(
+        &mut self,
+        buffer: &mut [u8],
+        now: Instant,
+        mut each: impl FnMut(Heard),
+    ) -> Result<(), Ended> {
         if self.has_room() {
-            self.fill(now)?;
+            self.fill(buffer, now)?;
         }
         let mut at = 0;
         loop {
@@ -170,13 +176,11 @@ impl PeerStream {
         if now >= self.silent_at() { Err(Ended::Silent) } else { Ok(()) }
     }
 
-    fn fill(&mut self, now: Instant) -> Result<(), Ended> {
-        let begin = self.input.len();
-        self.input.resize(begin + READ_BYTES, 0);
-        let mut end = begin;
+    fn fill(&mut self, buffer: &mut [u8], now: Instant) -> Result<(), Ended> {
+        let mut end = 0;
         let result = loop {
-            match self.stream.read(&mut self.input[end..]) {
-                Ok(0) if end == self.input.len() => break Ok(()),
+            match self.stream.read(&mut buffer[end..]) {
+                Ok(0) if end == buffer.len() => break Ok(()),
                 Ok(0) => break Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
                 Ok(count) => {
                     end += count;
@@ -187,9 +191,9 @@ impl PeerStream {
                 Err(error) => break Err(error),
             }
         };
-        self.input.truncate(end);
+        self.input.extend_from_slice(&buffer[..end]);
         // What came before the end still counts: a refusal says why.
-        if end > begin { Ok(()) } else { Ok(result?) }
+        if end > 0 { Ok(()) } else { Ok(result?) }
     }
 
     fn hear(&mut self, frame: Frame) -> Result<Option<Heard>, Ended> {

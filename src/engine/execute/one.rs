@@ -11,7 +11,7 @@ use frs_limit::{
 use frs_store::{Keep, NodeIndex, Rank, Refused, Sought, Transaction, Wanted, Worked};
 
 use super::resolved::Resolved;
-use crate::plug::Remote;
+use crate::plug::{Learning, Remote};
 use crate::table::{Entry, Table};
 use crate::{Answer, Answers, Command, Item, ItemError, Request};
 
@@ -130,9 +130,15 @@ impl<'a> ItemTransaction<'a> {
         let Some(remote) = self.entry.remote else { return Ok(None) };
         let Remote { copies, makes_room, is_mirrored, .. } = remote;
         if is_mirrored {
-            let is_first = self.table.is_learning() && self.resolved.waited == Waited::NotYet;
-            let asks = is_first && !transaction.is_own(index);
-            return Ok(asks.then_some(Lack::Record(Scope::Key)));
+            let learning = self.table.learning();
+            if learning == Learning::No || transaction.is_own(index) {
+                return Ok(None);
+            }
+            return match (learning, self.resolved.waited) {
+                (_, Waited::NotYet) => Ok(Some(Lack::Record(Scope::Key))),
+                (Learning::Parks, Waited::TooLong | Waited::CutOff) => Err(ItemError::Busy),
+                _ => Ok(None),
+            };
         }
         if transaction.is_there(index) {
             return Ok(None);
@@ -358,7 +364,7 @@ impl<'a> ItemTransaction<'a> {
     /// Whether another machine may have to be asked for the record before its first use here.
     #[inline(always)]
     pub fn may_ask_first(&self) -> bool {
-        self.table.is_learning() && self.entry.is_mirrored
+        self.table.learning() != Learning::No && self.entry.is_mirrored
     }
 
     /// Runs a command on the copy of the only node that the item needs, and appends the answer.

@@ -100,6 +100,7 @@ impl Children {
             for message in messages {
                 match message {
                     ToMaster::Ready => events.push_back(Event::Ready(pid)),
+                    ToMaster::Announced => events.push_back(Event::Announced(pid)),
                     ToMaster::Follow(raise) => reports.raises.push(raise),
                     ToMaster::Moved(moved) => reports.moved = Some(moved),
                 }
@@ -185,6 +186,7 @@ impl Children {
         let signal = match request {
             ChildRequest::Leave => return self.say(pid, ToChild::Leave),
             ChildRequest::LastPass => return self.say(pid, ToChild::LastPass),
+            ChildRequest::Announce => return self.say(pid, ToChild::Announce),
             ChildRequest::Finish => Signal::SIGTERM,
             ChildRequest::Drain => Signal::SIGQUIT,
             ChildRequest::Kill => Signal::SIGKILL,

@@ -25,8 +25,13 @@ const HEALTHY_MS: u64 = 10_000;
 const FINISH_MS: u64 = 4_500;
 /// Workers that drain are killed after this. They end by themselves at 60 s.
 const DRAIN_MS: u64 = 62_000;
-/// The cluster's child is killed this long after the request to end.
+/// Workers are asked to end when the cluster's child has announced the end, at the latest after
+/// this.
+const ANNOUNCE_MS: u64 = 300;
+/// The cluster's child is killed this long after the request to end. Its last round of records may
+/// take most of it.
 const CLUSTER_END_MS: u64 = 150;
+const LAST_ROUND_MS: u64 = 2_500;
 /// The keeper is killed this long after the request to end. During its last checkpoint it is killed
 /// this long after it was stopped by a signal.
 const KEEPER_END_MS: u64 = 300;
@@ -65,6 +70,8 @@ pub enum Event {
     Resize(u16),
     /// A cluster was added or taken away.
     Cluster(ClusterChange),
+    /// The cluster's child has announced the end to the peers.
+    Announced(Pid),
     /// All processes must end.
     End(Ending),
 }
@@ -89,6 +96,8 @@ pub enum ChildRequest {
     Drain,
     /// Drain while other processes serve in its place.
     Leave,
+    /// Announce the end to the peers.
+    Announce,
     /// Make a last checkpoint, then end.
     LastPass,
     /// SIGKILL.
@@ -174,6 +183,8 @@ pub struct Supervisor {
     deaths_in_a_row: BTreeMap<ChildRole, u32>,
     restarts: u64,
     ending: Option<Ending>,
+    /// Until when the announcement of the end is waited for. `None`: it is over, or nothing ends.
+    announcing_until_ms: Option<u64>,
     ended: bool,
 }
 
@@ -190,6 +201,7 @@ impl Supervisor {
             deaths_in_a_row: BTreeMap::new(),
             restarts: 0,
             ending: None,
+            announcing_until_ms: None,
             ended: false,
         }
     }
@@ -217,8 +229,10 @@ impl Supervisor {
             Event::ListenerSets(sets) => self.sets = self.sets.max(sets),
             Event::Resize(workers) => self.resize(workers, now_ms),
             Event::Cluster(change) => self.change_cluster(change, now_ms),
+            Event::Announced(_) => self.announcing_until_ms = self.announcing_until_ms.map(|_| 0),
             Event::End(ending) => self.end(ending, now_ms, orders),
         }
+        self.end_announcement(now_ms, orders);
         self.fill_vacancies(now_ms, orders);
         self.share_sets(orders);
         self.ask_the_leaving(now_ms, event, orders);
@@ -230,7 +244,8 @@ impl Supervisor {
     pub fn due_ms(&self) -> Option<u64> {
         let vacancies = self.vacancies.iter().map(|vacancy| vacancy.until_ms);
         let vacancies = vacancies.filter(|_| self.ending.is_none());
-        vacancies.chain(self.processes.iter().filter_map(|process| process.kill_at_ms)).min()
+        let kills = self.processes.iter().filter_map(|process| process.kill_at_ms);
+        vacancies.chain(kills).chain(self.announcing_until_ms).min()
     }
 
     /// The running processes.
@@ -390,8 +405,33 @@ impl Supervisor {
         if self.ending == Some(ending) || self.ending == Some(Ending::Finish) {
             return;
         }
+        let is_first = self.ending.is_none();
         self.ending = Some(ending);
         self.vacancies.clear();
+        // The peers hear of the end before a client is turned away. A second request does not wait.
+        let courier = self.find(ChildRole::Cluster).filter(|process| process.ready);
+        if let Some(courier) = courier.filter(|_| is_first && ending != Ending::HandOver) {
+            orders.push(Order::Ask(courier.pid, ChildRequest::Announce));
+            self.announcing_until_ms = Some(now_ms + ANNOUNCE_MS);
+            return;
+        }
+        self.announcing_until_ms = None;
+        self.end_clients(ending, now_ms, orders);
+    }
+
+    /// Goes on with the end once it is announced, or nobody is there to announce it.
+    fn end_announcement(&mut self, now_ms: u64, orders: &mut Vec<Order>) {
+        let (Some(until_ms), Some(ending)) = (self.announcing_until_ms, self.ending) else {
+            return;
+        };
+        if until_ms <= now_ms || self.find(ChildRole::Cluster).is_none() {
+            self.announcing_until_ms = None;
+            self.end_clients(ending, now_ms, orders);
+        }
+    }
+
+    /// Asks the processes that have clients to end.
+    fn end_clients(&mut self, ending: Ending, now_ms: u64, orders: &mut Vec<Order>) {
         let (request, bound_ms) = match ending {
             Ending::Finish => (ChildRequest::Finish, FINISH_MS),
             Ending::Drain => (ChildRequest::Drain, DRAIN_MS),
@@ -503,7 +543,7 @@ impl Supervisor {
         } else if is_left(has_clients) {
             // Requests of their clients may still need the cluster.
         } else if is_left(|role| role == ChildRole::Cluster) {
-            self.finish(ChildRole::Cluster, now_ms + CLUSTER_END_MS, orders);
+            self.finish(ChildRole::Cluster, now_ms + LAST_ROUND_MS, orders);
         } else if self.needs.last_pass && self.ending != Some(Ending::HandOver) {
             // The keeper has unlimited time, unless it is stopped by a signal. A second request to
             // end skips the checkpoint.

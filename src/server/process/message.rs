@@ -25,6 +25,8 @@ pub enum ToChild {
     Leave,
     /// Make a last checkpoint and end, because no process serves any more.
     LastPass,
+    /// Announce to the peers that this server ends, and report that.
+    Announce,
     /// Reopen the log by its name, which may belong to another file by now.
     ReopenLog,
 }
@@ -34,6 +36,8 @@ pub enum ToChild {
 pub enum ToMaster {
     /// The child serves.
     Ready,
+    /// The peers know that this server ends, or nobody has to know.
+    Announced,
     /// Another machine has reset a biz, as the cluster's child has learned. It has cleared void
     /// records where necessary. The master sends no answer, because the child sees the new
     /// configuration.
@@ -53,6 +57,7 @@ pub struct MovedGroup {
 }
 
 const READY: &[u8] = b"ready";
+const ANNOUNCED: &[u8] = b"announced";
 /// The kind; then a biz or a group; then two numbers: epochs, or a generation.
 const MESSAGE_BYTES: usize = 1 + 4 + 8 + 8;
 const _: () = assert!(MESSAGE_BYTES <= MESSAGE_BYTES_MAX);
@@ -70,6 +75,7 @@ impl ToMaster {
     fn encode(self) -> Vec<u8> {
         let (kind, value, [one, other]) = match self {
             ToMaster::Ready => return READY.to_vec(),
+            ToMaster::Announced => return ANNOUNCED.to_vec(),
             ToMaster::Follow(EpochRaise { biz, from, to }) => (b'f', biz, [from, to]),
             ToMaster::Moved(MovedGroup { generation, group }) => (b'm', group, [generation, 0]),
         };
@@ -80,6 +86,9 @@ impl ToMaster {
     fn decode(bytes: &[u8]) -> Option<ToMaster> {
         if bytes == READY {
             return Some(ToMaster::Ready);
+        }
+        if bytes == ANNOUNCED {
+            return Some(ToMaster::Announced);
         }
         let bytes: &[u8; MESSAGE_BYTES] = bytes.try_into().ok()?;
         let value = u32::from_le_bytes(*bytes[1..].first_chunk()?);
@@ -110,6 +119,7 @@ impl ToChild {
             ToChild::Recover => (b'r', 0),
             ToChild::Leave => (b'l', 0),
             ToChild::LastPass => (b'p', 0),
+            ToChild::Announce => (b'a', 0),
             ToChild::ReopenLog => (b'o', 0),
         };
         let [low, high] = set.to_le_bytes();
@@ -117,10 +127,11 @@ impl ToChild {
     }
 
     fn decode(bytes: &[u8]) -> Option<ToChild> {
-        use ToChild::{Generation, LastPass, Leave, Recover, ReopenLog, Serve, Yield};
+        use ToChild::{Announce, Generation, LastPass, Leave, Recover, ReopenLog, Serve, Yield};
         let &[_, low, high] = bytes else { return None };
         let set = u16::from_le_bytes([low, high]);
-        let all = [Generation, Serve(set), Yield(set), Recover, Leave, LastPass, ReopenLog];
+        let all =
+            [Generation, Serve(set), Yield(set), Recover, Leave, LastPass, Announce, ReopenLog];
         all.into_iter().find(|message| message.encode() == bytes)
     }
 }

@@ -377,7 +377,7 @@ impl Worker {
                 Received::Message(ToChild::ReopenLog, _) => log::reopen(),
                 // The tick notices a new configuration by itself.
                 Received::Message(
-                    ToChild::Generation | ToChild::Recover | ToChild::LastPass,
+                    ToChild::Generation | ToChild::Recover | ToChild::LastPass | ToChild::Announce,
                     _,
                 ) => {}
                 Received::Nothing => return Ok(()),
