@@ -68,8 +68,8 @@ impl Process for CourierProcess {
         self.is_leaving.get()
     }
 
-    fn send_announced(&self) -> io::Result<()> {
-        message::send(&self.channel, ToMaster::Announced)
+    fn send_announced(&self, has_round: bool) -> io::Result<()> {
+        message::send(&self.channel, ToMaster::Announced { has_round })
     }
 
     fn fds(&self) -> [BorrowedFd<'_>; 2] {

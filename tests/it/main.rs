@@ -25,6 +25,7 @@ mod library;
 mod life;
 mod limits;
 mod load;
+mod mirror;
 mod node;
 mod openapi;
 mod power_cut;

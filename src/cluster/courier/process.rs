@@ -25,11 +25,12 @@ pub trait Process {
     /// Whether the server ends, so that its peers have to know.
     fn is_leaving(&self) -> bool;
 
-    /// Reports to the master that they know.
+    /// Reports to the master that they know, and whether they get a last round of records when all
+    /// other processes have ended.
     ///
     /// # Errors
     /// The channel to the master is full or closed.
-    fn send_announced(&self) -> io::Result<()>;
+    fn send_announced(&self, has_round: bool) -> io::Result<()>;
 
     /// The descriptors that are readable when a signal or a message of the master is there.
     fn fds(&self) -> [BorrowedFd<'_>; 2];

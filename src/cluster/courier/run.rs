@@ -183,7 +183,7 @@ impl Courier {
             }
             if self.process.is_leaving() && !self.has_announced {
                 // No machine waits for what this one knows.
-                self.has_announced = self.process.send_announced().is_ok();
+                self.has_announced = self.process.send_announced(false).is_ok();
             }
             self.start_links();
             let now = self.now();

@@ -162,7 +162,7 @@ impl MirrorCourier {
     fn announce(&mut self) {
         self.mirror.leave();
         if self.mirror.is_end_known() {
-            self.has_announced = self.process.send_announced().is_ok();
+            self.has_announced = self.process.send_announced(true).is_ok();
         }
     }
 

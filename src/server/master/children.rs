@@ -100,7 +100,9 @@ impl Children {
             for message in messages {
                 match message {
                     ToMaster::Ready => events.push_back(Event::Ready(pid)),
-                    ToMaster::Announced => events.push_back(Event::Announced(pid)),
+                    ToMaster::Announced { has_round } => {
+                        events.push_back(Event::Announced { has_round });
+                    }
                     ToMaster::Follow(raise) => reports.raises.push(raise),
                     ToMaster::Moved(moved) => reports.moved = Some(moved),
                 }

@@ -28,9 +28,9 @@ const DRAIN_MS: u64 = 62_000;
 /// Workers are asked to end when the cluster's child has announced the end, at the latest after
 /// this.
 const ANNOUNCE_MS: u64 = 300;
-/// The cluster's child is killed this long after the request to end. Its last round of records may
-/// take most of it.
+/// The cluster's child is killed this long after the request to end.
 const CLUSTER_END_MS: u64 = 150;
+/// The same, if it has a last round of records to send to peers.
 const LAST_ROUND_MS: u64 = 2_500;
 /// The keeper is killed this long after the request to end. During its last checkpoint it is killed
 /// this long after it was stopped by a signal.
@@ -71,7 +71,10 @@ pub enum Event {
     /// A cluster was added or taken away.
     Cluster(ClusterChange),
     /// The cluster's child has announced the end to the peers.
-    Announced(Pid),
+    Announced {
+        /// It has a last round of records to send.
+        has_round: bool,
+    },
     /// All processes must end.
     End(Ending),
 }
@@ -185,6 +188,8 @@ pub struct Supervisor {
     ending: Option<Ending>,
     /// Until when the announcement of the end is waited for. `None`: it is over, or nothing ends.
     announcing_until_ms: Option<u64>,
+    /// The cluster's child sends a last round of records at the end.
+    has_last_round: bool,
     ended: bool,
 }
 
@@ -202,6 +207,7 @@ impl Supervisor {
             restarts: 0,
             ending: None,
             announcing_until_ms: None,
+            has_last_round: false,
             ended: false,
         }
     }
@@ -229,7 +235,10 @@ impl Supervisor {
             Event::ListenerSets(sets) => self.sets = self.sets.max(sets),
             Event::Resize(workers) => self.resize(workers, now_ms),
             Event::Cluster(change) => self.change_cluster(change, now_ms),
-            Event::Announced(_) => self.announcing_until_ms = self.announcing_until_ms.map(|_| 0),
+            Event::Announced { has_round } => {
+                self.has_last_round = has_round;
+                self.announcing_until_ms = self.announcing_until_ms.map(|_| 0);
+            }
             Event::End(ending) => self.end(ending, now_ms, orders),
         }
         self.end_announcement(now_ms, orders);
@@ -543,7 +552,8 @@ impl Supervisor {
         } else if is_left(has_clients) {
             // Requests of their clients may still need the cluster.
         } else if is_left(|role| role == ChildRole::Cluster) {
-            self.finish(ChildRole::Cluster, now_ms + LAST_ROUND_MS, orders);
+            let bound_ms = if self.has_last_round { LAST_ROUND_MS } else { CLUSTER_END_MS };
+            self.finish(ChildRole::Cluster, now_ms + bound_ms, orders);
         } else if self.needs.last_pass && self.ending != Some(Ending::HandOver) {
             // The keeper has unlimited time, unless it is stopped by a signal. A second request to
             // end skips the checkpoint.

@@ -37,7 +37,10 @@ pub enum ToMaster {
     /// The child serves.
     Ready,
     /// The peers know that this server ends, or nobody has to know.
-    Announced,
+    Announced {
+        /// The peers get a last round of records when all others have ended.
+        has_round: bool,
+    },
     /// Another machine has reset a biz, as the cluster's child has learned. It has cleared void
     /// records where necessary. The master sends no answer, because the child sees the new
     /// configuration.
@@ -58,6 +61,7 @@ pub struct MovedGroup {
 
 const READY: &[u8] = b"ready";
 const ANNOUNCED: &[u8] = b"announced";
+const ANNOUNCED_WITH_ROUND: &[u8] = b"announced, round";
 /// The kind; then a biz or a group; then two numbers: epochs, or a generation.
 const MESSAGE_BYTES: usize = 1 + 4 + 8 + 8;
 const _: () = assert!(MESSAGE_BYTES <= MESSAGE_BYTES_MAX);
@@ -75,7 +79,8 @@ impl ToMaster {
     fn encode(self) -> Vec<u8> {
         let (kind, value, [one, other]) = match self {
             ToMaster::Ready => return READY.to_vec(),
-            ToMaster::Announced => return ANNOUNCED.to_vec(),
+            ToMaster::Announced { has_round: false } => return ANNOUNCED.to_vec(),
+            ToMaster::Announced { has_round: true } => return ANNOUNCED_WITH_ROUND.to_vec(),
             ToMaster::Follow(EpochRaise { biz, from, to }) => (b'f', biz, [from, to]),
             ToMaster::Moved(MovedGroup { generation, group }) => (b'm', group, [generation, 0]),
         };
@@ -87,8 +92,8 @@ impl ToMaster {
         if bytes == READY {
             return Some(ToMaster::Ready);
         }
-        if bytes == ANNOUNCED {
-            return Some(ToMaster::Announced);
+        if bytes == ANNOUNCED || bytes == ANNOUNCED_WITH_ROUND {
+            return Some(ToMaster::Announced { has_round: bytes == ANNOUNCED_WITH_ROUND });
         }
         let bytes: &[u8; MESSAGE_BYTES] = bytes.try_into().ok()?;
         let value = u32::from_le_bytes(*bytes[1..].first_chunk()?);

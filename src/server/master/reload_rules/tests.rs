@@ -2,8 +2,8 @@
 
 use frs_conf::{
     Admin, AuthzKey, ChargeMode, Checkpoint, Cluster, ClusterNode, Data, FileAccess, Geometry,
-    GeometrySettings, HashKind, Http, Log, LogFormat, LogLevel, Login, Map, OnFull, Resp, Rls,
-    UnknownBiz,
+    GeometrySettings, HashKind, Http, Log, LogFormat, LogLevel, Login, Map, OnFull, Peers, Resp,
+    Rls, UnknownBiz,
 };
 
 use super::*;
@@ -23,6 +23,7 @@ fn conf() -> Conf {
             tls: Vec::new(),
             listen: vec![Listen::Unix("frs.sock".into()).into()],
             resps: vec![],
+            peers: None,
             clients: None,
             rls: None,
             allow: vec![],
@@ -67,6 +68,7 @@ fn conf() -> Conf {
                 derived: geometry,
                 on_full: OnFull::Evict,
                 backup_ms: None,
+                mirror_ms: None,
                 spill: false,
                 moving: None,
             }],
@@ -292,4 +294,37 @@ fn a_reload_takes_all_of_rls_but_its_address() {
     assert!(!needed(&one, &with(Some(Rls { charge: ChargeMode::Each, ..rls("one") }))));
     assert_eq!(refused_to_a_new_binary(&none, &one), [], "it can open another listener");
     assert_eq!(refused_to_a_new_binary(&one, &none).len(), 1);
+}
+
+#[test]
+fn peers_keep_their_name_secret_and_address() {
+    let peers = Peers {
+        name: "prod".to_owned(),
+        secret_file: "secret".into(),
+        listen: "10.0.0.1:7610".parse().expect("an address"),
+        timeout_ms: 50,
+        rate: 1 << 20,
+        max_parked: 1024,
+        peers: vec![ClusterNode { host: "b".to_owned(), port: 7610 }],
+    };
+    let of = |peers: Option<Peers>| {
+        let mut conf = conf();
+        conf.srv.peers = peers;
+        conf
+    };
+    let (old, none) = (of(Some(peers.clone())), of(None));
+    let others = vec![ClusterNode { host: "c".to_owned(), port: 1 }];
+    let moved = Peers { timeout_ms: 1, rate: 1, max_parked: 1, peers: others, ..peers.clone() };
+    assert_eq!(refused(&old, &of(Some(moved))), []);
+    assert_eq!((refused(&old, &none), refused(&none, &old)), (vec![], vec![]));
+    let listen = "10.0.0.1:1".parse().expect("an address");
+    for (to, setting) in [
+        (Peers { name: "test".to_owned(), ..peers.clone() }, "<peers name>"),
+        (Peers { secret_file: "other".into(), ..peers.clone() }, "<peers secret-file>"),
+        (Peers { listen, ..peers }, "<peers listen>"),
+    ] {
+        let expected = [RestartNeed::NeedsRestart { setting }];
+        assert_eq!(refused(&old, &of(Some(to.clone()))), expected);
+        assert_eq!(refused_to_a_new_binary(&old, &of(Some(to))), expected);
+    }
 }

@@ -437,15 +437,50 @@ fn the_clusters_child_is_replaced_and_ends_between_the_workers_and_the_keeper() 
     let keeper = of(&world, ChildRole::Keeper).expect("there");
     let workers = [0, 1].map(|nth| of(&world, ChildRole::Worker(nth)).expect("there"));
     world.tell(Event::End(Ending::Drain));
-    assert_eq!(world.asked, workers.map(|pid| (pid, ChildRequest::Drain)));
+    assert_eq!(world.asked, [(child, ChildRequest::Announce)], "peers know before clients do");
+    world.tell(Event::Announced { has_round: false });
+    assert_eq!(world.asked[1..], workers.map(|pid| (pid, ChildRequest::Drain)));
     world.tell(Event::Ended(workers[0], Exit::Status(0)));
-    assert_eq!(world.asked.len(), 2, "a worker may still have parked requests");
+    assert_eq!(world.asked.len(), 3, "a worker may still have parked requests");
     world.tell(Event::Ended(workers[1], Exit::Status(0)));
-    assert_eq!(world.asked[2..], [(child, ChildRequest::Finish)]);
+    assert_eq!(world.asked[3..], [(child, ChildRequest::Finish)]);
     world.tell(Event::Ended(child, Exit::Status(0)));
-    assert_eq!(world.asked[3..], [(keeper, ChildRequest::Finish)]);
+    assert_eq!(world.asked[4..], [(keeper, ChildRequest::Finish)]);
     world.tell(Event::Ended(keeper, Exit::Status(0)));
     assert!(world.ended);
+}
+
+// Shows: handed-over.
+#[test]
+fn an_end_is_announced_first_and_the_last_round_has_its_time() {
+    for (is_second, is_dead) in [(false, false), (true, false), (false, true)] {
+        let mut world = World::new(1);
+        world.supervisor = Supervisor::new(Needs { workers: 1, cluster: true, ..Needs::default() });
+        world.tell(Event::Tick);
+        world.all_ready();
+        let child = world.pid(ChildRole::Cluster).expect("it runs");
+        let worker = world.worker(0);
+        world.tell(Event::End(Ending::Drain));
+        assert_eq!(world.asked, [(child, ChildRequest::Announce)]);
+        let request = if is_second { ChildRequest::Finish } else { ChildRequest::Drain };
+        match (is_second, is_dead) {
+            (true, _) => world.tell(Event::End(Ending::Finish)),
+            (_, true) => world.ends(child, KILLED),
+            // A child that is stopped announces nothing.
+            _ => world.after(ANNOUNCE_MS),
+        }
+        assert_eq!(world.asked[1..], [(worker, request)]);
+        world.tell(Event::Announced { has_round: true });
+        assert_eq!(world.asked.len(), 2, "asked once");
+        world.ends(worker, Exit::Status(0));
+        if !is_dead {
+            assert_eq!(world.asked.last(), Some(&(child, ChildRequest::Finish)));
+            world.after(LAST_ROUND_MS - 1);
+            assert_eq!(world.asked.last(), Some(&(child, ChildRequest::Finish)));
+            world.after(1);
+            assert_eq!(world.asked.last(), Some(&(child, ChildRequest::Kill)));
+        }
+    }
 }
 
 #[test]
