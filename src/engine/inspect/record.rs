@@ -3,7 +3,7 @@
 use frs_conf::Scope;
 use frs_conf::key::{KeyForm, is_xml_char};
 use frs_limit::{Hold, HoldState, LimitFigures, Register, RegisterValue, SharedRecord};
-use frs_store::Rank;
+use frs_store::{Rank, Version};
 
 /// The place of a node in its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -116,6 +116,12 @@ impl NodeRecord {
             return register.number.and_then(|number| number.try_into().ok()).unwrap_or(0);
         }
         self.limits.iter().map(|limit| limit.figures.used).max().unwrap_or(0)
+    }
+
+    /// The version by which other machines know it. `None` if its group was not mirrored when it
+    /// was last written.
+    pub fn version(&self) -> Option<Version> {
+        Version::of_node(&self.words)
     }
 
     /// Whether its loss would cost nothing.

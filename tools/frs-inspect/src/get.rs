@@ -7,6 +7,7 @@ use frs_conf::{Unit, limit_words};
 use frs_engine::inspect::{Look, NodeRecord, Reader};
 use frs_limit::{Ban, StateWord, WordUnit};
 use frs_store::layout::node;
+use frs_store::{Runtime, version};
 
 use crate::output::{Completed, Failure, Output, finish, out};
 use crate::show;
@@ -50,6 +51,10 @@ fn write_record(
     writeln!(out, "  place     group {}: {}", record.group, show::place(&record.place))?;
     let last = record.last_use_ms;
     writeln!(out, "  last use  {} ({})", show::time(last), show::ago(last, now))?;
+    if let Some(version) = record.version() {
+        let run = reader.runtime().ok().map(Runtime::run);
+        writeln!(out, "  owner     {}", show::version(version, run))?;
+    }
     write!(out, "  state     {}", show::rank(record.rank))?;
     match record.banned_until_ms {
         Some(until) => {
@@ -128,6 +133,9 @@ fn write_words(out: &mut Output, reader: &Reader, record: &NodeRecord) -> io::Re
             (node::KEY, _) => key_meaning(record, word),
             (node::LAST_USE, _) => format!("last use {}", show::time(word)),
             _ if at < record.states_at => "key".to_owned(),
+            _ if at >= record.words.len() - version::tail_words(&record.words) => {
+                "version".to_owned()
+            }
             _ => "a state of other limits".to_owned(),
         };
         writeln!(out, "    {at:>4}  {word:016x}  {meaning}")?;

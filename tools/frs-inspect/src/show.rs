@@ -6,7 +6,7 @@ use frs_engine::inspect::{
     Hold, HoldState, KeptRegister, NodePlace, RefusedNode, SharedRecord, Skipped,
 };
 use frs_limit::LimitFigures;
-use frs_store::{Fault, Rank};
+use frs_store::{Fault, Rank, Version};
 
 /// A time in milliseconds since the Unix epoch, as RFC 3339 in UTC. A number if no calendar has the
 /// time.
@@ -60,6 +60,21 @@ pub const fn rank(rank: Rank) -> &'static str {
         Rank::Banned => "banned",
         Rank::Kept => "kept",
     }
+}
+
+/// The owner of a mirrored record, and its version. `run` is the number of this run of this
+/// machine, if it is known.
+pub fn version(version: Version, run: Option<u32>) -> String {
+    let Version { takeovers, changes, host } = version;
+    let owner = match run {
+        Some(run) if run == host => "this machine".to_owned(),
+        _ => format!("host {host:08x}: a copy, or from before the last start"),
+    };
+    format!(
+        "{owner} (takeovers {}, changes {})",
+        grouped(takeovers.into()),
+        grouped(changes.into())
+    )
 }
 
 /// The word for the stored form of a key.
