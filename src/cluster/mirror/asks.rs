@@ -60,6 +60,12 @@ impl<T: Copy> Asks<T> {
         }
     }
 
+    /// The questions that this peer has not answered.
+    pub fn of(&self, peer: usize) -> Vec<(u64, StoredKey)> {
+        let open = self.by_id.iter().filter(|(_, ask)| ask.peers.contains(&peer));
+        open.map(|(&id, ask)| (id, ask.key)).collect()
+    }
+
     /// A peer is gone, and answers nothing any more.
     pub fn forget(&mut self, peer: usize) {
         self.by_id.values_mut().for_each(|ask| _ = ask.peers.remove(&peer));
@@ -99,8 +105,10 @@ mod tests {
         let first = asks.add(key, 'a', 100, &both).expect("asks");
         assert_eq!(asks.add(key, 'b', 120, &both), None, "asked already");
         let second = asks.add(other, 'c', 90, &both).expect("asks");
+        assert_eq!(asks.of(0), [(first, key), (second, other)]);
         asks.answered(first, 0);
         asks.answered(first, 0);
+        assert_eq!((asks.of(0), asks.of(1).len()), (vec![(second, other)], 2));
         assert_eq!((asks.finished(50), asks.deadline_ms()), (vec![], Some(90)));
         asks.forget(1);
         assert_eq!(asks.finished(50), ['a', 'b']);

@@ -81,6 +81,8 @@ enum Comparing {
 struct Peer {
     push: Push,
     is_up: bool,
+    /// Its first call is over: it is up, or was, or cannot be reached.
+    is_called: bool,
     /// The mirrored groups that it has told. `None`: not yet.
     groups: Option<Vec<GroupName>>,
     comparing: Vec<Comparing>,
@@ -175,6 +177,7 @@ impl<T: Copy> Mirror<T> {
         let peer = |_| Peer {
             push: Push::new(rate, now),
             is_up: false,
+            is_called: false,
             groups: None,
             comparing: Vec::new(),
             different: Vec::new(),
@@ -261,6 +264,7 @@ impl<T: Copy> Mirror<T> {
     /// A push is up.
     pub fn push_is_up(&mut self, peer: usize, service: &Service, now: Instant) {
         self.peers[peer].is_up = true;
+        self.peers[peer].is_called = true;
         self.peers[peer].knows_end = false;
         self.peers[peer].groups = None;
         self.peers[peer].next_clock = now;
@@ -270,11 +274,15 @@ impl<T: Copy> Mirror<T> {
         if self.is_leaving {
             self.out.push((To::Peer(peer), Frame::Leaving { is_leaving: true }));
         }
+        for (id, key) in self.asks.of(peer) {
+            self.out.push((To::Peer(peer), Frame::Ask { id, key }));
+        }
     }
 
-    /// A push is down.
+    /// A push is down, or its call has failed.
     pub fn push_is_down(&mut self, peer: usize) {
         self.peers[peer].is_up = false;
+        self.peers[peer].is_called = true;
         self.peers[peer].groups = None;
         self.peers[peer].skew_ms = None;
         self.peers[peer].push.clear(self.groups.len());
@@ -518,15 +526,16 @@ impl<T: Copy> Mirror<T> {
             return;
         }
         let deadline_ms = deadline_ms.min(boot_ms + self.timeout_ms);
-        let peers = (0..self.peers.len()).filter(|&peer| self.peers[peer].is_up);
-        let peers: BTreeSet<usize> = peers.collect();
+        // A peer whose first call is under way is asked when it is up.
+        let is_there = |peer: &usize| self.peers[*peer].is_up || !self.peers[*peer].is_called;
+        let peers: BTreeSet<usize> = (0..self.peers.len()).filter(is_there).collect();
         if peers.is_empty() {
             // It goes on with what is here.
             self.over.push(ticket);
             return;
         }
         if let Some(id) = self.asks.add(key, ticket, deadline_ms, &peers) {
-            for peer in peers {
+            for peer in peers.into_iter().filter(|&peer| self.peers[peer].is_up) {
                 self.out.push((To::Peer(peer), Frame::Ask { id, key }));
             }
         }

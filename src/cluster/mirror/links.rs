@@ -54,7 +54,7 @@ pub type Wake = Arc<dyn Fn() + Send + Sync>;
 pub enum Happened {
     /// A push is up.
     PushUp(usize),
-    /// A push is down.
+    /// A push is down, or its call has failed.
     PushDown(usize),
     /// A frame came over a push.
     Pushed(usize, Frame),
@@ -260,7 +260,6 @@ impl Links {
                 }
             },
             Push::Connected(stream) => {
-                let was_open = stream.is_open();
                 let ended = stream.read(&mut self.buffer, now, |heard| {
                     happened.push(match heard {
                         Heard::Open(_) => Happened::PushUp(peer),
@@ -272,18 +271,14 @@ impl Links {
                 }
                 match ended {
                     Ok(()) => return,
-                    Err(ended) => {
-                        if was_open || stream.is_open() {
-                            happened.push(Happened::PushDown(peer));
-                        }
-                        ended
-                    }
+                    Err(ended) => ended,
                 }
             }
         };
         if complaints.is_due(now) {
             tracing::warn!(peer = %address, reason = %ended, "a peer cannot be reached");
         }
+        happened.push(Happened::PushDown(peer));
         *push = Push::Down(now + *pause);
         *pause = (*pause * 2).min(PAUSE_MAX);
     }

@@ -133,6 +133,22 @@ fn a_reset_holds_on_a_machine_that_was_away() {
 }
 
 #[test]
+fn a_lost_machine_asks_for_records_from_after_a_reset() {
+    let machines: [Machine; 2] = machines();
+    let [server, _there] = start(&machines);
+    let [here, there] = &machines;
+    for _ in 0..3 {
+        assert_eq!(here.plane.ask("POST", "/biz/five/reset", "").status, 200);
+    }
+    here.charge("five", "k", 5);
+    there.wait_for("five", "k", 5);
+    here.lose(server);
+    let _server = here.start();
+    let answer = here.client().get("/update?biz=five&key=k");
+    assert_eq!((answer.status, answer.attribute("used")), (429, Some("5")), "{answer:?}");
+}
+
+#[test]
 fn a_ban_is_mirrored_and_lifted_by_hand() {
     let machines: [Machine; 2] = machines();
     let _servers = start(&machines);
