@@ -9,7 +9,9 @@
 mod bench_store;
 mod callgrind;
 
-use frs_engine::{Answers, Command, Exchange, ItemOptions, Request, Role, Service};
+use frs_cluster::learning;
+use frs_conf::ClusterSecret;
+use frs_engine::{Answers, Command, Exchange, ItemOptions, Learning, Request, Role, Service};
 
 const KEYS: u64 = 4096;
 const NOW: u64 = 1_700_000_000_000;
@@ -19,6 +21,9 @@ const ITEMS: u64 = 6400;
 const MAP: &str = r#"<map>
   <group name="some" files="1" key-nodes="512" chain="56" node-size="64" hash="bob"/>
   <group name="full" files="1" key-nodes="8" chain="56" node-size="64" hash="bob"/>
+  <group name="wide" files="1" key-nodes="512" chain="56" node-size="128" hash="bob"/>
+  <group name="mirrored" files="1" key-nodes="512" chain="56" node-size="128" hash="bob"
+    mirror="200ms"/>
   <biz id="1" name="some" group="some" key="string">
     <limit policy="interval" interval="24h" max="9007199254740991"/>
   </biz>
@@ -28,7 +33,17 @@ const MAP: &str = r#"<map>
   <biz id="3" name="spent" group="some" key="string">
     <limit policy="interval" interval="24h" max="1"/>
   </biz>
+  <biz id="4" name="wide" group="wide" key="string">
+    <limit policy="interval" interval="24h" max="9007199254740991"/>
+  </biz>
+  <biz id="5" name="mirrored" group="mirrored" key="string">
+    <limit policy="interval" interval="24h" max="9007199254740991"/>
+  </biz>
 </map>"#;
+
+/// A peer that is never called.
+const PEERS: &str = r#"<peers name="p" secret-file="s" listen="127.0.0.1:1">
+  <peer>127.0.0.1:2</peer></peers>"#;
 
 /// A case: its name, its business, the items of a request, and the requests that run together.
 struct Case {
@@ -59,7 +74,11 @@ const HIT: Case = Case {
 /// Refuses all items: each key has already used its limit.
 const REFUSED: Case = Case { name: "refused, of many keys", biz: "spent", ..HIT };
 
-const CASES: [Case; 12] = [
+/// In a node of two lines, as a mirrored record of this limit needs.
+const WIDE: Case = Case { name: "hit, in 128 bytes", biz: "wide", ..HIT };
+const MIRRORED: Case = Case { name: "hit, mirrored, in 128 bytes", biz: "mirrored", ..HIT };
+
+const CASES: [Case; 20] = [
     HIT,
     Case { name: "hit, with checkpoints", is_marked: true, ..HIT },
     Case { name: "16 requests of a hit, together", together: 16, ..HIT },
@@ -72,6 +91,14 @@ const CASES: [Case; 12] = [
     REFUSED,
     Case { name: "64 refused, of many keys", items: 64, ..REFUSED },
     Case { name: "64 refused, of 16 keys", items: 64, keys: 16, ..REFUSED },
+    WIDE,
+    MIRRORED,
+    Case { name: "64 hits, in 128 bytes", items: 64, ..WIDE },
+    Case { name: "64 hits, mirrored, in 128 bytes", items: 64, ..MIRRORED },
+    Case { name: "64 hits, atomic, in 128 bytes", items: 64, is_atomic: true, ..WIDE },
+    Case { name: "64 hits, atomic, mirrored", items: 64, is_atomic: true, ..MIRRORED },
+    Case { name: "create, in 128 bytes", is_new: true, ..WIDE },
+    Case { name: "create, mirrored, in 128 bytes", is_new: true, ..MIRRORED },
 ];
 
 fn main() {
@@ -81,9 +108,21 @@ fn main() {
 fn run(case: &Case, items: u64) {
     let dir = bench_store::directory();
     let checkpoint = if case.is_marked { " checkpoint=\"60s\"" } else { "" };
-    let srv = format!("<srv><data dir=\"{}\"{checkpoint}/></srv>", dir.path().display());
-    bench_store::fill_of(&dir, MAP, &srv, |_| {});
-    let mut service = Service::attach(dir.path(), Role::Program, None).expect("an attachment");
+    let data = format!("<data dir=\"{}\"{checkpoint}/>", dir.path().display());
+    let mut service = if case.biz == "mirrored" {
+        let srv = format!("<srv>{data}{PEERS}</srv>");
+        let secret = ClusterSecret::new([7; 32]);
+        bench_store::fill_of(&dir, MAP, &srv, |runtime| {
+            runtime.keep_words(secret.keys().words());
+        });
+        let service = frs_cluster::attach(dir.path(), Role::Program).expect("an attachment");
+        learning::set(service.handle().runtime(), Learning::No);
+        service
+    } else {
+        let map = MAP.replace("mirror=\"200ms\"", "");
+        bench_store::fill_of(&dir, &map, &format!("<srv>{data}</srv>"), |_| {});
+        Service::attach(dir.path(), Role::Program, None).expect("an attachment")
+    };
     let mut answers = Answers::default();
     let first = if case.biz == "full" { 8 * 56 } else { KEYS };
     for number in 0..first {

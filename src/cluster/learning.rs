@@ -13,11 +13,16 @@ const LEARNT: u64 = 1 << 32;
 const PARKS: u64 = 1 << 33;
 
 /// Whether later records than those that are here may be elsewhere.
-#[inline]
 pub fn state(runtime: &Runtime) -> Learning {
+    state_in(runtime, runtime.run())
+}
+
+/// The same, in this run of the server.
+#[inline]
+pub fn state_in(runtime: &Runtime, run: u32) -> Learning {
     // Acquire: pairs with `set`. What was installed before is seen.
     let word = runtime.extension_word().load(Ordering::Acquire);
-    match word ^ u64::from(runtime.run()) {
+    match word ^ u64::from(run) {
         LEARNT => Learning::No,
         PARKS => Learning::Parks,
         _ => Learning::Asks,

@@ -32,7 +32,7 @@ pub mod courier;
 #[cfg(feature = "courier")]
 pub mod figures;
 pub mod incarnation;
-mod learning;
+pub mod learning;
 pub mod lease;
 #[cfg(feature = "courier")]
 pub mod ledger;

@@ -47,7 +47,7 @@ impl Plug for ClusterPlug {
             members: keys,
             incarnation,
             spends: true,
-            is_mirrored: files.conf.map.groups.iter().any(|group| group.mirror_ms.is_some()),
+            mirrored_in: mirrored_in(files),
             ..HostCluster::default()
         })
     }
@@ -68,6 +68,12 @@ impl Plug for ClusterPlug {
     }
 }
 
+/// The number of this run of this machine, if some group is mirrored.
+fn mirrored_in(files: &Files<'_>) -> Option<u32> {
+    let is_any = files.conf.map.groups.iter().any(frs_conf::Group::is_mirrored);
+    files.runtime.filter(|_| is_any).map(Runtime::run)
+}
+
 /// The cluster as a host, or a tool that looks into its files, knows it.
 #[derive(Debug, Default)]
 pub struct HostCluster {
@@ -80,8 +86,8 @@ pub struct HostCluster {
     incarnation: Option<HostIncarnation>,
     /// It spends leases, so that those of other incarnations are void.
     spends: bool,
-    /// Some group is mirrored.
-    is_mirrored: bool,
+    /// The number of this run of this machine, if some group is mirrored.
+    mirrored_in: Option<u32>,
     /// Whether this machine may lack what its peers know.
     learning: Learning,
 }
@@ -146,8 +152,8 @@ impl Cluster for HostCluster {
     }
 
     fn begin_batch(&mut self, runtime: &Runtime) {
-        if self.is_mirrored {
-            self.learning = learning::state(runtime);
+        if let Some(run) = self.mirrored_in {
+            self.learning = learning::state_in(runtime, run);
         }
         let Some(incarnation) = &mut self.incarnation else { return };
         let own = incarnation.now(runtime);

@@ -14,7 +14,7 @@ use frs_store::{
     live_dir,
 };
 
-use crate::plug::{self, Cluster, Plug, Plugged};
+use crate::plug::{self, Cluster, Learning, Plug, Plugged};
 use crate::table::{Seen, Table};
 use crate::{Outcome, Role, Service};
 
@@ -126,10 +126,17 @@ impl Service {
     /// Sets the time of a batch: the wall clock's, and CLOCK_BOOTTIME if items may wait.
     #[inline]
     pub(super) fn set_now(&mut self, now: Millis) {
-        if self.table.is_shared() || self.table.has_remote() {
+        if self.table.needs_boot_clock() {
             self.set_times(now, clock::boot_ms());
-        } else {
-            self.table.set_now(now);
+            return;
+        }
+        self.table.set_now(now);
+        if self.table.has_remote() {
+            self.begin_batch();
+            if self.table.learning() != Learning::No {
+                // Items may wait.
+                self.table.boot_clock().set_now(clock::boot_ms());
+            }
         }
     }
 
@@ -137,6 +144,11 @@ impl Service {
     pub(super) fn set_times(&mut self, now: Millis, boot_ms: u64) {
         self.table.set_now(now);
         self.table.boot_clock().set_now(boot_ms);
+        self.begin_batch();
+    }
+
+    #[inline]
+    fn begin_batch(&mut self) {
         if let Some(cluster) = &mut self.cluster {
             cluster.begin_batch(self.handle.runtime());
             self.table.set_learning(cluster.learning());

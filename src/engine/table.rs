@@ -52,6 +52,8 @@ pub struct Table {
     clock: Arc<BootClock>,
     /// Some business is shared.
     is_shared: bool,
+    /// Some business is shared, or the cluster keeps records of some.
+    needs_boot_clock: bool,
     /// Other machines keep records of some business.
     has_remote: bool,
     /// Whether this machine may lack what other machines know of its records.
@@ -255,8 +257,11 @@ impl Table {
         let id_index = |(index, entry): (usize, &Entry)| IdIndex { id: entry.id, index };
         let mut by_id: Vec<IdIndex> = entries.iter().enumerate().map(id_index).collect();
         by_id.sort_unstable();
-        let is_shared = conf.map.bizs.iter().any(|biz| biz.sharing.is_some());
         let has_remote = entries.iter().any(|entry| entry.remote.is_some());
+        let is_shared = conf.map.bizs.iter().any(|biz| biz.sharing.is_some());
+        let is_in_cluster = |remote: Remote| !remote.is_mirrored;
+        let needs_boot_clock =
+            is_shared || entries.iter().any(|entry| entry.remote.is_some_and(is_in_cluster));
         let (known, degraded) = (Span::NEVER, conf.srv.degrade);
         let clock = shared_limits.map(|shared| Arc::clone(shared.clock())).unwrap_or_default();
         let has_holds = conf.map.bizs.iter().any(|biz| biz.holds.is_some());
@@ -267,6 +272,7 @@ impl Table {
             degraded,
             clock,
             is_shared,
+            needs_boot_clock,
             has_remote,
             learning: Learning::No,
             has_holds,
@@ -282,10 +288,17 @@ impl Table {
         }
     }
 
-    /// Whether some business is shared. Then the clock of shared limits must be set.
+    /// Whether some business is shared.
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.is_shared
+    }
+
+    /// Whether the clock of shared limits, and of items that wait, must be set for each batch: some
+    /// business is shared, or the cluster keeps records of some.
+    #[inline]
+    pub fn needs_boot_clock(&self) -> bool {
+        self.needs_boot_clock
     }
 
     /// Whether other machines may have later records than this one, so that the first use of a

@@ -6,7 +6,7 @@
 
 use frs_conf::key::KeyRef;
 
-use super::protocol::{Announced, Change, KeyNodes};
+use super::protocol::{Announced, Change, KeyNodes, Owner as _};
 use super::transaction::{Refused, Wanted, holds};
 use crate::chain::tags::{has_tag, places_of};
 use crate::file::group::{Group, is_whole, seal};
@@ -135,7 +135,8 @@ impl Handle {
     ) -> Result<Option<T>, Refused> {
         let (chain, one) = self.one_key_node(wanted)?;
         let (intent, file) = (one.intent, wanted.at.file);
-        let mut announced = Announced::new(Attached::of(self), one);
+        let attached = Attached::of(self);
+        let mut announced = Announced::new(attached, one);
         // One exit for all cases, so that the code that releases exists once.
         let done = 'announced: {
             let Some(held) = announced.take_all() else {
@@ -165,7 +166,7 @@ impl Handle {
                     copy[node::LAST_USE] = now;
                     if chain.group.is_mirrored() {
                         let place = (at - chain.head - HEAD_WORDS) / copy.len();
-                        self.note_change(chain.group, &intent, place, copy);
+                        self.note_change(attached.slot(), chain.group, &intent, place, copy);
                     }
                     seal(copy);
                     debug_assert!(is_whole(copy), "what is written is believed when it is read");

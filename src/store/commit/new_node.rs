@@ -7,7 +7,7 @@
 use frs_conf::key::KeyRef;
 
 use super::fast_path::{Chain, Keep, MANY_WORDS, Moment, NodeOwner, Worked};
-use super::protocol::{Announced, Change, Changes};
+use super::protocol::{Announced, Change, Changes, Owner as _};
 use super::transaction::{Refused, Wanted};
 use super::undo_log::{LogFull, UndoLog};
 use crate::chain::tags::places_of;
@@ -61,7 +61,8 @@ impl Handle {
             return Ok(None);
         }
         let (intent, file) = (one.intent, wanted.at.file);
-        let mut announced = Announced::new(Attached::of(self), one);
+        let attached = Attached::of(self);
+        let mut announced = Announced::new(attached, one);
         // One exit for all cases, so that the code that releases exists once.
         let done = 'announced: {
             let Some(held) = announced.take_all() else {
@@ -83,7 +84,7 @@ impl Handle {
             if keep == Keep::Node {
                 copy[node::LAST_USE] = now;
                 if group.is_mirrored() {
-                    self.note_change(group, &intent, place, copy);
+                    self.note_change(attached.slot(), group, &intent, place, copy);
                 }
                 seal(copy);
                 let tag_at = head + 1 + place / 8;

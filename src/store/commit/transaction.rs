@@ -12,7 +12,7 @@ pub use moving::{FormerPlace, Sought};
 use frs_base::sync::Ordering;
 use frs_conf::key::{KeyNodeId, KeyRef, Location};
 
-use super::protocol::{Announced, Change, Changes, KeyNodes};
+use super::protocol::{Announced, Change, Changes, KeyNodes, Owner as _};
 use super::undo_log::{LogFull, UndoLog};
 use super::version::{Version, tail_words};
 use crate::chain::evict::{EvictionBuffers, FullChain, Judge, Rank, Victim};
@@ -25,7 +25,7 @@ use crate::handle::{Attached, Handle};
 use crate::lock::semaphore::Semaphore;
 use crate::recover::notice::Notice;
 use crate::watch::counter::GroupCounter;
-use crate::watch::slot::Intent;
+use crate::watch::slot::{Intent, SlotWords};
 
 /// A wanted key-node: the group's index in the handle, and the place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -570,7 +570,7 @@ impl<'h> Transaction<'h> {
         let Transaction { mut announced, copies } = self;
         let (handle, all) = (announced.owner().handle, *announced.key_nodes());
         if handle.has_mirrored {
-            copies.note_changes(handle, all);
+            copies.note_changes(handle, announced.owner().slot(), all);
         }
         copies.seal();
         let changes = Touched { copies, all };
@@ -584,12 +584,11 @@ impl<'h> Transaction<'h> {
 
 impl WorkingCopies {
     /// Gives each touched node of a mirrored group its next version, and notes the change.
-    #[cold]
-    fn note_changes(&mut self, handle: &Handle, all: AllKeyNodes<'_>) {
+    fn note_changes(&mut self, handle: &Handle, slot: SlotWords<'_>, all: AllKeyNodes<'_>) {
         for node in self.nodes.iter().filter(|node| node.dirty && !node.keeps_version) {
             let (at, Some(place)) = (&all.list[node.key_node], node.place) else { continue };
             let words = &mut self.words[node.start..node.end];
-            handle.note_change(&all.groups[at.group], &at.intent, place, words);
+            handle.note_change(slot, &all.groups[at.group], &at.intent, place, words);
         }
     }
 

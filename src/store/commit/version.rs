@@ -12,7 +12,7 @@ use crate::file::layout::node::{self, CHECK, FLAG_VERSION, VERSION_WORDS};
 use crate::file::layout::tag;
 use crate::handle::Handle;
 use crate::watch::change_ring::{ChangeRing, ChangedPlace};
-use crate::watch::slot::Intent;
+use crate::watch::slot::{Intent, SlotWords};
 
 /// How often a place is looked at while its key-node is held.
 const LOOKS_MAX: usize = 20;
@@ -118,22 +118,23 @@ impl Handle {
 
     /// Gives a node that this process has changed its next version, and notes the change for the
     /// process that tells the other machines. The semaphore of the key-node is held.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn note_change(
         &self,
+        slot: SlotWords<'_>,
         group: &Group,
         intent: &Intent,
         place: usize,
         words: &mut [u64],
     ) {
         let version = Version::of_node(words);
-        if group.versioned() == Versioned::Kept && version.is_none() {
+        if version.is_none() && group.versioned() == Versioned::Kept {
             return;
         }
         version.unwrap_or_default().changed_by(self.run).put(words);
         let file = group.register_index(intent.file);
         let changed = ChangedPlace { file, key_node: intent.key_node, place: place as u32 };
-        ChangeRing::of(self.slot().words()).note(changed);
+        ChangeRing::of(slot).note(changed);
     }
 }
 
