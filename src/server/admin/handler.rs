@@ -36,6 +36,7 @@ use crate::protocol::element_tree::Element;
 use crate::protocol::{Code, Format};
 use crate::stats::history::History;
 use crate::stats::metrics;
+use crate::stats::peers;
 use crate::stats::snapshot::{self, Stats};
 use crate::stats::stats_document::stats_text;
 use crate::stats::swept::Swept;
@@ -559,6 +560,7 @@ impl Handler {
                 .map(|since_ms| clock::now().saturating_sub(since_ms) / 1000),
             quarantined: self.service.unserved_groups(),
             cluster: conf.srv.cluster.as_ref().map(|_| cluster()),
+            mirror: peers::of(runtime, conf),
             reload_refused: runtime.is_reload_refused(),
             no_biz: conf.no_biz_words(),
             generation,

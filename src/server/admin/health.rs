@@ -1,9 +1,10 @@
-//! The server's health: master, workers, keeper, store, cluster.
+//! The server's health: master, workers, keeper, store, cluster, peers.
 //!
 //! Invariant: all facts are arguments. Nothing here reads the system.
 
 use super::response::StatusDocument;
 use crate::protocol::element_tree::Element;
+use crate::stats::peers::MirrorSnapshot;
 use frs_cluster::figures::ClusterState;
 
 /// The cluster, by its courier.
@@ -52,6 +53,8 @@ pub struct HealthReport {
     pub quarantined: Vec<String>,
     /// The cluster, if there is one.
     pub cluster: Option<ClusterHealth>,
+    /// The peers that mirror records, if there are any.
+    pub mirror: Option<MirrorSnapshot>,
     /// The last reload was refused, so the files may differ from the configuration in force.
     pub reload_refused: bool,
     /// What it means that map.xml names no business, if it names none.
@@ -113,6 +116,26 @@ impl HealthReport {
         }
     }
 
+    /// The problem of the peers, in words. It makes no request fail: this machine needs no peer for
+    /// its answers.
+    fn peers_problem(&self) -> Option<&'static str> {
+        match self.mirror.as_ref()? {
+            MirrorSnapshot { is_served: false, .. } => {
+                Some("peers: the courier is not there; the log says why it died")
+            }
+            mirror if mirror.peers_up() == 0 => Some(
+                "peers: no peer answers; a loss of this machine would cost what was counted since",
+            ),
+            mirror if mirror.peers_up() < mirror.peers.len() => {
+                Some("peers: a peer does not answer; it lacks what was counted since")
+            }
+            mirror if mirror.has_clocks_apart() => Some(
+                "peers: the clock of a peer differs by a second or more from that of this machine",
+            ),
+            _ => None,
+        }
+    }
+
     /// The problem of the configuration files, in words. The configuration in force is still
     /// served.
     fn reload_problem(&self) -> Option<&'static str> {
@@ -133,6 +156,14 @@ impl HealthReport {
                 .with("ok", cluster_problem.is_none())
                 .with("nodes", cluster.nodes)
                 .with("up", cluster.nodes_up)
+        });
+        let peers_problem = self.peers_problem();
+        let peers = self.mirror.as_ref().map(|mirror| {
+            Element::new("peers")
+                .with("ok", peers_problem.is_none())
+                .with("machines", mirror.peers.len() as u64)
+                .with("up", mirror.peers_up() as u64)
+                .with("learning", mirror.is_learning)
         });
         let mut root = Element::new("health")
             .with("ok", problems.is_empty())
@@ -155,8 +186,11 @@ impl HealthReport {
         if let Some(cluster) = cluster {
             root = root.holding_one(cluster);
         }
+        if let Some(peers) = peers {
+            root = root.holding_one(peers);
+        }
         let words = problems.iter().map(String::as_str);
-        let words = words.chain(self.reload_problem()).chain(cluster_problem);
+        let words = words.chain(self.reload_problem()).chain(cluster_problem).chain(peers_problem);
         let root = root.holding(words.map(|words| Element::text("fault", words)));
         StatusDocument { status: if problems.is_empty() { 200 } else { 503 }, root }
     }
@@ -167,6 +201,8 @@ mod tests {
     use super::*;
     use crate::protocol::Format;
     use crate::protocol::element_tree::Layout;
+    use crate::stats::peers::PeerSnapshot;
+    use frs_cluster::figures::PeerState;
 
     #[test]
     fn a_cluster_that_does_not_answer_is_a_problem_and_the_server_is_well() {
@@ -188,6 +224,38 @@ mod tests {
             let text = of(Some(ill));
             let fault = text.split("<fault>cluster: ").nth(1).expect("a fault");
             assert!(text.contains("<cluster ok=\"false\"") && fault.contains(words), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_peer_that_does_not_answer_is_a_problem_and_the_server_is_well() {
+        let of = |mirror| {
+            let report = HealthReport { has_master: true, mirror, ..HealthReport::default() };
+            let StatusDocument { status, root } = report.document();
+            assert_eq!(status, 200);
+            root.document(Format::Xml, Layout::Lines)
+        };
+        assert!(!of(None).contains("peers"));
+        let peer = |is_up, skew_ms| PeerSnapshot {
+            address: "10.0.0.2:7610".to_owned(),
+            state: PeerState { is_up, skew_ms, ..PeerState::default() },
+        };
+        let mirror = |is_served, peers| {
+            Some(MirrorSnapshot { is_served, peers, ..MirrorSnapshot::default() })
+        };
+        let up = || peer(true, Some(-999));
+        let text = of(mirror(true, vec![up(), up()]));
+        let line = "<peers ok=\"true\" machines=\"2\" up=\"2\" learning=\"false\"/>";
+        assert!(text.contains(line) && !text.contains("fault"), "{text}");
+        for (ill, words) in [
+            (mirror(false, vec![up()]), "courier"),
+            (mirror(true, vec![peer(false, None), peer(false, None)]), "no peer"),
+            (mirror(true, vec![up(), peer(false, None)]), "a peer does not answer"),
+            (mirror(true, vec![peer(true, Some(-1000))]), "the clock"),
+        ] {
+            let text = of(ill);
+            let fault = text.split("<fault>peers: ").nth(1).expect("a fault");
+            assert!(text.contains("<peers ok=\"false\"") && fault.contains(words), "{text}");
         }
     }
 

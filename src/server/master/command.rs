@@ -14,6 +14,7 @@ use super::stale_processes;
 use crate::process::control::{Ask, Loss, Reloaded};
 use crate::process::control_stream::{ControlStream, NAME};
 use crate::process::data_lock::{self, LockError};
+use crate::stats::peers;
 use crate::stats::snapshot::role_word;
 use frs_base::clock;
 use frs_base::sys::process::{Pid, Signal, pidfd_open, pidfd_send_signal};
@@ -273,6 +274,8 @@ impl RunningMaster {
             text += &refused_lines(self.ask(REFUSAL, Ask::Refusal), generation);
         }
         runtime.slots().iter().for_each(|slot| text += &slot_line(slot, generation));
+        let mirror = peers::of(&runtime, &conf);
+        text += &mirror.map_or(String::new(), |mirror| mirror.lines());
         Ok(text)
     }
 

@@ -7,10 +7,13 @@
 use std::fmt::{self, Display, Write};
 use std::ops::RangeInclusive;
 
+use super::peers::{MirrorSnapshot, PeerSnapshot, RECORDS, SignedSeconds};
 use super::snapshot::{GroupSnapshot, LimitBounds, Stats, WAITS};
 use crate::protocol::call::{Call, status_word};
 use crate::protocol::resp::{OTHER, UNKNOWN_COMMANDS};
-use frs_cluster::figures::{ClusterFunction, ClusterResult, LeaseCounter, LeaseState, SpillResult};
+use frs_cluster::figures::{
+    ClusterFunction, ClusterResult, LeaseCounter, LeaseState, MirrorCounter, SpillResult,
+};
 use frs_engine::{ItemError, Outcome};
 use frs_store::counter::{Doubling, GroupCounter, Histogram, REFUSERS};
 use frs_store::{Counter, HandshakeResult, Sums};
@@ -42,6 +45,7 @@ pub fn text(stats: &Stats) -> String {
     page.configuration(stats);
     page.files(stats);
     page.cluster(stats);
+    page.mirror(stats);
     page.server(stats);
     page.0
 }
@@ -534,6 +538,53 @@ impl MetricsPage {
             let lag_ms = stats.now_ms.saturating_sub(kept_ms);
             self.sample("frs_backup_lag_seconds", &[], seconds_of_ms(lag_ms));
         }
+    }
+
+    /// Reports the peers, if the server mirrors records.
+    fn mirror(&mut self, stats: &Stats) {
+        let Some(mirror) = &stats.mirror else { return };
+        let help = "1 where a peer can be sent records.";
+        self.by_peer(mirror, "frs_peer_up", help, |peer| Some(u8::from(peer.state.is_up)));
+        let help = "1 where a peer has all that comparisons have found.";
+        self.by_peer(mirror, "frs_peer_compared", help, |peer| {
+            Some(u8::from(peer.state.is_compared))
+        });
+        let help = "How long the oldest change has waited that a peer has not acknowledged.";
+        self.by_peer(mirror, "frs_mirror_lag_seconds", help, |peer| {
+            Some(seconds_of_ms(peer.state.lag_ms))
+        });
+        let help = "Changed records that a peer has not acknowledged.";
+        self.by_peer(mirror, "frs_mirror_lag_records", help, |peer| Some(peer.state.lag_records));
+        let help = "The clock of a peer minus the clock of this machine.";
+        self.by_peer(mirror, "frs_peer_clock_skew_seconds", help, |peer| {
+            peer.state.skew_ms.map(SignedSeconds)
+        });
+        let help = "1 while this machine may lack what its peers know.";
+        self.gauge("frs_mirror_learning", help, u8::from(mirror.is_learning));
+        const SENT: &str = "frs_mirror_records_total";
+        let help = "Records: sent to a peer and kept there, to be sent again, or outdated there; \
+                    copies installed here, older than what is here, void here, or without room.";
+        self.head(SENT, "counter", help);
+        self.by_word(SENT, "result", RECORDS.map(|of| (of.word(), stats.mirror_sums.count(of))));
+        let help = "How often changes were forgotten, so that all records are compared.";
+        self.count(
+            "frs_mirror_overruns_total",
+            help,
+            stats.mirror_sums.count(MirrorCounter::Overrun),
+        );
+    }
+
+    /// A sample for each peer that has a value.
+    fn by_peer<V: Display>(
+        &mut self,
+        mirror: &MirrorSnapshot,
+        name: &str,
+        help: &str,
+        value: impl Fn(&PeerSnapshot) -> Option<V>,
+    ) {
+        self.head(name, "gauge", help);
+        let samples = mirror.peers.iter().filter_map(|peer| Some((&*peer.address, value(peer)?)));
+        self.by_word(name, "peer", samples);
     }
 
     fn server(&mut self, stats: &Stats) {

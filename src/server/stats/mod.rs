@@ -4,6 +4,7 @@ pub mod history;
 pub mod history_document;
 pub mod history_file;
 pub mod metrics;
+pub mod peers;
 pub mod recorder;
 pub mod snapshot;
 pub mod stats_document;

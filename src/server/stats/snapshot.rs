@@ -4,9 +4,10 @@
 //! is read once, so the figures of one value may differ by some requests.
 
 use super::history_document::HistoryRange;
+use super::peers::{self, MirrorSnapshot};
 use frs_base::clock::Millis;
 use frs_base::sys;
-use frs_cluster::figures::{ClusterState, ClusterSums};
+use frs_cluster::figures::{ClusterState, ClusterSums, MirrorSums};
 use frs_conf::{Clients, Conf, Geometry, MoveMode, limit_words};
 use frs_engine::Role;
 use frs_store::counter::{
@@ -41,6 +42,10 @@ pub struct Stats {
     pub cluster_sums: ClusterSums,
     /// Whether there is a cluster.
     pub has_cluster: bool,
+    /// The peers that mirror records. `None` if there are none.
+    pub mirror: Option<MirrorSnapshot>,
+    /// The sums of what has happened to records that are mirrored.
+    pub mirror_sums: MirrorSums,
     /// The living attached processes.
     pub processes: Vec<ProcessSnapshot>,
     /// The groups of the configuration, then other groups with counts.
@@ -271,6 +276,8 @@ pub fn of(runtime: &Runtime, conf: &Conf, now_ms: Millis) -> Stats {
         cluster: cluster(runtime),
         cluster_sums: ClusterSums::of(&sums.extension),
         has_cluster: conf.srv.cluster.is_some(),
+        mirror: peers::of(runtime, conf),
+        mirror_sums: MirrorSums::of(&sums.extension),
         processes: processes(runtime),
         groups: groups(runtime, &sums, conf),
         bizs: bizs(&sums, conf),

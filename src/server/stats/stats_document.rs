@@ -4,6 +4,7 @@
 //! U+FFFD replaces a character of a key that XML forbids.
 
 use super::history_document::history;
+use super::peers::{MirrorSnapshot, PeerSnapshot, RECORDS};
 use super::snapshot::{
     BizSnapshot, ClientSnapshot, GroupSnapshot, HotKey, ProcessSnapshot, Rates, Stats, WAITS,
 };
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use crate::protocol::call::{Call, status_word};
 use crate::protocol::element_tree::{Element, Layout, Value};
 use crate::protocol::{Format, xml};
-use frs_cluster::figures::{ClusterNodeState, LeaseCounter, LeaseState};
+use frs_cluster::figures::{ClusterNodeState, LeaseCounter, LeaseState, MirrorCounter, MirrorSums};
 use frs_conf::MoveMode;
 use frs_engine::{ItemError, Outcome};
 use frs_store::Counter;
@@ -38,6 +39,10 @@ fn root(stats: &Stats) -> Element {
         .listing("groups", stats.groups.iter().map(group))
         .listing("bizs", stats.bizs.iter().map(biz));
     let root = if stats.has_cluster { root.holding_one(cluster(stats)) } else { root };
+    let root = match &stats.mirror {
+        Some(mirror) => root.holding_one(peers(mirror, &stats.mirror_sums)),
+        None => root,
+    };
     let root = match &*stats.clients {
         [] => root,
         clients => root.listing("clients", clients.iter().map(client)),
@@ -91,6 +96,26 @@ fn cluster(stats: &Stats) -> Element {
         .holding_one(waits)
         .holding_one(leases)
         .listing("nodes", state.nodes.iter().map(node))
+}
+
+/// The peers that mirror records.
+fn peers(mirror: &MirrorSnapshot, sums: &MirrorSums) -> Element {
+    let peer = |PeerSnapshot { address, state }: &PeerSnapshot| {
+        Element::new("peer")
+            .with("address", xml::replace_forbidden(address))
+            .with("up", state.is_up)
+            .with("compared", state.is_compared)
+            .with("lag", state.lag_ms)
+            .with("lag-records", state.lag_records)
+            .with_some("skew", state.skew_ms.map(|ms| ms as f64))
+    };
+    let records = Element::new("records").with_each(RECORDS.map(|of| (of.word(), sums.count(of))));
+    Element::new("peers")
+        .with("courier", mirror.is_served)
+        .with("learning", mirror.is_learning)
+        .with("overruns", sums.count(MirrorCounter::Overrun))
+        .holding_one(records)
+        .listing("machines", mirror.peers.iter().map(peer))
 }
 
 fn counters(stats: &Stats) -> Element {

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use crate::stats::peers::{MirrorSnapshot, PeerSnapshot};
 use crate::stats::snapshot::{self, BizSnapshot, ClientSnapshot, ProcessSnapshot};
-use frs_cluster::figures::{ClusterNodeState, ClusterState};
+use frs_cluster::figures::{ClusterNodeState, ClusterState, PeerState};
 use frs_conf::{Geometry, HashKind};
 use frs_store::counter::{BizKey, ClientKey, ClientSums, GroupKey, GroupSums, Nodes, OUTCOMES};
 
@@ -403,6 +404,63 @@ fn a_cluster_is_shown_only_where_there_is_one() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
+}
+
+/// The metrics of peers, their types and their labels.
+const OF_PEERS: [(&str, &str, &[&str]); 8] = [
+    ("frs_peer_up", "gauge", &["peer"]),
+    ("frs_peer_compared", "gauge", &["peer"]),
+    ("frs_mirror_lag_seconds", "gauge", &["peer"]),
+    ("frs_mirror_lag_records", "gauge", &["peer"]),
+    ("frs_peer_clock_skew_seconds", "gauge", &["peer"]),
+    ("frs_mirror_learning", "gauge", &[]),
+    ("frs_mirror_records_total", "counter", &["result"]),
+    ("frs_mirror_overruns_total", "counter", &[]),
+];
+
+#[test]
+fn peers_are_shown_only_where_there_are_some() {
+    let none = text(&Stats::default());
+    assert!(!none.contains("frs_peer") && !none.contains("frs_mirror"));
+    let peer = |address: &str, state| PeerSnapshot { address: address.to_owned(), state };
+    let up = PeerState {
+        is_up: true,
+        is_compared: true,
+        lag_ms: 150,
+        lag_records: 12,
+        skew_ms: Some(-1500),
+    };
+    let peers = vec![peer("10.0.0.2:7610", up), peer("b:7610", PeerState::default())];
+    let mirror = Some(MirrorSnapshot { peers, is_learning: true, ..MirrorSnapshot::default() });
+    let stats = Stats { mirror, ..Stats::default() };
+    let text = text(&stats);
+    let families = parse(&text);
+    for (name, kind, labels) in OF_PEERS {
+        let family = families.get(name).unwrap_or_else(|| panic!("no {name}"));
+        assert_eq!(family.kind, kind, "{name}");
+        for (_, found, _) in &family.samples {
+            assert_eq!(found.keys().collect::<Vec<_>>(), labels, "{name}");
+        }
+    }
+    let lines = [
+        "frs_peer_up{peer=\"10.0.0.2:7610\"} 1",
+        "frs_peer_up{peer=\"b:7610\"} 0",
+        "frs_peer_compared{peer=\"10.0.0.2:7610\"} 1",
+        "frs_mirror_lag_seconds{peer=\"10.0.0.2:7610\"} 0.15",
+        "frs_mirror_lag_records{peer=\"10.0.0.2:7610\"} 12",
+        "frs_peer_clock_skew_seconds{peer=\"10.0.0.2:7610\"} -1.500",
+        "frs_mirror_learning 1",
+        "frs_mirror_overruns_total 0",
+    ];
+    for line in lines {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    assert!(!text.contains("frs_peer_clock_skew_seconds{peer=\"b:7610\"}"), "it is not known");
+    for result in ["sent", "again", "outdated", "installed", "older", "void", "full"] {
+        let count = value(&text, "frs_mirror_records_total", &[("result", result)]);
+        assert_eq!(count, Some(0.0), "{result}");
+    }
+    assert_eq!(families["frs_mirror_records_total"].samples.len(), 7);
 }
 
 // Shows: counted-by-client.

@@ -6,8 +6,9 @@ use serde_json::{Map, Value as Json};
 use super::*;
 use crate::stats::history_document::{BIZ_BYTES, HistoryRange};
 use crate::stats::history_file::{HistoryBiz, HistoryRow, Resolution};
+use crate::stats::peers::PeerSnapshot;
 use crate::stats::snapshot::{HotKey, Rates};
-use frs_cluster::figures::{ClusterNodeState, ClusterState};
+use frs_cluster::figures::{ClusterNodeState, ClusterState, PeerState};
 use frs_store::counter::{BizKey, ClientKey, ClientSums, GroupKey, GroupSums, Nodes};
 
 fn stats() -> Stats {
@@ -74,9 +75,9 @@ fn stats() -> Stats {
 }
 
 /// The names of lists. JSON has the elements of a list in an array.
-const LISTS: [&str; 11] = [
+const LISTS: [&str; 12] = [
     "rows", "requests", "errors", "workers", "groups", "bizs", "clients", "limits", "rates",
-    "hottest", "nodes",
+    "hottest", "nodes", "machines",
 ];
 
 /// The content of an XML document as JSON: attributes as members, lists as arrays.
@@ -184,6 +185,37 @@ fn a_cluster_is_shown_only_where_there_is_one() {
     assert_eq!(of(&gone).pointer("/cluster/nodes").unwrap().as_array().unwrap().len(), 0);
 }
 
+/// The same statistics, of a server that mirrors records.
+fn with_peers() -> Stats {
+    let peer = |address: &str, state| PeerSnapshot { address: address.to_owned(), state };
+    let up = PeerState { is_up: true, lag_ms: 7, lag_records: 9, ..PeerState::default() };
+    let up = PeerState { skew_ms: Some(-1500), ..up };
+    let peers = vec![peer("10.0.0.2:7610", up), peer("b\u{1}:1", PeerState::default())];
+    let mirror = MirrorSnapshot { peers, is_served: true, is_learning: true };
+    Stats { mirror: Some(mirror), ..stats() }
+}
+
+#[test]
+fn peers_are_shown_only_where_there_are_some() {
+    let of =
+        |stats: &Stats| serde_json::from_str::<Json>(&stats_text(stats, Format::Json)).unwrap();
+    assert_eq!(of(&stats()).pointer("/peers"), None);
+    let json = of(&with_peers());
+    let peers = json.pointer("/peers").unwrap();
+    let facts = ["courier", "learning", "overruns"].map(|name| &peers[name]);
+    assert_eq!(facts, [&Json::from(true), &true.into(), &0.into()]);
+    let words = ["sent", "again", "outdated", "installed", "older", "void", "full"];
+    assert!(words.iter().all(|word| peers["records"][word] == 0));
+    let [up, down] = &peers["machines"].as_array().unwrap()[..] else { panic!("two") };
+    assert_eq!(
+        (&up["address"], &down["address"]),
+        (&"10.0.0.2:7610".into(), &"b\u{FFFD}:1".into())
+    );
+    let facts = ["up", "compared", "lag", "lag-records", "skew"].map(|name| up[name].clone());
+    assert_eq!(facts, [true.into(), false.into(), 7.into(), 9.into(), Json::from(-1500)]);
+    assert_eq!((&down["up"], down.get("skew")), (&false.into(), None));
+}
+
 /// The same statistics, of a server that tells clients apart.
 fn with_clients() -> Stats {
     let client = |key, is_known| ClientSnapshot {
@@ -218,7 +250,7 @@ fn clients_are_shown_only_where_they_are_told_apart() {
 
 #[test]
 fn both_formats_say_the_same() {
-    for stats in [stats(), in_a_cluster(), with_clients(), Stats::default()] {
+    for stats in [stats(), in_a_cluster(), with_peers(), with_clients(), Stats::default()] {
         let json: Json = serde_json::from_str(&stats_text(&stats, Format::Json)).unwrap();
         assert_eq!(texts(json), xml_as_json(&stats_text(&stats, Format::Xml)));
     }
