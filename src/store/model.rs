@@ -5,6 +5,7 @@
 //! With `--cfg loom` every interleaving is checked: `RUSTFLAGS="--cfg loom" cargo test --release
 //! -p frs-store --lib model`. Without it the dying transaction goes first. Miri runs it that way.
 
+mod changes;
 mod checkpoint;
 mod mailbox;
 
@@ -49,6 +50,19 @@ struct World {
     holders: [AtomicBool; 2],
     /// The marks of changed pages, where the model has checkpoints.
     marks: Option<Marks>,
+    /// Whether writers note their changes.
+    noted: HowNoted,
+}
+
+/// How writers note their changes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HowNoted {
+    Not,
+    /// As production does.
+    Soundly,
+    /// Wrong: they note after the release.
+    #[cfg(loom)]
+    Late,
 }
 
 /// The marks of changed pages, and how writers set them.
@@ -79,6 +93,7 @@ impl World {
             recovery: Mutex::new(()),
             holders: [AtomicBool::new(false), AtomicBool::new(false)],
             marks: None,
+            noted: HowNoted::Not,
         };
         for slot in 0..2 {
             world.slot(slot).set_state(SlotState { used: true, epoch: 1 });
@@ -229,8 +244,17 @@ fn transact(world: &World, slot: usize, key_nodes: &'static [usize]) -> bool {
     let intent = Intent { group: GROUP, file: 0, key_node: 0 };
     let new = [[old[0] + 1], [old[1] + 1]];
     let both = Both { world, intent, new: &new };
+    if world.noted == HowNoted::Soundly {
+        changes::note(world, slot);
+    }
     held.log(both).expect("room").commit();
-    crash::lives()
+    let lives = crash::lives();
+    drop(announced);
+    #[cfg(loom)]
+    if world.noted == HowNoted::Late {
+        changes::note(world, slot);
+    }
+    lives
 }
 
 /// The end of a transaction that was to die.

@@ -61,7 +61,6 @@ pub enum Found {
 #[derive(Debug, Default)]
 pub struct Looks {
     words: Vec<u64>,
-    again: Vec<u64>,
 }
 
 impl Looks {
@@ -69,9 +68,8 @@ impl Looks {
     pub fn look(&mut self, service: &Service, group: usize, at: ChangedPlace, file: u32) -> Looked {
         let group = &service.handle().groups()[group];
         self.words.resize(group.node_words(), 0);
-        self.again.resize(group.node_words(), 0);
         let id = frs_conf::key::KeyNodeId { file, key_node: at.key_node };
-        group.look_at(id, at.place as usize, &mut self.words, &mut self.again)
+        group.look_at(id, at.place as usize, &mut self.words)
     }
 
     /// The words of the node that was looked at last.

@@ -3,10 +3,10 @@
 //! Invariant: no version is made twice. A machine that changes a record of another one takes it
 //! over; its number is another one after each start.
 
-use frs_base::sync::{Ordering, fence};
 use frs_conf::key::KeyNodeId;
 
 use super::transaction::{NodeIndex, Transaction};
+use crate::checkpoint::dirty::copy_quiet;
 use crate::file::group::{Group, is_whole};
 use crate::file::layout::node::{self, CHECK, FLAG_VERSION, VERSION_WORDS};
 use crate::file::layout::tag;
@@ -150,44 +150,22 @@ pub enum Looked {
 }
 
 impl Group {
-    /// Copies the node of a place as a commit left it, without the semaphore of its key-node. A
-    /// copy counts if the semaphore is free after it, and a second copy equals it: a transaction
-    /// that dies is undone before its semaphore is freed.
-    pub fn look_at(
-        &self,
-        at: KeyNodeId,
-        place: usize,
-        words: &mut [u64],
-        again: &mut [u64],
-    ) -> Looked {
+    /// Copies the node of a place as a commit left it, without the semaphore of its key-node. Who
+    /// has seen a change noted finds it here, or the key-node held.
+    pub fn look_at(&self, at: KeyNodeId, place: usize, words: &mut [u64]) -> Looked {
         let KeyNodeId { file, key_node } = at;
         if !self.has(file, key_node) || place >= self.geometry().chain as usize {
             return Looked::Nothing;
         }
+        let stored = self.file(file).words(self.node(key_node, place), words.len());
         let semaphore = self.semaphore(file, key_node);
-        for _ in 0..LOOKS_MAX {
-            let stored = tag::of(self.tags(at)[place / 8], place);
-            self.read_node(at, place, words);
-            // Acquire, and a fence: what is read before and after the look at the semaphore stays
-            // on its side.
-            fence(Ordering::SeqCst);
-            if semaphore.word() != 0 {
-                continue;
-            }
-            fence(Ordering::SeqCst);
-            self.read_node(at, place, again);
-            let is_same = words
-                .iter()
-                .zip(&*again)
-                .enumerate()
-                .all(|(word, (one, other))| word == node::LAST_USE || one == other);
-            if !is_same || tag::of(self.tags(at)[place / 8], place) != stored {
-                continue;
-            }
-            let is_node = stored != 0 && is_whole(words) && !self.has_moved(stored, words);
-            return if is_node { Looked::Node } else { Looked::Nothing };
+        if !(0..LOOKS_MAX).any(|_| copy_quiet(semaphore, stored, words)) {
+            return Looked::Held;
         }
-        Looked::Held
+        // After the copy: a new node has its tag by the time that its semaphore is free.
+        let tag = tag::of(self.tags(at)[place / 8], place);
+        let is_node = tag != 0 && is_whole(words) && !self.has_moved(tag, words);
+        if is_node { Looked::Node } else { Looked::Nothing }
     }
 }
 

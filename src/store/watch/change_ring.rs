@@ -9,6 +9,7 @@ use frs_base::sync::{AtomicU64, Ordering, fence};
 
 use super::slot::SlotWords;
 use crate::file::layout::slot::{CHANGES, CHANGES_NOTED, CHANGES_START};
+use crate::file::region::put_release;
 
 const USED: u64 = 1 << 63;
 const PLACE_AT: u32 = 32;
@@ -63,9 +64,9 @@ impl<'s> ChangeRing<'s> {
         let noted = self.noted.load(Ordering::Relaxed);
         // Release: a reader that finds this place overwritten also finds `noted` behind it; pairs
         // with the fence of `take`.
-        self.places[noted as usize % CHANGES].store(changed.word(), Ordering::Release);
+        put_release(&self.places[noted as usize % CHANGES], changed.word());
         // Release: pairs with `take`.
-        self.noted.store(noted.wrapping_add(1), Ordering::Release);
+        put_release(self.noted, noted.wrapping_add(1));
     }
 
     /// How many changes were noted.
@@ -126,5 +127,39 @@ impl ChangesRead {
             found = ChangesFound::Overrun;
         }
         found
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::file::layout::slot::WORDS;
+    use crate::file::region::Region;
+
+    fn place(nth: u64) -> ChangedPlace {
+        ChangedPlace { file: 4095, key_node: nth as u32, place: (nth % 56) as u32 }
+    }
+
+    #[test]
+    fn a_reader_gets_each_change_once_or_is_told_that_it_missed_some() {
+        let region = Region::boxed(WORDS);
+        let ring = ChangeRing::of(SlotWords::at(&region, 0));
+        let mut read = ChangesRead::from_now(ring);
+        let mut next = 0;
+        for some in [0, 1, CHANGES as u64 / 2, CHANGES as u64 - 1] {
+            (next..next + some).for_each(|nth| ring.note(place(nth)));
+            let mut seen = Vec::new();
+            assert_eq!(read.take(ring, |changed| seen.push(changed)), ChangesFound::All);
+            assert!(seen.into_iter().eq((next..next + some).map(place)));
+            next += some;
+        }
+        for some in [CHANGES as u64, 3 * CHANGES as u64 + 1] {
+            (next..next + some).for_each(|nth| ring.note(place(nth)));
+            let mut seen = Vec::new();
+            assert_eq!(read.take(ring, |changed| seen.push(changed)), ChangesFound::Overrun);
+            assert!(seen.into_iter().eq((next + some - CHANGES as u64..next + some).map(place)));
+            assert_eq!(read.take(ring, |_| panic!("read before")), ChangesFound::All);
+            next += some;
+        }
     }
 }
