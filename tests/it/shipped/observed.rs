@@ -87,14 +87,24 @@ fn panels(dashboard: &Value) -> Vec<Asked> {
     asked
 }
 
-/// The metrics of a server with every part that has metrics of its own, under a little traffic.
+/// The metrics of two servers with every part that has metrics of its own, under a little traffic.
+/// No server has both a cluster and peers.
 fn scraped() -> String {
+    let cluster =
+        "<cluster name=\"c\" secret-file=\"conf/secret\"><node>127.0.0.1:1</node></cluster>";
+    let reserved = Reserved::new();
+    let peers = format!(
+        "<peers name=\"p\" secret-file=\"conf/secret\" listen=\"{}\"><peer>127.0.0.1:1</peer></peers>",
+        reserved.address
+    );
+    scraped_with(cluster) + &scraped_with(&peers)
+}
+
+/// The metrics of a server with this element in its srv.xml.
+fn scraped_with(element: &str) -> String {
     let reserved = Reserved::new();
     let address = reserved.address;
-    let more = format!(
-        "<metrics listen=\"{address}\"/><data checkpoint=\"100ms\"/>\
-         <cluster name=\"c\" secret-file=\"conf/secret\"><node>127.0.0.1:1</node></cluster>"
-    );
+    let more = format!("<metrics listen=\"{address}\"/><data checkpoint=\"100ms\"/>{element}");
     let setup = Setup::new(&Settings { more, ..Settings::default() });
     files::write_secret(&setup.path("conf/secret"), [7; 32]);
     let server = setup.start();
@@ -319,7 +329,7 @@ fn the_dashboard_is_whole() {
             assert!(query.contains("$instance") || query.contains("ALERTS"), "{title}: {query}");
         }
     }
-    assert_eq!(rows, 6);
+    assert_eq!(rows, 7);
     // Wraps each query in a recording rule, which promtool checks.
     let rules = panels(&dashboard).into_iter().enumerate().map(|(nth, asked)| {
         let query = serde_json::to_string(&asked.query).expect("text");
