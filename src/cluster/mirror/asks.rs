@@ -7,14 +7,36 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use frs_engine::StoredKey;
 
+/// Until when an item waits, in milliseconds of CLOCK_BOOTTIME.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AskTime {
+    /// Without an answer.
+    pub answer_ms: u64,
+    /// With an answer that cannot be taken in yet.
+    pub longest_ms: u64,
+}
+
 /// The question about one key.
 #[derive(Debug)]
 struct Ask<T> {
     key: StoredKey,
     tickets: Vec<T>,
-    deadline_ms: u64,
+    time: AskTime,
     /// The peers that have not answered.
     peers: BTreeSet<usize>,
+    /// Those of them whose answer cannot be taken in yet.
+    early: BTreeSet<usize>,
+}
+
+impl<T> Ask<T> {
+    fn remove(&mut self, peer: usize) {
+        self.peers.remove(&peer);
+        self.early.remove(&peer);
+    }
+
+    fn deadline_ms(&self) -> u64 {
+        if self.early.is_empty() { self.time.answer_ms } else { self.time.longest_ms }
+    }
 }
 
 /// All questions under way.
@@ -38,16 +60,18 @@ impl<T: Copy> Asks<T> {
         &mut self,
         key: StoredKey,
         ticket: T,
-        deadline_ms: u64,
+        time: AskTime,
         peers: &BTreeSet<usize>,
     ) -> Option<u64> {
         if let Some(ask) = self.by_key.get(&key).and_then(|id| self.by_id.get_mut(id)) {
             ask.tickets.push(ticket);
-            ask.deadline_ms = ask.deadline_ms.max(deadline_ms);
+            ask.time.answer_ms = ask.time.answer_ms.max(time.answer_ms);
+            ask.time.longest_ms = ask.time.longest_ms.max(time.longest_ms);
             return None;
         }
         self.last_id += 1;
-        let ask = Ask { key, tickets: vec![ticket], deadline_ms, peers: peers.clone() };
+        let (tickets, peers) = (vec![ticket], peers.clone());
+        let ask = Ask { key, tickets, time, peers, early: BTreeSet::new() };
         self.by_id.insert(self.last_id, ask);
         self.by_key.insert(key, self.last_id);
         Some(self.last_id)
@@ -56,7 +80,7 @@ impl<T: Copy> Asks<T> {
     /// A peer has answered.
     pub fn answered(&mut self, id: u64, peer: usize) {
         if let Some(ask) = self.by_id.get_mut(&id) {
-            ask.peers.remove(&peer);
+            ask.remove(peer);
         }
     }
 
@@ -66,14 +90,20 @@ impl<T: Copy> Asks<T> {
         open.map(|(&id, ask)| (id, ask.key)).collect()
     }
 
+    /// A peer has answered, and its record cannot be taken in yet. False: the wait is over.
+    pub fn answered_early(&mut self, id: u64, peer: usize) -> bool {
+        let ask = self.by_id.get_mut(&id).filter(|ask| ask.peers.contains(&peer));
+        ask.map(|ask| ask.early.insert(peer)).is_some()
+    }
+
     /// A peer is gone, and answers nothing any more.
     pub fn forget(&mut self, peer: usize) {
-        self.by_id.values_mut().for_each(|ask| _ = ask.peers.remove(&peer));
+        self.by_id.values_mut().for_each(|ask| ask.remove(peer));
     }
 
     /// The items whose wait is over.
     pub fn finished(&mut self, boot_ms: u64) -> Vec<T> {
-        let is_over = |ask: &Ask<T>| ask.peers.is_empty() || ask.deadline_ms <= boot_ms;
+        let is_over = |ask: &Ask<T>| ask.peers.is_empty() || ask.deadline_ms() <= boot_ms;
         let over: Vec<u64> =
             self.by_id.iter().filter(|(_, ask)| is_over(ask)).map(|(&id, _)| id).collect();
         let mut finished = Vec::new();
@@ -87,7 +117,7 @@ impl<T: Copy> Asks<T> {
 
     /// When the time of an item is over.
     pub fn deadline_ms(&self) -> Option<u64> {
-        self.by_id.values().map(|ask| ask.deadline_ms).min()
+        self.by_id.values().map(Ask::deadline_ms).min()
     }
 }
 
@@ -102,9 +132,10 @@ mod tests {
         let (mut asks, key) = (Asks::default(), StoredKey::of_key(1, KeyRef::BIZ));
         let other = StoredKey::of_key(2, KeyRef::BIZ);
         let both = BTreeSet::from([0, 1]);
-        let first = asks.add(key, 'a', 100, &both).expect("asks");
-        assert_eq!(asks.add(key, 'b', 120, &both), None, "asked already");
-        let second = asks.add(other, 'c', 90, &both).expect("asks");
+        let time = |answer_ms| AskTime { answer_ms, longest_ms: 500 };
+        let first = asks.add(key, 'a', time(100), &both).expect("asks");
+        assert_eq!(asks.add(key, 'b', time(120), &both), None, "asked already");
+        let second = asks.add(other, 'c', time(90), &both).expect("asks");
         assert_eq!(asks.of(0), [(first, key), (second, other)]);
         asks.answered(first, 0);
         asks.answered(first, 0);
@@ -114,6 +145,23 @@ mod tests {
         assert_eq!(asks.finished(50), ['a', 'b']);
         asks.answered(second, 7);
         assert_eq!((asks.finished(89), asks.finished(90)), (vec![], vec!['c']));
-        assert!(asks.add(key, 'd', 1, &both).is_some(), "a new question");
+        assert!(asks.add(key, 'd', time(1), &both).is_some(), "a new question");
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_taken_in_yet_is_waited_for_longer() {
+        let (mut asks, key) = (Asks::default(), StoredKey::of_key(1, KeyRef::BIZ));
+        let both = BTreeSet::from([0, 1]);
+        let time = AskTime { answer_ms: 50, longest_ms: 500 };
+        let id = asks.add(key, 'a', time, &both).expect("asks");
+        assert!(asks.answered_early(id, 0) && !asks.answered_early(id, 2));
+        assert_eq!((asks.finished(499), asks.deadline_ms()), (vec![], Some(500)));
+        asks.answered(id, 0);
+        assert_eq!(asks.deadline_ms(), Some(50), "the other peer has not answered");
+        assert_eq!((asks.finished(50), asks.answered_early(id, 1)), (vec!['a'], false));
+        let id = asks.add(key, 'b', time, &both).expect("asks");
+        assert!(asks.answered_early(id, 1));
+        asks.forget(1);
+        assert_eq!(asks.finished(50), ['b'], "who is gone is not waited for");
     }
 }

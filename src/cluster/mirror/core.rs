@@ -15,7 +15,7 @@ use frs_base::clock::Millis;
 use frs_engine::{Learning, Service, StoredKey};
 use frs_store::{ChangesFound, ChangesRead, Runtime};
 
-use super::asks::Asks;
+use super::asks::{AskTime, Asks};
 use super::compare::{PART_BITS_MAX, Parts, Purpose, Stepped, Walk};
 use super::copies::{self, Installed, Looks, MappedFiles};
 use super::frame::{Digest, EpochOf, Frame, GroupName, Record};
@@ -105,6 +105,14 @@ struct Link {
     leaves_until: Option<Instant>,
 }
 
+/// The record of a key that was asked for.
+#[derive(Debug)]
+struct Answered {
+    id: u64,
+    peer: usize,
+    record: Record,
+}
+
 /// What has happened to records, since the figures were taken last.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MirrorCounts {
@@ -162,6 +170,8 @@ pub struct Mirror<T> {
     parked: Vec<T>,
     /// Items whose wait is over.
     over: Vec<T>,
+    /// Answers that cannot be taken in yet.
+    early: Vec<Answered>,
     /// Owners whose comparison with this machine is over, by group.
     compared: BTreeSet<(u32, String)>,
     /// Resets of peers.
@@ -205,6 +215,7 @@ impl<T: Copy> Mirror<T> {
             is_leaving: false,
             parked: Vec::new(),
             over: Vec::new(),
+            early: Vec::new(),
             compared: BTreeSet::new(),
             epochs: Vec::new(),
             counts: MirrorCounts::default(),
@@ -331,11 +342,9 @@ impl<T: Copy> Mirror<T> {
             Frame::Differ { compare, parts, is_last } => {
                 self.differ(peer, compare, &parts, is_last);
             }
-            Frame::Answer { id, record } => {
-                if let Some(record) = record {
-                    self.install(service, &record, now.wall_ms);
-                }
-                self.asks.answered(id, peer);
+            Frame::Answer { id, record: None } => self.asks.answered(id, peer),
+            Frame::Answer { id, record: Some(record) } => {
+                self.take_answer(Answered { id, peer, record }, service, now.wall_ms);
             }
             Frame::Left => self.peers[peer].knows_end = true,
             Frame::Clocks { sent_ms, here_ms } => {
@@ -460,17 +469,21 @@ impl<T: Copy> Mirror<T> {
         record: &Record,
         now: Millis,
     ) -> Installed {
+        if !self.is_mirrored_with(&self.links[&link].groups, service, record) {
+            self.counts.void += 1;
+            return Installed::Void;
+        }
+        self.install(service, record, now)
+    }
+
+    /// Whether a machine with these groups mirrors the group of a record with this one.
+    fn is_mirrored_with(&self, theirs: &[GroupName], service: &Service, record: &Record) -> bool {
         let map = &service.conf().map;
         let group = service.table().index_of(record.key.biz_id()).and_then(|biz| {
             let name = &map.groups[map.bizs[biz].group].name;
             self.groups.iter().position(|group| group.name == *name)
         });
-        let has_it = group.is_some_and(|group| self.has_group(&self.links[&link].groups, group));
-        if !has_it {
-            self.counts.void += 1;
-            return Installed::Void;
-        }
-        self.install(service, record, now)
+        group.is_some_and(|group| self.has_group(theirs, group))
     }
 
     fn install(&mut self, service: &mut Service, record: &Record, now: Millis) -> Installed {
@@ -483,6 +496,20 @@ impl<T: Copy> Mirror<T> {
             Installed::Later => {}
         }
         installed
+    }
+
+    /// Takes in the record of a key that was asked for. Its item waits on while the reset of the
+    /// record is not known here, or its key-node is held.
+    fn take_answer(&mut self, answered: Answered, service: &mut Service, now: Millis) {
+        let Answered { id, peer, ref record } = answered;
+        let theirs = self.peers[peer].groups.as_deref().unwrap_or_default();
+        if !self.is_mirrored_with(theirs, service, record) {
+            return self.asks.answered(id, peer);
+        }
+        match self.install(service, record, now) {
+            Installed::Later if self.asks.answered_early(id, peer) => self.early.push(answered),
+            _ => self.asks.answered(id, peer),
+        }
     }
 
     /// Sends a record to whoever has an older version of it. Which push leads to the other end of a
@@ -525,7 +552,8 @@ impl<T: Copy> Mirror<T> {
             self.parked.push(ticket);
             return;
         }
-        let deadline_ms = deadline_ms.min(boot_ms + self.timeout_ms);
+        let answer_ms = deadline_ms.min(boot_ms + self.timeout_ms);
+        let time = AskTime { answer_ms, longest_ms: deadline_ms };
         // A peer whose first call is under way is asked when it is up.
         let is_there = |peer: &usize| self.peers[*peer].is_up || !self.peers[*peer].is_called;
         let peers: BTreeSet<usize> = (0..self.peers.len()).filter(is_there).collect();
@@ -534,7 +562,7 @@ impl<T: Copy> Mirror<T> {
             self.over.push(ticket);
             return;
         }
-        if let Some(id) = self.asks.add(key, ticket, deadline_ms, &peers) {
+        if let Some(id) = self.asks.add(key, ticket, time, &peers) {
             for peer in peers.into_iter().filter(|&peer| self.peers[peer].is_up) {
                 self.out.push((To::Peer(peer), Frame::Ask { id, key }));
             }
@@ -562,6 +590,9 @@ impl<T: Copy> Mirror<T> {
         now: TurnTime,
     ) -> Vec<(To, Frame)> {
         self.take_changes(service, now.at);
+        for answered in std::mem::take(&mut self.early) {
+            self.take_answer(answered, service, now.wall_ms);
+        }
         self.begin_comparisons(service);
         if self.walk_due <= now.at {
             self.walk(service, now);

@@ -207,8 +207,7 @@ fn a_peer_that_is_away_costs_nothing() {
     // Nobody listens there.
     let here = Machine::new();
     let nobody = Machine::new();
-    let peers = Peers { attributes: "timeout=\"5s\"".into(), ..Peers::of(&[nobody.listen()]) };
-    here.write_srv(&peers);
+    here.write_srv(&Peers::of(&[nobody.listen()]));
     let _server = here.start();
     let (mut client, begun) = (here.client(), Instant::now());
     // A wait for the peer would cost each first use 5 s.

@@ -1,12 +1,20 @@
 //! Machines that mirror records: two or three servers on this machine, each with its own
 //! configuration, data directory and addresses.
 
+mod deaths;
+mod losses;
 mod machines;
+mod partition;
+mod proxy;
+mod refusals;
+mod reloads;
+mod upgrades;
 
 use std::net::SocketAddr;
 
 use frs_cluster::figures::PeersState;
-use frs_engine::Role;
+use frs_cluster::learning;
+use frs_engine::{Learning, Role};
 use frs_store::Runtime;
 
 use crate::common::address::Reserved;
@@ -24,6 +32,10 @@ const MAP: &str = r#"<map>
   <biz id="3" name="bans" key="string">
     <limit policy="interval" interval="1h" max="3" ban="1h"/>
   </biz>
+  <biz id="4" name="exact" key="string" once="32" once-for="1h">
+    <limit policy="total" max="250"/>
+  </biz>
+  <biz id="5" name="few" key="string"><limit policy="total" max="40"/></biz>
 </map>
 "#;
 
@@ -35,6 +47,9 @@ fn map(mirror: &str) -> String {
 fn mirrored() -> String {
     map(&format!("mirror=\"{MIRROR_MS}ms\""))
 }
+
+/// Attributes of `<peers>`: a busy machine of tests answers late.
+const PATIENT: &str = "timeout=\"5s\"";
 
 /// One machine.
 struct Machine {
@@ -52,7 +67,7 @@ struct Peers {
 
 impl Peers {
     fn of(peers: &[SocketAddr]) -> Peers {
-        Peers { name: "prod".into(), attributes: String::new(), peers: peers.to_vec() }
+        Peers { name: "prod".into(), attributes: PATIENT.to_owned(), peers: peers.to_vec() }
     }
 }
 
@@ -148,7 +163,8 @@ impl Machine {
     #[track_caller]
     fn wait_until_learnt(&self) {
         wait_until("the machine has learnt", || {
-            self.peers(0).filter(|state| !state.is_learning).map(drop)
+            let runtime = Runtime::open(&self.setup().path("data")).ok()?;
+            (learning::state(&runtime) == Learning::No).then_some(())
         });
     }
 
@@ -183,7 +199,7 @@ fn used(client: &mut Client, biz: &str, key: &str) -> u64 {
 /// Machines that are peers of each other.
 fn machines<const N: usize>() -> [Machine; N] {
     let machines = std::array::from_fn(|_| Machine::new());
-    peer(&machines, "");
+    peer(&machines, PATIENT);
     machines
 }
 
