@@ -40,6 +40,7 @@ const PAGE: &str = concat!(
     include_str!("page/processes.js"),
     include_str!("page/clients.js"),
     include_str!("page/cluster.js"),
+    include_str!("page/peers.js"),
     include_str!("page/xml_text.js"),
     include_str!("page/edit.js"),
     include_str!("page/main.js"),

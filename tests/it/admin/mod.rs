@@ -6,4 +6,5 @@ mod changes;
 mod clients;
 mod health;
 mod history;
+mod peers;
 mod refused;

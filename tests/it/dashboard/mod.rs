@@ -12,6 +12,7 @@ mod holds;
 mod keyboard;
 mod late;
 mod looks;
+mod peers;
 mod picture;
 mod registers;
 mod written;
@@ -203,7 +204,9 @@ fn shows_processes_and_groups(browser: &mut Browser, stats: &Value) {
     }
     assert!(texts(browser, "#errors tr").contains(&"unknown-biz1".to_owned()));
     assert_eq!(texts(browser, "#latency .tile").len(), 5);
-    assert_eq!(browser.value("document.getElementById('nav-cluster').hidden"), true);
+    for part in ["cluster", "peers"] {
+        assert_eq!(browser.value(&format!("document.getElementById('nav-{part}').hidden")), true);
+    }
     visit(browser, "room");
     // Shows the result of a scan of all nodes.
     browser.wait("/ 42 live,/.test(document.querySelector('[data-of=nodes]')?.textContent)");

@@ -162,6 +162,7 @@ function show() {
   );
   $('nav-clients').hidden = !stats.clients;
   $('nav-cluster').hidden = !stats.cluster;
+  $('nav-peers').hidden = !stats.peers;
   warn();
   view.show();
 }

@@ -10,8 +10,9 @@ const NAV = [
   ['processes', 'Processes'],
   ['clients', 'Clients'],
   ['cluster', 'Cluster'],
+  ['peers', 'Peers'],
 ];
-const NAV_OF_SOME = ['clients', 'cluster']; // Shown where the server has them.
+const NAV_OF_SOME = ['clients', 'cluster', 'peers']; // Shown where the server has them.
 let view = { name: 'none', title: '', show() {} };
 
 function buildNav() {
