@@ -109,8 +109,14 @@ enum Command {
     },
     /// Make the running server write a checkpoint of all groups, and wait until it is on disk
     Checkpoint(Place),
-    /// Stop the running server
-    Stop(Place),
+    /// Stop the running server; with <peers> it hands its keys over to them
+    Stop {
+        #[command(flatten)]
+        place: Place,
+        /// Stop only if a peer is there that has all records
+        #[arg(long)]
+        handover: bool,
+    },
     /// Show the running server's processes, generation and addresses
     Status(Place),
 }
@@ -133,7 +139,7 @@ impl Command {
         | Command::Check(WholeConf { place, .. })
         | Command::Reload { place, .. }
         | Command::Checkpoint(place)
-        | Command::Stop(place)
+        | Command::Stop { place, .. }
         | Command::Status(place)) = &mut self;
         let own = &mut place.conf;
         match (own.is_some(), conf) {
@@ -212,7 +218,7 @@ fn main() -> ExitCode {
         Command::Check(conf) => check(&conf),
         Command::Reload { place, lossy } => reload(&place, lossy),
         Command::Checkpoint(place) => checkpoint(&place),
-        Command::Stop(place) => stop(&place),
+        Command::Stop { place, handover } => stop(&place, handover),
         Command::Status(place) => status(&place),
     };
     match result {
@@ -316,8 +322,12 @@ fn checkpoint(place: &Place) -> Result<(), Failed> {
     })
 }
 
-fn stop(place: &Place) -> Result<(), Failed> {
-    let pid = report_result(place.master()?.stop())?;
+fn stop(place: &Place, handover: bool) -> Result<(), Failed> {
+    let master = place.master()?;
+    if handover {
+        report_result(master.expect_heir())?;
+    }
+    let pid = report_result(master.stop())?;
     print_lines(format_args!("stopped (process {pid})"))
 }
 

@@ -14,7 +14,7 @@ use super::stale_processes;
 use crate::process::control::{Ask, Loss, Reloaded};
 use crate::process::control_stream::{ControlStream, NAME};
 use crate::process::data_lock::{self, LockError};
-use crate::stats::peers;
+use crate::stats::peers::{self, PeerSnapshot};
 use crate::stats::snapshot::role_word;
 use frs_base::clock;
 use frs_base::sys::process::{Pid, Signal, pidfd_open, pidfd_send_signal};
@@ -145,6 +145,17 @@ pub enum CommandError {
         /// The master.
         pid: Pid,
     },
+    /// Nobody is there to take the keys over.
+    #[error(
+        "process {pid} runs on: no peer can take its keys over: {}; `frs stop` stops it all the same",
+        found.join(", ")
+    )]
+    NoHeir {
+        /// The master.
+        pid: Pid,
+        /// What is known of each peer.
+        found: Vec<String>,
+    },
     /// The store's status cannot be read.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -225,6 +236,28 @@ impl RunningMaster {
                 Err(CommandError::NotMade { groups: not_made })
             }
         }
+    }
+
+    /// Whether a peer has all records, so that it can take the keys over.
+    ///
+    /// # Errors
+    /// There is none, or the server's files cannot be read.
+    pub fn expect_heir(&self) -> Result<(), CommandError> {
+        let runtime = Runtime::open_for_reading(&self.data_dir)?;
+        let conf = active::read(&self.data_dir, runtime.generation())?;
+        let peers = peers::of(&runtime, &conf).map_or(Vec::new(), |mirror| mirror.peers);
+        if peers.iter().any(|peer| peer.state.is_up && peer.state.is_compared) {
+            return Ok(());
+        }
+        let found = peers.iter().map(|PeerSnapshot { address, state }| match state.is_up {
+            true => format!("{address} is being compared"),
+            false => format!("{address} does not answer"),
+        });
+        let mut found: Vec<String> = found.collect();
+        if found.is_empty() {
+            found.push("srv.xml has no <peers>".to_owned());
+        }
+        Err(CommandError::NoHeir { pid: self.pid, found })
     }
 
     /// Has the master stop, waits until it has, and returns its process id.
