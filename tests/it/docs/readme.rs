@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
+use crate::common::address::Reserved;
 use crate::common::metrics::{self, Scrape};
 use crate::common::{Client, Server, Settings, Setup, files, needs, text, tools};
 use frs_conf::{Conf, duration};
@@ -56,7 +57,12 @@ fn read(page: &str) -> String {
 /// The path of every document, from the root.
 fn pages() -> Vec<String> {
     let mut pages = Vec::new();
-    let examples = ["conf/examples/", "conf/examples/gateways/", "conf/examples/cluster/"];
+    let examples = [
+        "conf/examples/",
+        "conf/examples/gateways/",
+        "conf/examples/cluster/",
+        "conf/examples/mirror/",
+    ];
     for directory in ["", "docs/"].into_iter().chain(examples) {
         for entry in std::fs::read_dir(root().join(directory)).expect("readable") {
             let name = entry.expect("readable").file_name().into_string().expect("UTF-8");
@@ -318,6 +324,10 @@ fn map_of(shown: &str) -> Option<String> {
 const WITH_CLUSTER: &str = "<srv><cluster name='prod' secret-file='conf/cluster.secret'>\
                             <node>10.0.0.1:6379</node></cluster></srv>";
 
+/// A srv.xml for maps whose records are mirrored.
+const WITH_PEERS: &str = "<srv><peers name='prod' secret-file='conf/peers.secret' \
+                          listen='10.0.0.1:7610'><peer>10.0.0.2:7610</peer></peers></srv>";
+
 #[test]
 fn every_configuration_shown_has_no_fault() {
     let mut shown = 0;
@@ -326,6 +336,7 @@ fn every_configuration_shown_has_no_fault() {
             blocks(&read(&page)).into_iter().filter(|block| block.language == "xml")
         {
             let (srv, map) = match map_of(&text) {
+                Some(map) if map.contains(" mirror=") => (WITH_PEERS.to_owned(), map),
                 Some(map) => (WITH_CLUSTER.to_owned(), map),
                 None if text.starts_with("<srv") => {
                     (text.clone(), include_str!("../../../conf/map.xml").to_owned())
@@ -536,23 +547,17 @@ fn every_setting_is_described() {
 // Shows: documents.
 #[test]
 fn every_metric_is_described_and_no_other() {
-    let setup = shipped();
-    // Checkpoints, clients and a cluster, which need not answer, make all metrics appear.
-    let srv = std::fs::read_to_string(setup.path("conf/srv.xml")).expect("read");
-    let more = "<cluster name=\"c\" secret-file=\"conf/cluster.secret\">\
-                <node>127.0.0.1:1</node></cluster>\
-                <clients><anonymous may=\"metrics\"/></clients></srv>";
-    let srv = srv.replace("</srv>", more).replace("<data ", "<data checkpoint=\"24h\" ");
-    std::fs::write(setup.path("conf/srv.xml"), srv).expect("written");
-    files::write_secret(&setup.path("conf/cluster.secret"), [7; 32]);
-    let _server = setup.start();
-    let address = admin_address(&setup).parse().expect("an address");
-    let answer = crate::common::wait_until("the admin plane answers", || {
-        let mut client = Client::try_connect(address)?;
-        client.send("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
-        client.try_answer().ok()
-    });
-    let scrape = Scrape::read(&answer.body);
+    let cluster = "<cluster name=\"c\" secret-file=\"conf/shared.secret\">\
+                   <node>127.0.0.1:1</node></cluster>";
+    let listen = Reserved::new();
+    let peers = format!(
+        "<peers name=\"p\" secret-file=\"conf/shared.secret\" listen=\"{}\">\
+         <peer>127.0.0.1:1</peer></peers>",
+        listen.address
+    );
+    // No server has both.
+    let scraped = metrics_with(cluster) + &metrics_with(&peers);
+    let scrape = Scrape::read(&scraped);
     let families = scrape.families.keys().map(String::as_str);
     let page = read("docs/operations.md");
     let described = quoted(&page).into_iter().filter(|name| {
@@ -560,11 +565,32 @@ fn every_metric_is_described_and_no_other() {
     });
     let families: BTreeSet<&str> = families.collect();
     assert_eq!(described.collect::<BTreeSet<_>>(), families);
-    for name in quoted(&read("docs/cluster.md")) {
-        let name = name.split('{').next().unwrap_or_default();
-        assert!(!name.starts_with("frs_") || families.contains(name), "{name} in docs/cluster.md");
+    for page in ["docs/cluster.md", "docs/mirror.md"] {
+        for name in quoted(&read(page)) {
+            let name = name.split('{').next().unwrap_or_default();
+            assert!(!name.starts_with("frs_") || families.contains(name), "{name} in {page}");
+        }
     }
-    labels_are_described(&page, &answer.body);
+    labels_are_described(&page, &scraped);
+}
+
+/// The metrics of the shipped server with this element. Checkpoints, clients and machines that need
+/// not answer make all metrics appear.
+fn metrics_with(element: &str) -> String {
+    let setup = shipped();
+    let srv = std::fs::read_to_string(setup.path("conf/srv.xml")).expect("read");
+    let more = format!("{element}<clients><anonymous may=\"metrics\"/></clients></srv>");
+    let srv = srv.replace("</srv>", &more).replace("<data ", "<data checkpoint=\"24h\" ");
+    std::fs::write(setup.path("conf/srv.xml"), srv).expect("written");
+    files::write_secret(&setup.path("conf/shared.secret"), [7; 32]);
+    let _server = setup.start();
+    let address = admin_address(&setup).parse().expect("an address");
+    let answer = crate::common::wait_until("the admin plane answers", || {
+        let mut client = Client::try_connect(address)?;
+        client.send("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+        client.try_answer().ok()
+    });
+    answer.body
 }
 
 /// Checks that the table names all labels of the samples, and each value where it lists values.

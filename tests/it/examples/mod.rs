@@ -50,6 +50,10 @@ fn setup(name: &str) -> Setup {
     let here = (1..=3).fold(here, |srv, nth| {
         srv.replace(&format!("127.0.0.1:700{nth}"), &format!("127.0.0.1:{nth}"))
     });
+    // The port belongs to this test, so the address that is made of it does, too.
+    let [high, low] = setup.address.port().to_be_bytes();
+    let here = here.replace("127.0.0.1:7610", &format!("127.{high}.{low}.1:7610"));
+    let here = here.replace("127.0.0.1:7710", "127.0.0.1:1");
     if here.contains("<rls") {
         tools::tool("frs-envoy");
     }
@@ -60,11 +64,12 @@ fn setup(name: &str) -> Setup {
     setup
 }
 
-/// Writes the secret that a `<cluster>` names, for a server in this directory.
+/// Writes the secrets that `<cluster>` and `<peers>` name, for a server in this directory.
 fn write_secret(dir: &Path) {
     let conf = dir.join("conf");
     std::fs::create_dir_all(&conf).expect("created");
     files::write_secret(&conf.join("cluster.secret"), "5a".repeat(32));
+    files::write_secret(&conf.join("peers.secret"), "5a".repeat(32));
 }
 
 /// A running example and a client of it.

@@ -3,6 +3,7 @@
 mod cluster;
 mod deploy;
 mod kubernetes;
+mod mirror;
 mod observed;
 mod queries;
 mod schema;
