@@ -1,8 +1,9 @@
 //! Machines that are lost for good under load: all processes are killed and the data directory is
 //! removed, at a random moment. The clients' own logs say what may be missing on the other machine.
 //!
-//! `FRS_LOSSES` is the number of losses: `just losses 200`.
+//! `FRS_LOSSES` is the number of losses.
 
+use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -24,12 +25,14 @@ const FEW: usize = 24;
 const FEW_MAX: u64 = 40;
 const KEYS: usize = PLENTY + FEW;
 const CLIENTS: u64 = 4;
+/// The pause between two probes.
+const PROBE_PAUSE: Duration = Duration::from_millis(10);
 /// Items of a request.
 const BATCH: usize = 8;
 /// No machine is lost.
 const NONE: usize = 2;
 /// Requests between the beginning of the load and a loss.
-const REQUESTS: std::ops::Range<usize> = 60..240;
+const REQUESTS: std::ops::Range<usize> = 10..240;
 
 /// An acknowledged use.
 #[derive(Debug, Clone, Copy)]
@@ -43,8 +46,8 @@ struct Ack {
 #[derive(Debug, Default)]
 struct Probe {
     longest: Duration,
-    /// When the last use was acknowledged, if it is not there yet.
-    since: Option<Instant>,
+    /// When the last use that is there was acknowledged.
+    there: Option<Instant>,
 }
 
 struct Load<'a> {
@@ -104,9 +107,11 @@ impl Load<'_> {
                 thread::sleep(Duration::from_millis(1));
                 continue;
             };
-            let key = |nth| match nth % 2 {
-                0 => random.below(PLENTY / 2) * 2 + home,
-                _ => PLENTY + random.below(FEW / 2) * 2 + home,
+            // After the loss more of them, so that they are soon used up.
+            let few = if self.lost.load(Ordering::SeqCst) == NONE { BATCH / 4 } else { BATCH / 2 };
+            let key = |nth| match nth < few {
+                false => random.below(PLENTY / 2) * 2 + home,
+                true => PLENTY + random.below(FEW / 2) * 2 + home,
             };
             let keys: Vec<usize> = (0..BATCH).map(key).collect();
             let items: String = keys.iter().map(|key| self.item(*key)).collect();
@@ -133,46 +138,34 @@ impl Load<'_> {
         }
     }
 
-    /// Measures how long a use of a machine takes to the other one.
+    /// Measures how long a use of a machine takes to the other one, again and again.
     fn probe(&self, from: usize) {
         let (mut clients, key) = ([None, None], format!("probe{from}"));
-        let mut used = |at: usize, command: &str| -> Option<u64> {
+        let mut ask = |at: usize, command: &str| -> Option<u64> {
             let slot: &mut Option<Client> = &mut clients[at];
-            let mut client =
-                slot.take().or_else(|| Client::try_connect(self.machines[at].address()))?;
+            let address = self.machines[at].address();
+            let mut client = slot.take().or_else(|| Client::try_connect(address))?;
             let answer = client.try_get(&format!("/{command}?biz=plenty&key={key}")).ok()?;
             *slot = Some(client);
             answer.attribute("used")?.parse().ok()
         };
-        let is_off = || {
-            self.is_paused.load(Ordering::SeqCst)
-                || self.is_over.load(Ordering::SeqCst)
-                || self.lost.load(Ordering::SeqCst) != NONE
-        };
+        let mut under_way = VecDeque::new();
         while !self.is_over.load(Ordering::SeqCst) {
-            lock(&self.probes[from]).since = None;
-            if is_off() {
+            if self.is_paused.load(Ordering::SeqCst) || self.lost.load(Ordering::SeqCst) != NONE {
+                under_way.clear();
                 thread::sleep(Duration::from_millis(2));
                 continue;
             }
-            let Some(count) = used(from, "update") else { continue };
-            let since = Instant::now();
-            lock(&self.probes[from]).since = Some(since);
-            while !is_off() {
-                if used(1 - from, "query") >= Some(count) {
-                    let mut probe = lock(&self.probes[from]);
-                    probe.longest = probe.longest.max(since.elapsed());
-                    break;
-                }
-                thread::sleep(Duration::from_millis(5));
+            if let Some(count) = ask(from, "update") {
+                under_way.push_back((count, Instant::now()));
             }
-            // The age of a probe that is not there stays until the loss is over.
-            while is_off()
-                && self.lost.load(Ordering::SeqCst) != NONE
-                && !self.is_over.load(Ordering::SeqCst)
-            {
-                thread::sleep(Duration::from_millis(2));
+            let Some(there) = ask(1 - from, "query") else { continue };
+            while let Some((_, since)) = under_way.pop_front_if(|(count, _)| *count <= there) {
+                let mut probe = lock(&self.probes[from]);
+                probe.longest = probe.longest.max(since.elapsed());
+                probe.there = Some(since);
             }
+            thread::sleep(PROBE_PAUSE);
         }
     }
 
@@ -316,7 +309,11 @@ fn a_lost_machine_costs_at_most_the_uses_of_its_last_period() {
             scope.spawn(move || load.probe(from));
         }
         for nth in 1..=losses {
+            load.probes.iter().for_each(|probe| lock(probe).there = None);
             load.go_on(nth);
+            wait_until("changes are on the other machines", || {
+                load.probes.iter().all(|probe| lock(probe).there.is_some()).then_some(())
+            });
             let requests = REQUESTS.start + random.below(REQUESTS.len());
             wait_for_more(&load.answered, requests as u64);
             let lost = random.below(2);
@@ -343,18 +340,17 @@ fn a_lost_machine_costs_at_most_the_uses_of_its_last_period() {
     assert!(sums.window < Duration::from_millis(MIRROR_MS) + Duration::from_secs(3), "{sums:?}");
 }
 
-/// Loses a machine. The bound is what the probes have measured.
+/// Loses a machine. The bound is the longest time that a change took, or the time since the last
+/// change that is known to be on the other machine.
 fn lose<'m>(load: &Load<'m>, lost: usize, servers: &mut [Option<Server<'m>>; 2]) -> Loss {
     let server = servers[lost].take().expect("it runs");
     let killed = Instant::now();
     killpg(server.master(), Signal::SIGKILL).expect("killed");
     load.lost.store(lost, Ordering::SeqCst);
     let probe = lock(&load.probes[lost]);
-    let since = probe.since.map(|since| killed.saturating_duration_since(since));
-    let period = Duration::from_millis(MIRROR_MS);
-    let longest = probe.longest.max(since.unwrap_or_default()).max(period);
+    let since = killed.saturating_duration_since(probe.there.expect("some change is there"));
+    let longest = probe.longest.max(since);
     drop(probe);
     load.machines[lost].lose(server);
-    // A probe is looked for every few milliseconds.
-    Loss { lost, killed, window: longest + Duration::from_millis(20) }
+    Loss { lost, killed, window: longest + PROBE_PAUSE }
 }

@@ -48,7 +48,7 @@ fn mirrored() -> String {
     map(&format!("mirror=\"{MIRROR_MS}ms\""))
 }
 
-/// Attributes of `<peers>`: a busy machine of tests answers late.
+/// Attributes of `<peers>`: on a busy machine peers answer late.
 const PATIENT: &str = "timeout=\"5s\"";
 
 /// One machine.
@@ -111,7 +111,7 @@ impl Machine {
             "<admin listen=\"{admin}\" token-file=\"conf/token\"/><peers name=\"{name}\" \
              secret-file=\"conf/peers.secret\" listen=\"{listen}\" {attributes}>{peers}</peers>"
         );
-        Settings { workers: 2, more, ..Settings::default() }
+        Settings { workers: 2, http: "lock-timeout=\"5s\"".to_owned(), more }
     }
 
     /// Starts it, and waits until it serves.
