@@ -106,18 +106,18 @@ pub struct Remote {
 /// # Errors
 /// It needs one, and there is none.
 pub(crate) fn needed(conf: &Conf, plug: Plugged) -> Result<Plugged, Error> {
-    if conf.srv.has_courier() && plug.is_none() {
+    if conf.srv.has_mailboxes() && plug.is_none() {
         let path = conf.srv.data.dir.clone();
         let element = if conf.srv.cluster.is_some() { "<cluster>" } else { "<peers>" };
         let message = format!("the configuration has {element}, which this program cannot use");
         return Err(Error::Configuration { path, message });
     }
-    Ok(plug.filter(|_| conf.srv.has_courier()))
+    Ok(plug.filter(|_| conf.srv.has_mailboxes()))
 }
 
 /// The cluster of a process that serves these groups.
 pub(crate) fn serve(plug: Plugged, handle: &Handle, conf: &Conf) -> Option<Box<dyn Cluster>> {
     let id_of = |name: &str| handle.index_of(name).map(|index| handle.groups()[index].header().id);
     let files = Files { conf, runtime: Some(handle.runtime()), id_of: &id_of };
-    Some(plug.filter(|_| conf.srv.has_courier())?.serve(&files))
+    Some(plug.filter(|_| conf.srv.has_mailboxes())?.serve(&files))
 }

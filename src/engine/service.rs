@@ -56,10 +56,10 @@ impl Service {
             while role != Role::Program && handle.ask_for_huge_pages() {}
             handle.prefault()?;
         }
-        let has_courier = conf.srv.has_courier();
+        let has_mailboxes = conf.srv.has_mailboxes();
         let mut service = Service::over(handle, data_dir, conf, generation, plug);
         match role {
-            Role::Worker if has_courier => service.handle.open_mailbox(OwnerBell::Event)?,
+            Role::Worker if has_mailboxes => service.handle.open_mailbox(OwnerBell::Event)?,
             Role::Program | Role::Admin | Role::Envoy => {
                 service.waits_by_futex = true;
                 service.open_ring()?;
@@ -215,7 +215,7 @@ impl Service {
 
     /// Lets the items of a program wait, if there is a cluster.
     fn open_ring(&mut self) -> Result<(), Error> {
-        if !self.waits_by_futex || !self.conf.srv.has_courier() {
+        if !self.waits_by_futex || !self.conf.srv.has_mailboxes() {
             return Ok(());
         }
         self.handle.open_mailbox(OwnerBell::Futex)

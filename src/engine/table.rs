@@ -1,6 +1,7 @@
 //! The businesses of a configuration, prepared: their rules, and where their keys lead.
 
 mod adopt;
+mod mirrored;
 
 use std::sync::Arc;
 
@@ -301,18 +302,6 @@ impl Table {
         self.needs_boot_clock
     }
 
-    /// Whether other machines may have later records than this one, so that the first use of a
-    /// mirrored record asks them.
-    #[inline]
-    pub fn learning(&self) -> Learning {
-        self.learning
-    }
-
-    /// Sets whether they may.
-    pub(crate) fn set_learning(&mut self, learning: Learning) {
-        self.learning = learning;
-    }
-
     /// Whether other machines keep records of some business. Then items may wait for them.
     #[inline]
     pub fn has_remote(&self) -> bool {
@@ -366,18 +355,6 @@ impl Table {
         let whole = (key_word >> 48) as u8 == KeyForm::Biz as u8;
         let scope = if whole { Scope::Biz } else { Scope::Key };
         Some((entry, scope))
-    }
-
-    /// Whether a node of a key can matter now, by its last use. An erased record, which holds
-    /// nothing, matters for as long: it keeps an older copy from coming back.
-    pub fn may_matter(&self, entry: &Entry, words: &[u64], now: u64) -> bool {
-        let Some(group) = entry.group else { return false };
-        match self.life(group, words[node::KEY]) {
-            Life::Over => false,
-            Life::Unbounded => true,
-            Life::Ms(ms) => words[node::LAST_USE].saturating_add(ms) >= now,
-            Life::Until(at) => words.get(at).is_some_and(|&end| end == 0 || end > now),
-        }
     }
 
     /// The longest life of a key's node in a group. None: forever.

@@ -27,3 +27,5 @@ mod stopped;
 #[cfg(not(miri))]
 mod store;
 mod verdicts;
+#[cfg(not(miri))]
+mod versions;

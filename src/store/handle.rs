@@ -13,10 +13,10 @@ use frs_base::{clock, sys};
 use frs_conf::{self as conf, Geometry};
 
 use crate::commit::protocol::Owner;
-use crate::commit::version::Versioned;
 use crate::error::Error;
 use crate::file::group::{self, Group};
 use crate::file::layout::runtime as layout;
+use crate::file::version::Versioned;
 use crate::lock::semaphore::{Semaphore, Token};
 use crate::lock::waiter::Waiter;
 use crate::recover::dead_slots::{Reach, recover_slot};
@@ -216,7 +216,11 @@ impl Handle {
             let is_of = |configured: &&conf::Group| configured.name == group.header().name;
             let is_mirrored = groups.iter().find(is_of).is_some_and(|one| one.mirror_ms.is_some());
             self.has_mirrored |= is_mirrored;
-            group.set_versioned(Versioned::of(is_mirrored, is_former));
+            group.set_versioned(match (is_mirrored, is_former) {
+                (false, _) => Versioned::No,
+                (true, false) => Versioned::Yes,
+                (true, true) => Versioned::Kept,
+            });
         }
         if self.has_mirrored {
             self.runtime.allocate_changes(self.slot().number())?;

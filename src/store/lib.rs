@@ -58,13 +58,13 @@ pub use {
         checkpoint_facts, is_checkpoint_of_move, restorable,
     },
     commit::{
-        FormerPlace, Full, Keep, Lead, Moment, NodeIndex, NodeOwner, Refused, Sought, TooLarge,
-        Transaction, TransactionBuffers, Version, Wanted, Worked, version,
+        FormerPlace, Full, Keep, Lead, Looked, Moment, NodeIndex, NodeOwner, Refused, Sought,
+        TooLarge, Transaction, TransactionBuffers, Wanted, Worked,
     },
     error::{Error, io_error},
     file::{
-        FileFacts, FilePlace, Flush, Group, give_access, give_access_to_generation,
-        give_access_to_history, group, live_geometry, path_of, settled,
+        FileFacts, FilePlace, Flush, Group, Version, give_access, give_access_to_generation,
+        give_access_to_history, group, live_geometry, path_of, settled, version,
     },
     grow::{end_move, next_files, staging},
     handle::{Handle, RETIRED_EVERY, RefusedUpdate},

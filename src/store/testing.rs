@@ -86,6 +86,29 @@ impl World {
         World { conf, dir, lock_timeout: "50ms", _owned: Some(owned) }
     }
 
+    /// Like [`World::new`], with peers: groups may be mirrored.
+    pub fn mirrored(map: &str) -> World {
+        World::mirrored_with_lock_timeout(map, "50ms")
+    }
+
+    /// Like [`World::mirrored`], with a lock-timeout.
+    pub fn mirrored_with_lock_timeout(map: &str, lock_timeout: &'static str) -> World {
+        let owned = directory();
+        let dir = owned.path().to_path_buf();
+        let runtime = Runtime::create_or_open(&dir).unwrap();
+        runtime.keep_words(ClusterSecret::new([7; 32]).keys().words());
+        let (conf, _) = put_in_force(&dir, &Texts::of(mirrored_srv(&dir, lock_timeout), map));
+        World { conf, dir, lock_timeout, _owned: Some(owned) }
+    }
+
+    /// The directory that another process prepared, with peers.
+    pub fn mirrored_of(dir: &Path, map: &str) -> World {
+        let srv = mirrored_srv(dir, "50ms");
+        let conf = Conf::parse("srv.xml", &srv, "map.xml", map);
+        let conf = conf.unwrap_or_else(|faults| panic!("{faults}"));
+        World { dir: dir.to_path_buf(), conf, lock_timeout: "50ms", _owned: None }
+    }
+
     /// Like [`World::new`]. With a long lock-timeout only a deadlock answers `busy`, however slow
     /// the machine is.
     pub fn with_lock_timeout(map: &str, lock_timeout: &'static str) -> World {
@@ -136,9 +159,10 @@ impl World {
 
     /// The srv.xml that it was made with.
     pub fn srv(&self) -> String {
-        match self.conf.srv.cluster {
-            Some(_) => shared_srv(&self.dir),
-            None => srv(&self.dir, self.lock_timeout),
+        match (&self.conf.srv.cluster, &self.conf.srv.peers) {
+            (Some(_), _) => shared_srv(&self.dir),
+            (None, Some(_)) => mirrored_srv(&self.dir, self.lock_timeout),
+            (None, None) => srv(&self.dir, self.lock_timeout),
         }
     }
 
@@ -240,6 +264,12 @@ fn srv(dir: &Path, lock_timeout: &str) -> String {
 fn shared_srv(dir: &Path) -> String {
     let cluster = "<cluster name='c' secret-file='s'><node>127.0.0.1:1</node></cluster></srv>";
     srv(dir, "50ms").replace("</srv>", cluster)
+}
+
+fn mirrored_srv(dir: &Path, lock_timeout: &str) -> String {
+    let peers = "<peers name='p' secret-file='s' listen='127.0.0.1:2'>\
+                 <peer>127.0.0.1:3</peer><peer>127.0.0.1:4</peer></peers></srv>";
+    srv(dir, lock_timeout).replace("</srv>", peers)
 }
 
 fn parse(dir: &Path, map: &str) -> Conf {

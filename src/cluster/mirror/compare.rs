@@ -7,8 +7,7 @@ use frs_base::clock::Millis;
 use frs_base::hash::crc32c_words;
 use frs_engine::{Service, StoredKey};
 use frs_store::layout::node;
-use frs_store::version::Looked;
-use frs_store::{ChangedPlace, Version};
+use frs_store::{ChangedPlace, Looked, Version};
 
 use super::copies::{self, Looks};
 use super::frame::Digest;

@@ -10,8 +10,7 @@ use frs_base::clock::Millis;
 use frs_conf::Scope;
 use frs_engine::{Entry, ItemError, ItemMoment, Service, StoredKey, Table};
 use frs_store::layout::node;
-use frs_store::version::Looked;
-use frs_store::{ChangedPlace, Version};
+use frs_store::{ChangedPlace, Looked, Version};
 
 use super::frame::Record;
 use crate::nodes::KeptRecord;

@@ -207,7 +207,11 @@ impl MirrorCourier {
 
     fn take_what_happened(&mut self, now: TurnTime) {
         for happened in self.links.work(now.at) {
-            let Self { mirror, service, links, .. } = self;
+            let Self { mirror, service, links, next_publish, .. } = self;
+            if matches!(happened, Happened::PushUp(_) | Happened::PushDown(_)) {
+                // Who stops a machine looks at its peers.
+                *next_publish = now.at;
+            }
             match happened {
                 Happened::PushUp(peer) => mirror.push_is_up(peer, service, now.at),
                 Happened::PushDown(peer) => mirror.push_is_down(peer),

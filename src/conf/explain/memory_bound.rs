@@ -5,7 +5,8 @@
 //! answers it reads.
 
 use crate::schema::{
-    Admin, Biz, Clients, Conf, Endpoint, Geometry, Http, Listed, MAX_KEY_BYTES, Map, Pattern, Srv,
+    Admin, Biz, Clients, Conf, Endpoint, Geometry, Group, Http, Listed, MAX_KEY_BYTES, Map,
+    Pattern, Srv,
 };
 
 /// Sizes of the server's buffers. The modules that own the buffers set them and keep to them.
@@ -96,6 +97,8 @@ pub const BIZ_ROW_BYTES: u64 = 1024;
 pub const CLIENT_ROW_BYTES: u64 = 128;
 /// Bytes of a slot for its mailbox, where a cluster or peers are configured.
 pub const MAILBOX_BYTES: u64 = 82 * 4096;
+/// Bytes of a slot for its ring of changes, where a group is mirrored.
+pub const CHANGES_BYTES: u64 = 32 * 4096;
 /// Rows for businesses in a slot.
 pub const BIZ_ROWS: u64 = 4096;
 /// Bytes of a sketch of a slot: the refused keys of a business. One sketch of a slot serves all
@@ -149,7 +152,7 @@ impl Memory {
         let connection = sizes.connection_bytes(&conf.srv, &conf.map);
         let groups = groups_bytes(&conf.map);
         // The courier and frs-envoy map all groups, too.
-        let others = u64::from(conf.srv.has_courier()) + u64::from(conf.srv.rls.is_some());
+        let others = u64::from(conf.srv.has_mailboxes()) + u64::from(conf.srv.rls.is_some());
         let (mapping, all) = (MAPPING_PROCESSES + others, OTHER_PROCESSES + others);
         Memory {
             groups,
@@ -191,9 +194,11 @@ fn sketches_bytes(conf: &Conf) -> u64 {
 /// courier.
 pub fn slot_bytes(conf: &Conf) -> u64 {
     let rows = (conf.map.bizs.len() as u64).saturating_add(2).min(BIZ_ROWS);
-    let mailbox = if conf.srv.has_courier() { MAILBOX_BYTES } else { 0 };
+    let mailbox = if conf.srv.has_mailboxes() { MAILBOX_BYTES } else { 0 };
     let rows = (rows * BIZ_ROW_BYTES).next_multiple_of(PAGE_BYTES);
-    SLOT_BYTES + rows + mailbox + client_rows_bytes(conf) + sketches_bytes(conf)
+    let is_mirrored = conf.map.groups.iter().any(Group::is_mirrored);
+    let changes = if is_mirrored { CHANGES_BYTES } else { 0 };
+    SLOT_BYTES + rows + mailbox + changes + client_rows_bytes(conf) + sketches_bytes(conf)
 }
 
 fn client_rows_bytes(conf: &Conf) -> u64 {

@@ -364,7 +364,7 @@ fn memory_text(text: &mut String, conf: &Conf, sizes: &BufferSizes) {
         (true, _) => "metrics",
     };
     let plane_slot = if conf.srv.has_plane() { format!(" + {plane}") } else { String::new() };
-    let courier = match (conf.srv.has_courier(), conf.srv.rls.is_some()) {
+    let courier = match (conf.srv.has_mailboxes(), conf.srv.rls.is_some()) {
         (false, false) => "",
         (true, false) => " + courier",
         (false, true) => " + frs-envoy",

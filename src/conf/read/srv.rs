@@ -85,8 +85,8 @@ pub(crate) fn srv(notes: &mut Notes<'_>, root: &Element, host: &LocalHost) -> Ch
     SRV.check(notes, root);
     let mut taken = Addresses::new(TlsNames::of(root));
     let is_there = |name| root.child(name).is_some();
-    let has_courier = is_there("cluster") || is_there("peers");
-    let others = [is_there("admin") || is_there("metrics"), has_courier, is_there("rls")];
+    let has_mailboxes = is_there("cluster") || is_there("peers");
+    let others = [is_there("admin") || is_there("metrics"), has_mailboxes, is_there("rls")];
     Ok(checked!(Srv {
         workers: workers(notes, root, host),
         tls: blocks(notes, root),

@@ -245,9 +245,9 @@ impl Srv {
         !self.admins.is_empty() || !self.metrics.is_empty()
     }
 
-    /// Whether there is a courier: the process that talks with the cluster or with peers for the
-    /// workers, each of which has a mailbox.
-    pub fn has_courier(&self) -> bool {
+    /// Whether the server's processes have mailboxes, for the one that talks with the cluster or
+    /// with peers.
+    pub fn has_mailboxes(&self) -> bool {
         self.cluster.is_some() || self.peers.is_some()
     }
 
@@ -259,7 +259,7 @@ impl Srv {
 
     /// Slots that the server's own processes need at once.
     pub fn needed_slots(&self) -> u16 {
-        let others = [self.has_plane(), self.has_courier(), self.rls.is_some()];
+        let others = [self.has_plane(), self.has_mailboxes(), self.rls.is_some()];
         needed_slots(self.workers, others)
     }
 

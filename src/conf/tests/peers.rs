@@ -57,7 +57,7 @@ fn a_name_a_secret_an_address_and_a_peer_give_the_defaults() {
         }
     );
     let alone = good("<srv/>", &format!("<map>{GROUP}</map>")).srv;
-    assert_eq!((&alone.peers, alone.has_courier(), alone.max_parked()), (&None, false, None));
+    assert_eq!((&alone.peers, alone.has_mailboxes(), alone.max_parked()), (&None, false, None));
 }
 
 #[test]

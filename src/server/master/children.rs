@@ -60,7 +60,7 @@ impl Children {
     pub fn new(srv: &Srv, now: Instant) -> Children {
         let supervisor = Supervisor::new(Needs {
             workers: srv.workers,
-            cluster: srv.has_courier(),
+            cluster: srv.has_mailboxes(),
             envoy: srv.rls.is_some(),
             last_pass: srv.data.checkpoint.is_some(),
         });

@@ -314,7 +314,7 @@ fn open_runtime_in_use(
     let old = active::read(data_dir, runtime.generation())?;
     let new = active::placed(conf.clone(), data_dir, &std::env::current_dir()?);
     let mut refused = reload_rules::refused_to_a_new_binary(&old, &new);
-    if old.srv.has_courier()
+    if old.srv.has_mailboxes()
         && keys.is_some()
         && runtime.kept_words() != keys.map(ClusterKeys::words)
     {

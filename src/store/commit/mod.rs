@@ -10,7 +10,8 @@
 //! | `transaction` | the general case: many key-nodes, groups that move |
 //! | `fast_path` | one key-node, and a node that is there and whole |
 //! | `new_node` | one key-node, and a new node in a free place |
-//! | `version` | which of two copies of a record is the later one |
+//! | `note` | tells what was changed, for other machines |
+//! | `look` | reads a record beside its users |
 
 pub(crate) mod protocol;
 pub mod undo_log;
@@ -18,18 +19,20 @@ pub mod undo_log;
 #[cfg(not(loom))]
 pub(crate) mod fast_path;
 #[cfg(not(loom))]
+mod look;
+#[cfg(not(loom))]
 pub(crate) mod new_node;
 #[cfg(not(loom))]
-pub(crate) mod transaction;
+mod note;
 #[cfg(not(loom))]
-pub mod version;
+pub(crate) mod transaction;
 
 #[cfg(not(loom))]
 pub use {
     fast_path::{Keep, Lead, Moment, NodeOwner, Worked},
+    look::Looked,
     transaction::{
         FormerPlace, Full, NodeIndex, Refused, Sought, TooLarge, Transaction, TransactionBuffers,
         Wanted,
     },
-    version::Version,
 };

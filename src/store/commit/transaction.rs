@@ -4,8 +4,10 @@
 //! memory. At the commit point everything has changed. Dropping or unwinding leaves the old state.
 //! The steps are those of [`super::protocol`].
 
+mod kept;
 mod look_ahead;
 mod moving;
+mod versions;
 
 pub use moving::{FormerPlace, Sought};
 
@@ -14,18 +16,17 @@ use frs_conf::key::{KeyNodeId, KeyRef, Location};
 
 use super::protocol::{Announced, Change, Changes, KeyNodes, Owner as _};
 use super::undo_log::{LogFull, UndoLog};
-use super::version::{Version, tail_words};
 use crate::chain::evict::{EvictionBuffers, FullChain, Judge, Rank, Victim};
-use crate::chain::kept_filter::KeptFilter;
 use crate::chain::tags::{has_tag, places_of, set_tag};
 use crate::file::group::{Group, is_whole, seal};
 use crate::file::layout::{HEAD_WORDS, TAG_WORDS, node, tag};
 use crate::file::region::Region;
+use crate::file::version::tail_words;
 use crate::handle::{Attached, Handle};
 use crate::lock::semaphore::Semaphore;
 use crate::recover::notice::Notice;
 use crate::watch::counter::GroupCounter;
-use crate::watch::slot::{Intent, SlotWords};
+use crate::watch::slot::Intent;
 
 /// A wanted key-node: the group's index in the handle, and the place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -241,10 +242,6 @@ impl<'h> Transaction<'h> {
     #[inline]
     fn handle(&self) -> &'h Handle {
         self.announced.owner().handle
-    }
-
-    pub(super) fn run(&self) -> u32 {
-        self.handle().run()
     }
 
     #[inline]
@@ -506,13 +503,6 @@ impl<'h> Transaction<'h> {
         words[node.start + node::LAST_USE] = now;
     }
 
-    /// Keeps the version of a node, because its record does not change. A record without a version
-    /// gets one all the same.
-    pub fn keep_version(&mut self, index: NodeIndex) {
-        let has_version = Version::of_node(self.words(index)).is_some();
-        self.copies.nodes[index.0].keeps_version = has_version;
-    }
-
     /// Marks a node to be removed from its chain at the commit. Its state is lost.
     pub fn erase(&mut self, index: NodeIndex) {
         if let Some(former) = self.former(index) {
@@ -526,25 +516,6 @@ impl<'h> Transaction<'h> {
         let key_node = &mut key_nodes[node.key_node];
         set_tag(&mut key_node.tags, place, 0);
         key_node.dirty = true;
-    }
-
-    /// Whether the key of a node that is not in its chain may have a kept record.
-    pub fn may_be_kept(&self, index: NodeIndex) -> bool {
-        let NodeCopy { key_node, tag, .. } = self.copies.nodes[index.0];
-        self.filter(key_node).may_be_kept(tag)
-    }
-
-    /// Like [`Transaction::erase`], for a record that is kept outside: look-ups of its key notice
-    /// that by the filter. They do so even if the transaction does not commit, which does no harm.
-    pub fn erase_kept(&mut self, index: NodeIndex) {
-        let NodeCopy { key_node, tag, .. } = self.copies.nodes[index.0];
-        self.filter(key_node).add(tag);
-        self.erase(index);
-    }
-
-    fn filter(&self, key_node: usize) -> KeptFilter<'h> {
-        let KeyNodeAt { intent, group, .. } = self.list()[key_node];
-        self.groups()[group].filter(intent.file, intent.key_node)
     }
 
     /// Stores the last use of a found node at once: a refused Update changes nothing else. It is
@@ -583,15 +554,6 @@ impl<'h> Transaction<'h> {
 }
 
 impl WorkingCopies {
-    /// Gives each touched node of a mirrored group its next version, and notes the change.
-    fn note_changes(&mut self, handle: &Handle, slot: SlotWords<'_>, all: AllKeyNodes<'_>) {
-        for node in self.nodes.iter().filter(|node| node.dirty && !node.keeps_version) {
-            let (at, Some(place)) = (&all.list[node.key_node], node.place) else { continue };
-            let words = &mut self.words[node.start..node.end];
-            handle.note_change(slot, &all.groups[at.group], &at.intent, place, words);
-        }
-    }
-
     /// Seals each touched node with its CRC.
     #[inline]
     fn seal(&mut self) {

@@ -3,6 +3,8 @@
 //! Invariant: a group is served only from files whose length and every header field are correct. A
 //! file that differs is reported and left unchanged.
 
+mod memory;
+
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
@@ -14,11 +16,11 @@ use frs_conf::key::KeyNodeId;
 use frs_conf::{self as conf, Geometry, HashKind};
 
 use super::layout::{self, HEAD_WORDS, PAGE_WORDS, TAG_WORDS, group as at, runtime, tag};
-use super::map::PageAccess;
 use super::region::Region;
 pub(crate) use super::set::committed_path;
 pub use super::set::{FileSet, next_path_of, path_of};
 pub use super::set::{is_next_there, is_there, is_unfinished};
+use super::version::Versioned;
 use super::words::{
     FilePlace, bytes_of, create_draft, header_crc, sync_directory, words_of, write_zeros,
 };
@@ -26,14 +28,9 @@ pub use crate::chain::node_check::{is_whole, seal};
 use crate::chain::tags::moved_tag;
 use crate::checkpoint::dirty::DirtyPages;
 use crate::checkpoint::dirty_file;
-use crate::commit::version::Versioned;
 use crate::error::{Error, expect, io_error};
 use crate::lock::semaphore::Semaphore;
 use crate::watch::runtime::{FileEntry, Runtime};
-
-/// Huge pages of one request: 16 MiB. A request takes 10 to 90 ms, and four times as long where
-/// other processes use the pages all the time.
-const HUGE_AT_ONCE: usize = 8;
 
 /// A mapped group.
 #[derive(Debug)]
@@ -694,44 +691,5 @@ impl Group {
         let last = word.load(Ordering::Relaxed);
         let due = last == 0 || now < last || now - last >= 60_000;
         due && word.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-
-    /// Whether its files are in memory. Such files are not flushed.
-    pub fn is_in_memory(&self) -> bool {
-        self.in_memory
-    }
-
-    /// Asks for huge pages under the next part of its files, if they are in memory. On disk, each
-    /// changed word would write 2 MiB back. False once it has asked for all parts. If the kernel
-    /// refuses, the pages stay small; that is no error.
-    pub fn ask_for_huge_pages(&mut self) -> bool {
-        let in_file = self.files[0].huge_pages();
-        let in_all = in_file * self.files.len();
-        if !self.in_memory || self.huge_asked >= in_all {
-            return false;
-        }
-        let (file, first) = (self.huge_asked / in_file, self.huge_asked % in_file);
-        let count = HUGE_AT_ONCE.min(in_file - first);
-        self.huge_asked += count;
-        if let Err(error) = self.files[file].collapse(first, count) {
-            let group = &self.header.name;
-            tracing::debug!(group, file, first, %error, "the kernel made no huge pages");
-            if error.kind() != std::io::ErrorKind::WouldBlock {
-                // No free memory in such pieces, or an older kernel: it would refuse further
-                // requests too.
-                self.huge_asked = in_all;
-            }
-        }
-        true
-    }
-
-    /// Populates its page tables.
-    pub fn prefault(&self, live_dir: &Path) -> Result<(), Error> {
-        let access = if self.in_memory { PageAccess::Write } else { PageAccess::Read };
-        for (index, region) in self.files.iter().enumerate() {
-            let path = path_of(live_dir, &self.header.name, index as u32);
-            region.populate(access).map_err(io_error(&path, "prefault it"))?;
-        }
-        Ok(())
     }
 }

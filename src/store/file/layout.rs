@@ -474,8 +474,8 @@ const _: () = {
 #[cfg(not(any(loom, miri)))]
 const _: () = {
     use frs_conf::memory_bound::{
-        BIZ_ROW_BYTES, BIZ_ROWS, CLIENT_ROW_BYTES, MAILBOX_BYTES, RUNTIME_BYTES, SKETCH_BYTES,
-        SKETCHES, SLOT_BYTES,
+        BIZ_ROW_BYTES, BIZ_ROWS, CHANGES_BYTES, CLIENT_ROW_BYTES, MAILBOX_BYTES, RUNTIME_BYTES,
+        SKETCH_BYTES, SKETCHES, SLOT_BYTES,
     };
     use frs_conf::{SLOTS, UNDO_WORDS};
     assert!(SLOTS as usize == runtime::SLOTS);
@@ -488,6 +488,7 @@ const _: () = {
     assert!(SKETCHES as usize == slot::SKETCHES);
     assert!(SKETCH_BYTES as usize == slot::SKETCH_WORDS * 8);
     assert!(MAILBOX_BYTES == slot::MAILBOX_BYTES);
+    assert!(CHANGES_BYTES as usize == slot::CHANGES * 8);
     assert!(RUNTIME_BYTES as usize == (runtime::SLOTS_START + runtime::SLOTS * PAGE_WORDS) * 8);
 };
 

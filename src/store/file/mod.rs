@@ -11,6 +11,7 @@
 //! | `words` | drafts, headers as words, durable renames |
 //! | `set` | the names of a group's files |
 //! | `group` | a group: creates, opens and checks its files, finds a key-node in them |
+//! | `version` | which of two copies of a record is the later one |
 //! | `owner` | who owns a file, and who may read it |
 //! | `access` | gives files the mode and the group that srv.xml names |
 //! | `live` | the geometry of the files that a configuration finds |
@@ -35,6 +36,8 @@ pub(crate) mod owner;
 #[cfg(not(loom))]
 pub(crate) mod set;
 #[cfg(not(loom))]
+pub mod version;
+#[cfg(not(loom))]
 pub(crate) mod words;
 #[cfg(not(loom))]
 pub(crate) mod write_back;
@@ -46,5 +49,6 @@ pub use {
     group::Group,
     live::{live_geometry, settled},
     set::path_of,
+    version::Version,
     words::{FileFacts, FilePlace},
 };

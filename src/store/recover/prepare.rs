@@ -217,7 +217,7 @@ fn prepare_groups(
     let mut prepared = Prepared::default();
     let runtime = Runtime::open(&conf.srv.data.dir)?;
     let places = Places::of(&conf.srv);
-    let mailbox = conf.srv.has_courier();
+    let mailbox = conf.srv.has_mailboxes();
     let changes = conf.map.groups.iter().any(|group| group.mirror_ms.is_some());
     let clients = conf.srv.clients.as_ref().map_or(0, Clients::places);
     let bizs = conf.map.bizs.len();

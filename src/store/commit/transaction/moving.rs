@@ -13,9 +13,9 @@ use frs_conf::key::{KeyNodeId, KeyRef, Location};
 
 use super::{NodeCopy, NodeIndex, Transaction, Wanted, WorkingCopies};
 use crate::chain::tags::{moved_tag, set_tag};
-use crate::commit::version::tail_words;
 use crate::file::group::is_whole;
 use crate::file::layout::{CHAIN_MAX, node, tag};
+use crate::file::version::tail_words;
 use crate::watch::counter::GroupCounter;
 use crate::{Judge, Rank};
 

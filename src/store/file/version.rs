@@ -3,19 +3,7 @@
 //! Invariant: no version is made twice. A machine that changes a record of another one takes it
 //! over; its number is another one after each start.
 
-use frs_conf::key::KeyNodeId;
-
-use super::transaction::{NodeIndex, Transaction};
-use crate::checkpoint::dirty::copy_quiet;
-use crate::file::group::{Group, is_whole};
-use crate::file::layout::node::{self, CHECK, FLAG_VERSION, VERSION_WORDS};
-use crate::file::layout::tag;
-use crate::handle::Handle;
-use crate::watch::change_ring::{ChangeRing, ChangedPlace};
-use crate::watch::slot::{Intent, SlotWords};
-
-/// How often a place is looked at while its key-node is held.
-const LOOKS_MAX: usize = 20;
+use super::layout::node::{self, CHECK, FLAG_VERSION, VERSION_WORDS};
 
 /// The version of a record. Of two versions of a record the larger one is later. A change counts
 /// before the host, so that a machine that has lost its files does not win with its first use.
@@ -97,95 +85,6 @@ pub enum Versioned {
     Kept,
     /// Each node that is written gets one.
     Yes,
-}
-
-impl Versioned {
-    /// Of a group, and of one that another group grows out of.
-    pub(crate) fn of(is_mirrored: bool, is_former: bool) -> Versioned {
-        match (is_mirrored, is_former) {
-            (false, _) => Versioned::No,
-            (true, false) => Versioned::Yes,
-            (true, true) => Versioned::Kept,
-        }
-    }
-}
-
-impl Handle {
-    /// The number of this run of this machine, which owns the records that it changes.
-    pub fn run(&self) -> u32 {
-        self.run
-    }
-
-    /// Gives a node that this process has changed its next version, and notes the change for the
-    /// process that tells the other machines. The semaphore of the key-node is held.
-    #[inline]
-    pub(crate) fn note_change(
-        &self,
-        slot: SlotWords<'_>,
-        group: &Group,
-        intent: &Intent,
-        place: usize,
-        words: &mut [u64],
-    ) {
-        let version = Version::of_node(words);
-        if version.is_none() && group.versioned() == Versioned::Kept {
-            return;
-        }
-        version.unwrap_or_default().changed_by(self.run).put(words);
-        let file = group.register_index(intent.file);
-        let changed = ChangedPlace { file, key_node: intent.key_node, place: place as u32 };
-        ChangeRing::of(slot).note(changed);
-    }
-}
-
-/// A look at a place of a chain, beside its users.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Looked {
-    /// The place is free, or its node is not whole.
-    Nothing,
-    /// The node was copied, as a commit left it.
-    Node,
-    /// The key-node is held: look again later.
-    Held,
-}
-
-impl Group {
-    /// Copies the node of a place as a commit left it, without the semaphore of its key-node. Who
-    /// has seen a change noted finds it here, or the key-node held.
-    pub fn look_at(&self, at: KeyNodeId, place: usize, words: &mut [u64]) -> Looked {
-        let KeyNodeId { file, key_node } = at;
-        if !self.has(file, key_node) || place >= self.geometry().chain as usize {
-            return Looked::Nothing;
-        }
-        let stored = self.file(file).words(self.node(key_node, place), words.len());
-        let semaphore = self.semaphore(file, key_node);
-        if !(0..LOOKS_MAX).any(|_| copy_quiet(semaphore, stored, words)) {
-            return Looked::Held;
-        }
-        // After the copy: a new node has its tag by the time that its semaphore is free.
-        let tag = tag::of(self.tags(at)[place / 8], place);
-        let is_node = tag != 0 && is_whole(words) && !self.has_moved(tag, words);
-        if is_node { Looked::Node } else { Looked::Nothing }
-    }
-}
-
-impl Transaction<'_> {
-    /// The version of a node's working copy.
-    pub fn version(&mut self, index: NodeIndex) -> Option<Version> {
-        Version::of_node(self.words(index))
-    }
-
-    /// Whether this run of this machine owns the record.
-    pub fn is_own(&mut self, index: NodeIndex) -> bool {
-        let run = self.run();
-        self.version(index).is_some_and(|version| version.host == run)
-    }
-
-    /// Gives a node the version of a copy that came from another machine. The commit keeps it.
-    pub fn set_version(&mut self, index: NodeIndex, version: Version) {
-        version.put(self.words(index));
-        self.keep_version(index);
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,33 @@
+//! What a table knows of records that other machines have copies of.
+
+use frs_store::layout::node;
+use frs_store::{Judge as _, Life};
+
+use super::{Entry, Table};
+use crate::plug::Learning;
+
+impl Table {
+    /// Whether other machines may have later records than this one, so that the first use of a
+    /// mirrored record asks them.
+    #[inline]
+    pub fn learning(&self) -> Learning {
+        self.learning
+    }
+
+    /// Sets whether they may.
+    pub(crate) fn set_learning(&mut self, learning: Learning) {
+        self.learning = learning;
+    }
+
+    /// Whether a node of a key can matter now, by its last use. An erased record, which holds
+    /// nothing, matters for as long: it keeps an older copy from coming back.
+    pub fn may_matter(&self, entry: &Entry, words: &[u64], now: u64) -> bool {
+        let Some(group) = entry.group else { return false };
+        match self.life(group, words[node::KEY]) {
+            Life::Over => false,
+            Life::Unbounded => true,
+            Life::Ms(ms) => words[node::LAST_USE].saturating_add(ms) >= now,
+            Life::Until(at) => words.get(at).is_some_and(|&end| end == 0 || end > now),
+        }
+    }
+}
