@@ -36,6 +36,7 @@ impl Machine {
     }
 }
 
+// Shows: seen-of-peers.
 #[test]
 fn a_peer_is_seen_while_it_is_up_and_when_it_is_gone() {
     let (one, other) = (Machine::new(), Machine::new());

@@ -55,6 +55,7 @@ fn charge(address: SocketAddr) -> Answer {
     Client::connect(address).get("/update?biz=voucher&key=spring")
 }
 
+// Shows: seen-of-peers.
 #[test]
 fn one_command_starts_two_machines_and_another_one_loses_one() {
     for program in ["curl", "pkill"] {
