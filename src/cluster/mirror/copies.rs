@@ -198,7 +198,7 @@ pub fn record_of_key(
             return Ok(None);
         }
         let Some(version) = nodes.version(Scope::Key) else { return Ok(None) };
-        let content = nodes.read(Scope::Key, |words, entry| KeptRecord::of_node(words, entry))?;
+        let content = nodes.read(Scope::Key, KeptRecord::of_node)?;
         Ok(Some(Record { key: *key, version: version.words(), content }))
     })
 }

@@ -216,7 +216,7 @@ impl Links {
         let ended = link.stream.read(&mut self.buffer, now, |heard| {
             happened.push(match heard {
                 Heard::Open(identity) => Happened::LinkUp(id, identity.owner),
-                Heard::Frame(frame) => Happened::Linked(id, frame),
+                Heard::Frame(frame) => Happened::Linked(id, *frame),
             });
         });
         let is_late = !link.stream.is_open() && now >= link.begun + HANDSHAKE;
@@ -263,7 +263,7 @@ impl Links {
                 let ended = stream.read(&mut self.buffer, now, |heard| {
                     happened.push(match heard {
                         Heard::Open(_) => Happened::PushUp(peer),
-                        Heard::Frame(frame) => Happened::Pushed(peer, frame),
+                        Heard::Frame(frame) => Happened::Pushed(peer, *frame),
                     });
                 });
                 if stream.is_open() {

@@ -23,14 +23,14 @@ const FRAME_BYTES: usize = 64 * 1024;
 const CHANGES_MAX: usize = 1 << 20;
 
 /// Where a record to send is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A place that was noted as changed.
     Changed(ChangedPlace),
     /// A place that a comparison has found.
     Compared(ChangedPlace),
     /// Wherever its key is.
-    Key(StoredKey),
+    Key(Box<StoredKey>),
 }
 
 /// The changes of a group.
@@ -278,7 +278,7 @@ impl Push {
 
     fn next_source(&mut self) -> Option<Source> {
         if let Some(key) = self.keys.pop_front() {
-            return Some(Source::Key(key));
+            return Some(Source::Key(Box::new(key)));
         }
         let compared = |push: &mut Push| push.compared.pop_front().map(Source::Compared);
         if self.turn
@@ -297,7 +297,7 @@ impl Push {
         match source {
             Source::Changed(place) => _ = self.ready.insert(place),
             Source::Compared(place) => self.compared.push_back(place),
-            Source::Key(key) => self.keys.push_back(key),
+            Source::Key(key) => self.keys.push_back(*key),
         }
     }
 
@@ -309,7 +309,7 @@ impl Push {
         let again: BTreeSet<usize> = again.iter().map(|&at| at as usize).collect();
         for (at, source) in sources.iter().enumerate() {
             if again.contains(&at) {
-                self.put_back(*source);
+                self.put_back(source.clone());
                 if matches!(source, Source::Changed(_)) {
                     self.ready_since = Some(self.ready_since.map_or(since, |one| one.min(since)));
                 }

@@ -51,7 +51,7 @@ pub enum Heard {
     /// The handshake is over.
     Open(PeerIdentity),
     /// A frame.
-    Frame(Frame),
+    Frame(Box<Frame>),
 }
 
 /// A connection.
@@ -200,7 +200,7 @@ impl PeerStream {
         match &mut self.turn {
             Turn::Open => match frame {
                 Frame::Refused(reason) => Err(Rejected::ByPeer(reason).into()),
-                frame => Ok(Some(Heard::Frame(frame))),
+                frame => Ok(Some(Heard::Frame(Box::new(frame)))),
             },
             Turn::Connects(connector, None) => {
                 let (proof, identity) = connector.welcome(&frame)?;
