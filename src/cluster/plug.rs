@@ -12,7 +12,7 @@ use frs_limit::SharedPolicies;
 use frs_store::{Error, Runtime};
 
 use crate::incarnation::{HostIncarnation, check_boot_clock};
-use crate::learning;
+use crate::learning::{self, Run};
 use crate::lease;
 use crate::nodes::identity;
 use crate::shared::LeasedLimits;
@@ -20,9 +20,8 @@ use crate::shared::LeasedLimits;
 /// The plug of every program that may meet a configuration with a cluster.
 pub const PLUG: Plugged = Some(&ClusterPlug);
 
-/// How long an item waits for a peer that leaves to have sent all. The courier ends other waits for
-/// peers.
-const HANDOVER_MS: u64 = 5_000;
+/// How long an item waits at most for an answer of a peer that cannot be taken in at once.
+const EARLY_MS: u64 = 500;
 
 /// Attaches to a data directory, with a cluster if its configuration has one.
 ///
@@ -68,10 +67,10 @@ impl Plug for ClusterPlug {
     }
 }
 
-/// The number of this run of this machine, if some group is mirrored.
-fn mirrored_in(files: &Files<'_>) -> Option<u32> {
+/// This run of this machine, if some group is mirrored.
+fn mirrored_in(files: &Files<'_>) -> Option<Run> {
     let is_any = files.conf.map.groups.iter().any(frs_conf::Group::is_mirrored);
-    files.runtime.filter(|_| is_any).map(Runtime::run)
+    files.runtime.filter(|_| is_any).map(Run::of)
 }
 
 /// The cluster as a host, or a tool that looks into its files, knows it.
@@ -86,8 +85,8 @@ pub struct HostCluster {
     incarnation: Option<HostIncarnation>,
     /// It spends leases, so that those of other incarnations are void.
     spends: bool,
-    /// The number of this run of this machine, if some group is mirrored.
-    mirrored_in: Option<u32>,
+    /// This run of this machine, if some group is mirrored.
+    mirrored_in: Option<Run>,
     /// Whether this machine may lack what its peers know.
     learning: Learning,
 }
@@ -133,7 +132,7 @@ impl Cluster for HostCluster {
         self.names?;
         let group = conf.map.groups.get(biz.group)?;
         if let Some(peers) = conf.srv.peers.as_ref().filter(|_| group.mirror_ms.is_some()) {
-            let wait_ms = peers.timeout_ms.max(HANDOVER_MS);
+            let wait_ms = peers.timeout_ms.max(EARLY_MS);
             return Some(Remote { wait_ms, copies: false, makes_room: false, is_mirrored: true });
         }
         let cluster = conf.srv.cluster.as_ref()?;

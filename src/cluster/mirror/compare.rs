@@ -142,7 +142,7 @@ impl Walk {
     }
 
     /// Visits the next key-nodes of the group of this name. A key-node that is held is waited for
-    /// in the next step.
+    /// in the next step. A group that is not served is over.
     pub fn step(
         &mut self,
         service: &Service,
@@ -168,9 +168,11 @@ impl Walk {
                 (self.former, self.at) = (false, 0);
                 continue;
             };
-            if handle.is_group_quarantined(index)
-                || !self.visit(service, index, looks, &mut stepped, now)
-            {
+            if handle.is_group_quarantined(index) {
+                stepped.is_over = true;
+                return stepped;
+            }
+            if !self.visit(service, index, looks, &mut stepped, now) {
                 return stepped;
             }
             self.at += 1;

@@ -25,7 +25,7 @@ use crate::learning;
 /// The longest time that a machine learns after its start.
 const LEARN: Duration = Duration::from_secs(10);
 /// The longest time that a machine may take to leave.
-const LEAVE: Duration = Duration::from_secs(10);
+const LEAVE: Duration = Duration::from_millis(learning::LONGEST_LEAVE);
 /// Key-nodes that a turn visits in a walk.
 const STEP: usize = 64;
 /// How many places of a comparison may wait to be sent, before its walk goes on.

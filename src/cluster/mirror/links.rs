@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use frs_base::log_throttle::LogThrottle;
 use frs_base::sys;
 use frs_base::sys::process::{PollFd, PollFlags};
-use frs_conf::ClusterNode;
+use frs_conf::{ClusterNode, Peers};
 
 use super::core::To;
 use super::frame::Frame;
@@ -30,6 +30,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 const STRANGERS_MAX: usize = 16;
 /// The most links of peers.
 const LINKS_MAX: usize = 16;
+/// The pause between two tries to listen.
+const LISTEN_PAUSE: Duration = Duration::from_millis(200);
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(3);
 /// The shortest time between two log lines of one kind.
@@ -88,7 +90,10 @@ struct PeerLink {
 
 /// All sockets.
 pub struct Links {
-    listener: TcpListener,
+    listen: SocketAddr,
+    /// `None`: the address cannot be used now.
+    listener: Option<TcpListener>,
+    next_listen: Instant,
     identity: Identity,
     wake: Wake,
     pushes: Vec<PeerPush>,
@@ -99,14 +104,8 @@ pub struct Links {
 }
 
 impl Links {
-    /// Calls these peers, and listens at this socket.
-    pub fn new(
-        listener: TcpListener,
-        peers: &[ClusterNode],
-        identity: Identity,
-        wake: Wake,
-        now: Instant,
-    ) -> Links {
+    /// Calls the peers of a configuration, and listens at its address.
+    pub fn new(peers: &Peers, identity: Identity, wake: Wake, now: Instant) -> Links {
         let push = |address: &ClusterNode| PeerPush {
             address: address.clone(),
             push: Push::Down(now),
@@ -114,10 +113,12 @@ impl Links {
             complaints: LogThrottle::new(COMPLAIN_EVERY),
         };
         Links {
-            listener,
+            listen: peers.listen,
+            listener: None,
+            next_listen: now,
             identity,
             wake,
-            pushes: peers.iter().map(push).collect(),
+            pushes: peers.peers.iter().map(push).collect(),
             links: BTreeMap::new(),
             last_link: 0,
             buffer: vec![0; READ_BYTES],
@@ -181,9 +182,33 @@ impl Links {
         }
     }
 
+    /// Listens. An address that cannot be used is tried again and again, and the log names it.
+    fn listen(&mut self, now: Instant) {
+        if self.listener.is_some() || now < self.next_listen {
+            return;
+        }
+        let listener = TcpListener::bind(self.listen);
+        let listener = listener.and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        });
+        match listener {
+            Ok(listener) => self.listener = Some(listener),
+            Err(error) => {
+                self.next_listen = now + LISTEN_PAUSE;
+                if self.complaints.is_due(now) {
+                    let listen = self.listen;
+                    tracing::error!(%listen, %error, "cannot listen at the address of <peers>");
+                }
+            }
+        }
+    }
+
     fn accept(&mut self, now: Instant) {
+        self.listen(now);
         for _ in 0..STRANGERS_MAX {
-            let stream = match self.listener.accept() {
+            let Some(listener) = &self.listener else { return };
+            let stream = match listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
@@ -296,7 +321,9 @@ impl Links {
 
     /// The descriptors to wait for.
     pub fn fds(&self) -> Vec<PollFd<'_>> {
-        let mut fds = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
+        let listener = self.listener.iter();
+        let listener = listener.map(|one| PollFd::new(one.as_fd(), PollFlags::POLLIN));
+        let mut fds: Vec<PollFd<'_>> = listener.collect();
         let streams = self.pushes.iter().filter_map(|push| match &push.push {
             Push::Connected(stream) => Some(&**stream),
             Push::Down(_) | Push::Calling(_) => None,
@@ -317,7 +344,8 @@ impl Links {
             true => link.stream.silent_at(),
             false => link.begun + HANDSHAKE,
         });
-        pushes.chain(links).min()
+        let listen = self.listener.is_none().then_some(self.next_listen);
+        pushes.chain(links).chain(listen).min()
     }
 }
 

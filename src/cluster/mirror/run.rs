@@ -6,7 +6,6 @@
 //! is over.
 
 use std::io;
-use std::net::TcpListener;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,8 +27,6 @@ use crate::courier::{CourierError, Process, Programs, Resets, RingTicket, Rings,
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 /// The longest sleep while no peer is there.
 const IDLE_SLEEP: Duration = Duration::from_millis(200);
-/// The pause between two tries to listen.
-const LISTEN_PAUSE: Duration = Duration::from_millis(200);
 /// The interval at which figures are published.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 /// How long the last round may take, once the server's other processes have ended.
@@ -43,13 +40,12 @@ const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 /// The courier cannot go on. The master starts another one in its place.
 pub fn run(
     process: Box<dyn Process>,
-    mut service: Service,
+    service: Service,
     _lock: MailboxLock,
     data_dir: &Path,
     secrets: &ClusterSecrets,
 ) -> Result<(), CourierError> {
     let peers = service.conf().srv.peers.clone().ok_or(CourierError::NoCluster)?;
-    let Some(listener) = listen(&*process, &mut service, &peers)? else { return Ok(()) };
     let waker = Waker::new()?;
     let programs = Programs::start(data_dir, Arc::clone(&waker.caller))?;
     let now = clock::instant();
@@ -60,7 +56,7 @@ pub fn run(
         owner: service.handle().run(),
         secret: *secrets.secret.bytes(),
     };
-    let links = Links::new(listener, &peers.peers, identity, wake, now);
+    let links = Links::new(&peers, identity, wake, now);
     let mut mirror = Mirror::new(peers.peers.len(), peers.rate, peers.timeout_ms, now);
     mirror.take_configuration(&service, now);
     let courier = MirrorCourier {
@@ -78,36 +74,6 @@ pub fn run(
         has_announced: false,
     };
     courier.run()
-}
-
-/// Listens for the peers. An address that cannot be used is tried again and again, and the log
-/// names it. `None` if the courier is to end.
-fn listen(
-    process: &dyn Process,
-    service: &mut Service,
-    peers: &Peers,
-) -> Result<Option<TcpListener>, CourierError> {
-    let mut complaints = LogThrottle::new(COMPLAIN_EVERY);
-    loop {
-        service.begin_tick();
-        match TcpListener::bind(peers.listen) {
-            Ok(listener) => {
-                listener.set_nonblocking(true)?;
-                return Ok(Some(listener));
-            }
-            Err(error) => {
-                if complaints.is_due(clock::instant()) {
-                    let listen = peers.listen;
-                    tracing::error!(%listen, %error, "cannot listen at the address of <peers>");
-                }
-            }
-        }
-        let mut fds = process.fds().map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-        poll(&mut fds, Some(LISTEN_PAUSE))?;
-        if !process.goes_on()? {
-            return Ok(None);
-        }
-    }
 }
 
 struct MirrorCourier {

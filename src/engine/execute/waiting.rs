@@ -383,7 +383,7 @@ impl Service {
         let entry = self.table.entry(resolved.biz?);
         let count = item.count.unwrap_or(0);
         let (kind, wait_ms) = match lack {
-            Lack::Record(_) => (NeedKind::Fetch, entry.remote?.wait_ms),
+            Lack::Record(_) => (NeedKind::Fetch, self.table.wait_for_record_ms(entry)?),
             Lack::Figures => (NeedKind::Query, entry.sharing?.wait_ms),
             Lack::Uses if count < 0 => (NeedKind::Window, entry.sharing?.wait_ms),
             Lack::Uses => (NeedKind::Update, entry.sharing?.wait_ms),
@@ -455,7 +455,7 @@ impl Service {
     fn wait_ms_at(&self, at: usize, lacking: Lacking) -> Option<u64> {
         let entry = self.entry_at(at)?;
         match lacking {
-            Lacking::Records => entry.remote.map(|remote| remote.wait_ms),
+            Lacking::Records => self.table.wait_for_record_ms(entry),
             Lacking::Uses | Lacking::Busy => entry.sharing.map(|sharing| sharing.wait_ms),
         }
     }

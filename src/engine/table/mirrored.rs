@@ -6,7 +6,17 @@ use frs_store::{Judge as _, Life};
 use super::{Entry, Table};
 use crate::plug::Learning;
 
+/// How long an item waits for a machine that leaves.
+const PARK_MS: u64 = 5_000;
+
 impl Table {
+    /// How long an item waits for the record of its key. `None`: no other machine has one.
+    pub(crate) fn wait_for_record_ms(&self, entry: &Entry) -> Option<u64> {
+        let remote = entry.remote?;
+        let parks = remote.is_mirrored && self.learning == Learning::Parks;
+        Some(if parks { PARK_MS } else { remote.wait_ms })
+    }
+
     /// Whether other machines may have later records than this one, so that the first use of a
     /// mirrored record asks them.
     #[inline]
