@@ -8,6 +8,7 @@ mod partition;
 mod proxy;
 mod refusals;
 mod reloads;
+mod router;
 mod upgrades;
 
 use std::net::SocketAddr;
