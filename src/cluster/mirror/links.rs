@@ -81,6 +81,8 @@ struct PeerPush {
     push: Push,
     pause: Duration,
     complaints: LogThrottle,
+    /// The reason in the last log line. Another reason is logged at once.
+    reason: String,
 }
 
 struct PeerLink {
@@ -111,6 +113,7 @@ impl Links {
             push: Push::Down(now),
             pause: PAUSE,
             complaints: LogThrottle::new(COMPLAIN_EVERY),
+            reason: String::new(),
         };
         Links {
             listen: peers.listen,
@@ -258,7 +261,7 @@ impl Links {
     }
 
     fn work_on_push(&mut self, peer: usize, happened: &mut Vec<Happened>, now: Instant) {
-        let PeerPush { address, push, pause, complaints } = &mut self.pushes[peer];
+        let PeerPush { address, push, pause, complaints, reason } = &mut self.pushes[peer];
         let ended = match push {
             Push::Down(due) if *due <= now => {
                 *push = Push::Calling(call(address.clone(), Arc::clone(&self.wake)));
@@ -300,8 +303,10 @@ impl Links {
                 }
             }
         };
-        if complaints.is_due(now) {
+        let ended = ended.to_string();
+        if complaints.is_due(now) || *reason != ended {
             tracing::warn!(peer = %address, reason = %ended, "a peer cannot be reached");
+            *reason = ended;
         }
         happened.push(Happened::PushDown(peer));
         *push = Push::Down(now + *pause);

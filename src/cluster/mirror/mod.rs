@@ -13,7 +13,7 @@
 //! | `push`, `rate` | what one peer has yet to get, and how fast |
 //! | `compare` | which records a peer may lack |
 //! | `asks` | items that wait for what peers know |
-//! | `core` | all of these together |
+//! | `core` | all of these together; in `core/` comparisons, links, the beginning and the end |
 //! | `figures` | what metrics and `frs status` tell of the peers |
 //! | `run` | the loop |
 

@@ -119,8 +119,8 @@ impl Password {
 
 hide_in_debug!(ClusterSecret, ClusterKeys, Password);
 
-/// The content of the files of a cluster or of peers. Only the master reads them, as the user that it was started
-/// as. The user that its processes become need not be able to read them.
+/// The content of the files of a cluster or of peers. Only the master reads them, as the user that
+/// it was started as. The user that its processes become need not be able to read them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSecrets {
     /// The secret that all machines share.
@@ -209,7 +209,7 @@ impl Srv {
     ///
     /// # Errors
     /// A file does not exist, others can read it, or its content is malformed.
-    pub fn courier_secrets(&self) -> Result<Option<ClusterSecrets>, SecretError> {
+    pub fn shared_secrets(&self) -> Result<Option<ClusterSecrets>, SecretError> {
         let readers = self.secret_readers();
         match (&self.cluster, &self.peers) {
             (Some(cluster), _) => cluster.secrets(&readers).map(Some),

@@ -94,7 +94,7 @@ impl ReloadCandidate {
             conf_trust::look(conf_dir)?;
             let loaded = Conf::load_texts(conf_dir, in_force.settings())?;
             let loaded = store::settled(loaded, &in_force.conf().map.groups)?;
-            let secrets = loaded.conf.srv.courier_secrets()?;
+            let secrets = loaded.conf.srv.shared_secrets()?;
             let tls = TlsMaterial::read(&loaded.conf.srv, clock::now())?;
             if !tls.out_of_date.is_empty() {
                 return Err(ReloadError::OutOfDate(tls.out_of_date));

@@ -157,8 +157,8 @@ fn cluster_changes(was: &Srv, is: &Srv) -> Vec<(bool, &'static str)> {
             (was.name != is.name, "<cluster name>"),
             (was.secret_file != is.secret_file, "<cluster secret-file>"),
         ],
-        // A server without a cluster gets one, and a server with one continues without it. But one
-        // courier does not follow the other's secret.
+        // A server without a cluster gets one, and a server with one continues without it. But the
+        // same secret does not name records for both.
         (Some(_), None) => vec![(is.peers.is_some(), "<cluster>")],
         (None, Some(_)) => vec![(was.peers.is_some(), "<peers>")],
         (None, None) => peers_changes(was, is),

@@ -230,7 +230,7 @@ fn tie_to_cluster(
     conf: &Conf,
     predecessor: Option<&mut Predecessor>,
 ) -> Result<Option<ClusterTies>, MasterError> {
-    let secrets = conf.srv.courier_secrets().map_err(MasterError::Secret)?;
+    let secrets = conf.srv.shared_secrets().map_err(MasterError::Secret)?;
     let Some(secrets) = secrets else { return Ok(None) };
     let adopted = predecessor.and_then(|predecessor| predecessor.bells.take());
     let bells = adopted.map_or_else(Bells::new, Ok).map_err(MasterError::Bells)?;

@@ -418,9 +418,9 @@ impl Supervisor {
         self.ending = Some(ending);
         self.vacancies.clear();
         // The peers hear of the end before a client is turned away. A second request does not wait.
-        let courier = self.find(ChildRole::Cluster).filter(|process| process.ready);
-        if let Some(courier) = courier.filter(|_| is_first && ending != Ending::HandOver) {
-            orders.push(Order::Ask(courier.pid, ChildRequest::Announce));
+        let child = self.find(ChildRole::Cluster).filter(|process| process.ready);
+        if let Some(child) = child.filter(|_| is_first && ending != Ending::HandOver) {
+            orders.push(Order::Ask(child.pid, ChildRequest::Announce));
             self.announcing_until_ms = Some(now_ms + ANNOUNCE_MS);
             return;
         }
