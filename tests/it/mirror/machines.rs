@@ -99,6 +99,28 @@ fn three_machines_are_equal_after_one_was_away() {
 }
 
 #[test]
+fn of_three_machines_a_lost_one_gets_all_back_from_both() {
+    const KEYS: usize = 100;
+    let machines: [Machine; 3] = machines();
+    let [server, _two, _three] = start(&machines);
+    let key = |nth: usize| format!("k{nth}");
+    (0..KEYS).for_each(|nth| machines[0].charge("five", &key(nth), 2));
+    (1..3).for_each(|at| (0..KEYS).for_each(|nth| machines[at].wait_for("five", &key(nth), 2)));
+    machines[0].lose(server);
+    // Its keys go to both of the others.
+    (0..KEYS).for_each(|nth| machines[1 + nth % 2].charge("five", &key(nth), 3));
+    let _server = machines[0].start();
+    let mut client = machines[0].client();
+    for nth in 0..KEYS {
+        let answer = client.get(&format!("/update?biz=five&key={}", key(nth)));
+        assert_eq!((answer.status, answer.attribute("used")), (429, Some("5")), "{nth}");
+    }
+    for machine in &machines {
+        (0..KEYS).for_each(|nth| machine.wait_for("five", &key(nth), 5));
+    }
+}
+
+#[test]
 fn a_reset_on_one_machine_holds_on_both() {
     let machines: [Machine; 2] = machines();
     let _servers = start(&machines);

@@ -2,6 +2,7 @@
 //! configuration, data directory and addresses.
 
 mod deaths;
+mod handover;
 mod losses;
 mod machines;
 mod partition;

@@ -3,15 +3,12 @@
 
 use super::proxy::Proxy;
 use super::{MAP, MIRROR_MS, Machine, PATIENT, Peers, machines, mirrored, peer, start};
-use crate::common::wait_until;
 
-/// Starts both machines, whose logs must say this, and charges a key that stays where it is.
+/// Starts both machines, whose logs must both say this, and charges a key that stays where it is.
 #[track_caller]
 fn parted(machines: &[Machine; 2], says: &str) {
     let _servers = machines.each_ref().map(Machine::start);
-    wait_until(&format!("a log says {says:?}"), || {
-        machines.iter().any(|machine| machine.setup().log().contains(says)).then_some(())
-    });
+    machines.iter().for_each(|machine| machine.wait_for_log(says));
     for machine in machines {
         machine.charge("plenty", "k", 1);
         let peers = machine.peers(1).expect("a courier").peers;
