@@ -6,6 +6,8 @@ mod kept_bans;
 mod kept_records;
 mod leases;
 mod members;
+#[cfg(feature = "courier")]
+mod mirrored;
 mod shared_keys;
 mod sharing;
 mod spilled;

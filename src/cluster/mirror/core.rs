@@ -185,8 +185,8 @@ pub struct Mirror<T> {
 }
 
 impl<T: Copy> Mirror<T> {
-    /// A mirror with so many peers, at this rate in bytes per second to each. An answer of a peer is
-    /// waited for as long as the timeout.
+    /// A mirror with so many peers, at this rate in bytes per second to each. An answer of a peer
+    /// is waited for as long as the timeout.
     pub fn new(peers: usize, rate: u64, timeout_ms: u64, now: Instant) -> Mirror<T> {
         let peer = |_| Peer {
             push: Push::new(rate, now),

@@ -1,7 +1,7 @@
 //! What a machine asks of its peers after its start, and what it tells them before its end.
 //!
-//! Invariant: an item that waits is let go once: when its peers have answered, when the machine that
-//! leaves has sent all, or when its time is over.
+//! Invariant: an item that waits is let go once: when its peers have answered, when the machine
+//! that leaves has sent all, or when its time is over.
 
 use std::collections::BTreeSet;
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! What a machine does with the frames of its peers' links: takes in copies, judges digests, answers
-//! questions.
+//! What a machine does with the frames of its peers' links: takes in copies, judges digests,
+//! answers questions.
 
 use frs_base::clock::Millis;
 use frs_engine::{Service, StoredKey};

@@ -1,0 +1,8 @@
+//! Machines that have copies of each other's records, without sockets: the test carries the frames.
+
+mod field;
+mod machine;
+mod network;
+mod oracle;
+mod random;
+mod simulation;
