@@ -87,7 +87,9 @@ impl Looks {
         let Some(MappedFile { group, file }) = files.get(changed.file) else {
             return Found::Nothing;
         };
-        if service.handle().is_group_quarantined(group) {
+        // The service may have taken another configuration since: then all is compared.
+        let is_mapped = group < service.handle().groups().len();
+        if !is_mapped || service.handle().is_group_quarantined(group) {
             return Found::Nothing;
         }
         match self.look(service, group, changed, file) {

@@ -152,6 +152,8 @@ pub struct PeerFigures {
 pub struct Mirror<T> {
     peers: Vec<Peer>,
     links: BTreeMap<u64, Link>,
+    /// The generation of the configuration that the groups and files are of.
+    generation: u64,
     groups: Vec<MirroredGroup>,
     periods: Vec<Duration>,
     files: MappedFiles,
@@ -202,6 +204,7 @@ impl<T: Copy> Mirror<T> {
         Mirror {
             peers: (0..peers).map(peer).collect(),
             links: BTreeMap::new(),
+            generation: 0,
             groups: Vec::new(),
             periods: Vec::new(),
             files: MappedFiles::default(),
@@ -228,6 +231,7 @@ impl<T: Copy> Mirror<T> {
 
     /// Takes over the groups of the service's configuration. All is compared again.
     pub fn take_configuration(&mut self, service: &Service, now: Instant) {
+        self.generation = service.generation();
         let conf = service.conf();
         let groups = conf.map.groups.iter().filter_map(|group| {
             let period = Duration::from_millis(group.mirror_ms?);
@@ -371,14 +375,17 @@ impl<T: Copy> Mirror<T> {
         room: impl Fn(usize) -> bool,
         now: TurnTime,
     ) -> Vec<(To, Frame)> {
+        self.take_newer(service, now.at);
         self.take_changes(service, now.at);
         for answered in std::mem::take(&mut self.early) {
             self.take_answer(answered, service, now.wall_ms);
         }
+        self.take_newer(service, now.at);
         self.begin_comparisons(service);
         if self.walk_due <= now.at {
             self.walk(service, now);
         }
+        self.take_newer(service, now.at);
         for peer in 0..self.peers.len() {
             if self.peers[peer].groups.is_some() && room(peer) {
                 self.send(peer, service, now);
@@ -386,6 +393,13 @@ impl<T: Copy> Mirror<T> {
         }
         self.tell_learning(service, now.at);
         std::mem::take(&mut self.out)
+    }
+
+    /// Takes over a configuration that the service has taken in the middle of a transaction.
+    fn take_newer(&mut self, service: &Service, now: Instant) {
+        if service.generation() != self.generation {
+            self.take_configuration(service, now);
+        }
     }
 
     fn take_changes(&mut self, service: &Service, now: Instant) {

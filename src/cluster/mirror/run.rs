@@ -61,6 +61,7 @@ pub fn run(
     mirror.take_configuration(&service, now);
     let courier = MirrorCourier {
         process,
+        generation: service.generation(),
         service,
         waker,
         programs,
@@ -87,6 +88,8 @@ struct MirrorCourier {
     links: Links,
     mirror: Mirror<RingTicket>,
     peers: Peers,
+    /// The generation of the configuration that was taken last.
+    generation: u64,
     next_publish: Instant,
     has_announced: bool,
 }
@@ -159,9 +162,12 @@ impl MirrorCourier {
     /// Takes over the configuration in force. False if it has other peers: the master then starts
     /// another courier.
     fn take_configuration(&mut self) -> bool {
-        if !self.service.begin_tick() {
+        self.service.begin_tick();
+        // A transaction since the last turn may have taken it.
+        if self.service.generation() == self.generation {
             return true;
         }
+        self.generation = self.service.generation();
         let conf = self.service.conf().clone();
         self.process.set_log_level(conf.srv.log.level);
         if conf.srv.peers.as_ref() != Some(&self.peers) {

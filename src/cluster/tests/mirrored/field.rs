@@ -139,7 +139,7 @@ impl Field {
         }
     }
 
-    fn unsettled(&self) -> Vec<(bool, Vec<bool>)> {
+    pub fn unsettled(&self) -> Vec<(bool, Vec<bool>)> {
         let of = |machine: &Machine| {
             let figures = machine.mirror.figures(self.now.turn_time(0).at);
             let is_compared = figures.iter().map(|peer| peer.is_up && peer.is_compared);

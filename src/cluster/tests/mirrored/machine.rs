@@ -1,6 +1,7 @@
 //! A machine with peers: what answers requests, and a courier whose sockets the test plays.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
 use frs_base::clock;
@@ -166,7 +167,7 @@ impl Machine {
         self.waiting.iter_mut().for_each(|one| self.service.give_up(&mut one.exchange));
         self.waiting.clear();
         if let Some(files) = files {
-            // The running services write to files that no name leads to.
+            // The services that are attached do nothing any more.
             files.restore();
         }
         begin_run(&self.world, upper);
@@ -203,8 +204,7 @@ impl Machine {
         let conf = frs_conf::Conf::parse("srv.xml", &srv, "map.xml", map);
         self.world.conf = conf.unwrap_or_else(|faults| panic!("{faults}"));
         let begin = ["g".to_owned()].into();
-        let prepared =
-            self.world.prepare_moving(&frs_store::Moves { begin, ..Default::default() });
+        let prepared = self.world.prepare_moving(&frs_store::Moves { begin, ..Default::default() });
         self.overlay.set_moving(prepared.moving);
         self.publish(map);
     }
@@ -219,16 +219,12 @@ impl Machine {
     /// What the courier does between two sleeps, without its sockets.
     pub fn turn(&mut self, now: &Played) -> Vec<(To, Frame)> {
         let time = self.at(now);
-        if self.courier.begin_tick() {
-            self.mirror.take_configuration(&self.courier, time.at);
-        }
+        self.courier.begin_tick();
         for epoch in std::mem::take(&mut self.mirror.epochs) {
             self.follow(epoch);
         }
         let slot = self.courier.handle().runtime().open_rings().next().expect("a ring is open");
-        while let Some(taken) =
-            self.queue.take_next(self.courier.handle().runtime().slot(slot))
-        {
+        while let Some(taken) = self.queue.take_next(self.courier.handle().runtime().slot(slot)) {
             let need = Need::of_letter(&taken.letter).expect("a need");
             assert_eq!(need.kind, NeedKind::Fetch);
             self.asked += 1;
@@ -382,8 +378,8 @@ pub struct Files(Vec<(Vec<u8>, std::path::PathBuf)>);
 impl Files {
     fn restore(&self) {
         for (bytes, path) in &self.0 {
-            std::fs::remove_file(path).expect("removed");
-            std::fs::write(path, bytes).expect("written");
+            let file = std::fs::OpenOptions::new().write(true).open(path).expect("opened");
+            file.write_all_at(bytes, 0).expect("written");
         }
     }
 }

@@ -70,7 +70,14 @@ pub struct Arrived {
 impl Network {
     pub fn new(machines: usize, weather: Weather) -> Network {
         let is_down = vec![false; machines];
-        Network { connections: Vec::new(), machines, last_link: 0, weather, apart: Vec::new(), is_down }
+        Network {
+            connections: Vec::new(),
+            machines,
+            last_link: 0,
+            weather,
+            apart: Vec::new(),
+            is_down,
+        }
     }
 
     /// Whether two machines are cut off from each other.
@@ -97,7 +104,14 @@ impl Network {
     }
 
     /// Cuts a machine's connections to another one, which cannot connect for some time.
-    pub fn part(&mut self, one: usize, other: usize, until_ms: u64, random: &mut Random, now: &Played) {
+    pub fn part(
+        &mut self,
+        one: usize,
+        other: usize,
+        until_ms: u64,
+        random: &mut Random,
+        now: &Played,
+    ) {
         self.apart.push((one, other, until_ms));
         self.cut(|from, to| (from, to) == (one, other) || (to, from) == (one, other), random, now);
     }

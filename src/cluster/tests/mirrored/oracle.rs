@@ -17,6 +17,7 @@ struct Use {
     count: u64,
     machine: usize,
     at_ms: u64,
+    epoch: u8,
 }
 
 /// Uses by their numbers.
@@ -33,6 +34,8 @@ pub struct Rules {
     pub whole_since_ms: Option<u64>,
     /// Several machines may be used for a key, or a machine cannot ask its peers.
     pub may_lack: bool,
+    /// The machine learns, and could not ask all its peers.
+    pub is_cut_off: bool,
     /// All machines that are up.
     pub up: u64,
 }
@@ -110,8 +113,12 @@ impl Oracle {
             if !gone.is_empty() {
                 self.conflicts += 1;
                 let agreed: Vec<&u32> = gone.intersection(&self.agreed[key]).collect();
-                assert!(agreed.is_empty(), "key {key}: all had {agreed:?}, then {machine} lost them");
-                assert!(rules.may_lack, "key {key}: {machine} lost {gone:?} to {now:?}");
+                assert!(
+                    agreed.is_empty(),
+                    "key {key}: all had {agreed:?}, then {machine} lost them"
+                );
+                let may_lack = rules.may_lack || rules.is_cut_off;
+                assert!(may_lack, "key {key}: {machine} lost {gone:?} to {now:?}");
                 self.gone[key].extend(gone);
             }
         }
@@ -141,7 +148,7 @@ impl Oracle {
         let base = before.filter(|before| before.counts && before.epoch == epoch);
         let base = self.lineage(key, Oracle::version_of(base));
         let number = self.uses.len() as u32;
-        self.uses.push(Use { key, count, machine, at_ms: rules.now_ms });
+        self.uses.push(Use { key, count, machine, at_ms: rules.now_ms, epoch });
         let mut lineage = BTreeSet::clone(&base);
         lineage.insert(number);
         let sum = self.sum(&lineage);
@@ -159,17 +166,19 @@ impl Oracle {
 
     /// Uses that this machine did not know when it admitted another one.
     fn judge_lack(&mut self, machine: usize, key: usize, epoch: u8, base: &Lineage, rules: Rules) {
-        let is_here = |one: &&u32| base.contains(one) || self.gone[key].contains(one);
-        let lacks: Vec<u32> = self.of_key[key].iter().filter(|one| !is_here(one)).copied().collect();
-        if lacks.is_empty() || epoch > 0 {
-            return;
-        }
-        let Rules { now_ms, whole_since_ms, may_lack, .. } = rules;
+        let is_here = |one: u32| base.contains(&one) || self.gone[key].contains(&one);
+        let is_lacked = |one: &u32| !is_here(*one) && self.uses[*one as usize].epoch == epoch;
+        let lacks: Vec<u32> = self.of_key[key].iter().copied().filter(is_lacked).collect();
+        let Rules { now_ms, whole_since_ms, may_lack, is_cut_off, .. } = rules;
         for &lacked in &lacks {
             let Use { at_ms, machine: of, .. } = self.uses[lacked as usize];
             let told = format!(
                 "key {key}: {machine} admits a use at {now_ms} without use {lacked} of {of} at {at_ms}"
             );
+            if is_cut_off {
+                self.agreed[key].remove(&lacked);
+                continue;
+            }
             assert!(may_lack, "{told}: nothing was lost");
             assert!(!self.agreed[key].contains(&lacked), "{told}: all had it");
             let was_whole = whole_since_ms.is_some_and(|since| since <= at_ms);
@@ -189,7 +198,8 @@ impl Oracle {
     pub fn lost(&mut self, machine: usize, rules: Rules) {
         for key in 0..self.of_key.len() {
             let own = self.lineage(key, self.current[machine][key]);
-            let others = (0..self.current.len()).filter(|&at| at != machine && rules.up >> at & 1 != 0);
+            let others =
+                (0..self.current.len()).filter(|&at| at != machine && rules.up >> at & 1 != 0);
             let kept: BTreeSet<u32> = others
                 .flat_map(|at| BTreeSet::clone(&self.lineage(key, self.current[at][key])))
                 .collect();
@@ -227,14 +237,16 @@ impl Oracle {
         assert!(all.iter().all(|one| of(one) == first), "key {key}: {all:?}");
         let Some((Some(version), _, epoch)) = first else { return };
         let lineage = self.lineage(key, Some((version, epoch)));
-        let uses = self.of_key[key].iter().filter(|one| epoch == 0 || lineage.contains(one));
-        let lack = uses.filter(|one| !lineage.contains(one) && !self.gone[key].contains(one));
-        assert_eq!(lack.count(), 0, "key {key}");
-        assert!(epoch > 0 || self.agreed[key].iter().all(|one| lineage.contains(one)));
-        // The bound that is promised: what was admitted beyond the maximum is gone.
-        let admitted: u64 = self.of_key[key].iter().map(|&one| self.uses[one as usize].count).sum();
-        let gone = self.sum(&self.gone[key]);
-        assert!(epoch > 0 || admitted <= self.max + gone, "key {key}: {admitted} {gone}");
+        let is_of_now = |one: &u32| self.uses[*one as usize].epoch == epoch;
+        let uses: BTreeSet<u32> = self.of_key[key].iter().copied().filter(is_of_now).collect();
+        let is_gone = |one: &u32| self.gone[key].contains(one);
+        let lacked: Vec<&u32> = uses.difference(&lineage).filter(|one| !is_gone(one)).collect();
+        assert!(lacked.is_empty(), "key {key}: {lacked:?}");
+        let mut agreed = self.agreed[key].iter().filter(|one| is_of_now(one));
+        assert!(agreed.all(|one| lineage.contains(one)), "key {key}");
+        // What is promised: no more than the maximum and what is gone was admitted.
+        let gone: BTreeSet<u32> = uses.iter().copied().filter(is_gone).collect();
+        assert!(self.sum(&uses) <= self.max + self.sum(&gone), "key {key}: {uses:?} {gone:?}");
     }
 
     pub fn uses(&self) -> usize {

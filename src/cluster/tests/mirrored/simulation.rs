@@ -65,7 +65,15 @@ const ALL: [Perils; 12] = [
     Perils { name: "clocks", skew_ms: 5000, losses: 80, flaps: 40, ..CALM },
     Perils { name: "resets", resets: 60, flaps: 40, cuts: 60, ..CALM },
     Perils { name: "three", machines: 3, losses: 80, cuts: 40, courier_deaths: 60, ..CALM },
-    Perils { name: "three-resets", machines: 3, resets: 50, flaps: 20, parts: 60, cuts: 60, ..CALM },
+    Perils {
+        name: "three-resets",
+        machines: 3,
+        resets: 50,
+        flaps: 20,
+        parts: 60,
+        cuts: 60,
+        ..CALM
+    },
     Perils {
         name: "all",
         machines: 3,
@@ -91,6 +99,8 @@ struct Game {
     whole_since_ms: Option<u64>,
     /// When a machine that is down comes back.
     back_ms: Vec<u64>,
+    /// When each machine could not ask a peer.
+    cut_off_ms: Vec<Option<u64>>,
     saved: Vec<Option<Files>>,
     resets: bool,
 }
@@ -115,6 +125,7 @@ impl Game {
             home,
             whole_since_ms: None,
             back_ms: vec![0; perils.machines],
+            cut_off_ms: vec![None; perils.machines],
             saved: (0..perils.machines).map(|_| None).collect(),
             field,
             resets: false,
@@ -125,14 +136,15 @@ impl Game {
     fn rules(&self, machine: usize) -> Rules {
         let Perils { flaps, parts, .. } = self.perils;
         let up = self.field.up().into_iter().fold(0, |up, machine| up | 1 << machine);
-        // A machine that learns cannot ask a peer to which it is not connected.
-        let is_cut_off = self.field.machines[machine].mirror.is_learning()
-            && !self.field.reaches_all(machine);
+        let is_learning = self.field.machines[machine].mirror.is_learning();
+        let is_cut_off =
+            is_learning && self.cut_off_ms[machine].is_some_and(|at| self.field.now.ms <= at + 50);
         let returns = self.perils.losses > 0 || self.perils.restores > 0;
         Rules {
             now_ms: self.field.now.ms,
             whole_since_ms: self.whole_since_ms,
-            may_lack: flaps > 0 || parts > 0 || returns || is_cut_off,
+            may_lack: flaps > 0 || parts > 0 || returns,
+            is_cut_off,
             up,
         }
     }
@@ -175,8 +187,7 @@ impl Game {
             return;
         }
         let (before, now) = (self.stored(machine, key), self.field.now);
-        let outcome =
-            self.field.machines[machine].update("total", &key_name(key), count, &now);
+        let outcome = self.field.machines[machine].update("total", &key_name(key), count, &now);
         self.note((machine, key, count), before, outcome);
     }
 
@@ -184,8 +195,7 @@ impl Game {
         while let Some(mut waiting) = self.field.machines[machine].next_answered() {
             let key = (0..KEYS).find(|&key| key_name(key) == waiting.key).expect("a key");
             let (before, now) = (self.stored(machine, key), self.field.now);
-            let outcome =
-                self.field.machines[machine].run_exchange(&mut waiting.exchange, &now);
+            let outcome = self.field.machines[machine].run_exchange(&mut waiting.exchange, &now);
             assert_ne!(outcome, Outcome::Waits, "it asks once");
             self.note((machine, key, waiting.count), before, outcome);
         }
@@ -194,9 +204,13 @@ impl Game {
     fn step(&mut self) {
         let ms = 1 + self.field.random.below(8);
         let taken = self.field.step(ms);
+        for machine in self.field.up() {
+            if !self.field.reaches_all(machine) {
+                self.cut_off_ms[machine] = Some(self.field.now.ms);
+            }
+        }
         let is_whole = self.field.is_compared();
-        self.whole_since_ms =
-            is_whole.then(|| self.whole_since_ms.unwrap_or(self.field.now.ms));
+        self.whole_since_ms = is_whole.then(|| self.whole_since_ms.unwrap_or(self.field.now.ms));
         taken.into_iter().for_each(|machine| self.look(machine));
         self.field.up().into_iter().for_each(|machine| self.go_on(machine));
     }
@@ -208,8 +222,7 @@ impl Game {
     /// Whether all other machines are up, and none has yet to hear what others know.
     fn may_fall(&self) -> bool {
         let is_learning = |machine: &super::machine::Machine| machine.mirror.is_learning();
-        self.field.up().len() == self.field.len()
-            && !self.field.machines.iter().any(is_learning)
+        self.field.up().len() == self.field.len() && !self.field.machines.iter().any(is_learning)
     }
 
     fn meet_perils(&mut self) {
@@ -292,7 +305,24 @@ impl Game {
         let until_ms = self.field.now.ms + 60_000;
         let mut quiet = 0;
         while quiet < 3 {
-            assert!(self.field.now.ms < until_ms, "they never settle");
+            let unsettled = self.field.unsettled();
+            if self.field.now.ms >= until_ms {
+                for machine in 0..self.perils.machines {
+                    let m = &self.field.machines[machine];
+                    eprintln!(
+                        "{machine} overlay {} service {:?} gen {} {}",
+                        m.overlay.epoch(1),
+                        m.courier.epoch(1),
+                        m.generation,
+                        m.courier.generation()
+                    );
+                    for key in 0..KEYS {
+                        eprintln!("  {key} {:?}", self.stored(machine, key));
+                    }
+                    eprintln!("  {:?}", self.field.machines[machine].mirror.counts);
+                }
+            }
+            assert!(self.field.now.ms < until_ms, "they never settle: {unsettled:?}");
             self.step();
             let waits = self.field.machines.iter().any(|machine| !machine.waiting.is_empty());
             quiet = if self.field.is_settled() && !waits { quiet + 1 } else { 0 };
@@ -332,9 +362,7 @@ fn play_all(name: &'static str) {
                 seed..seed + 1
             }
             (Some(_), _) => return,
-            (None, Some((from, to))) => {
-                from.parse().expect("a seed")..to.parse().expect("a seed")
-            }
+            (None, Some((from, to))) => from.parse().expect("a seed")..to.parse().expect("a seed"),
             (None, None) => panic!("FRS_MIRRORED: expected from..to, or a peril:seed"),
         },
     };
