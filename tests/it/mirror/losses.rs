@@ -160,7 +160,10 @@ impl Load<'_> {
                 under_way.push_back((count, Instant::now()));
             }
             let Some(there) = ask(1 - from, "query") else { continue };
-            while let Some((_, since)) = under_way.pop_front_if(|(count, _)| *count <= there) {
+            while let Some((_, since)) =
+                under_way.front().copied().filter(|(count, _)| *count <= there)
+            {
+                under_way.pop_front();
                 let mut probe = lock(&self.probes[from]);
                 probe.longest = probe.longest.max(since.elapsed());
                 probe.there = Some(since);

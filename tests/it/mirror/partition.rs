@@ -172,7 +172,9 @@ fn strangers_at_the_port_of_peers_disturb_nobody() {
             while !stop.load(Ordering::Relaxed) {
                 for text in GARBAGE {
                     let Some(mut stream) = call(text) else { continue };
-                    while !stop.load(Ordering::Relaxed) && !is_closed(&mut stream) {}
+                    while !stop.load(Ordering::Relaxed) && !is_closed(&mut stream) {
+                        thread::yield_now();
+                    }
                     refused.fetch_add(1, Ordering::Relaxed);
                 }
             }
