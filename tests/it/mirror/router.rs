@@ -110,8 +110,8 @@ impl Clients<'_> {
                 if answer.as_ref().is_some_and(|answer| answer.status == 200) {
                     break;
                 }
-                // A machine that is dying may have charged it, so the router does not send it again.
-                // Once the machine is gone, each request is answered.
+                // A machine that is dying may have charged it, so the router does not send it
+                // again. Once the machine is gone, each request is answered.
                 let is_unknown =
                     answer.as_ref().is_none_or(|answer| matches!(answer.status, 502..=504));
                 assert!(is_unknown && !is_gone, "{answer:?}");
