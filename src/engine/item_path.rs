@@ -194,6 +194,16 @@ impl ItemNodes<'_, '_> {
         Ok(())
     }
 
+    /// Stores the record of the scope with a first version, because it has none. Its last use stays.
+    ///
+    /// # Errors
+    /// It has no room.
+    pub fn begin_version(&mut self, scope: Scope) -> Result<(), ItemError> {
+        self.keep(scope)?;
+        self.transaction.begin_version(self.at(scope)?);
+        Ok(())
+    }
+
     /// Converts the working copies to the limits of now, and calls `work` with their states,
     /// rolled. A scope without a node has fresh states.
     pub fn with_states<T>(&mut self, work: impl FnOnce(&Rules, &mut States<'_>) -> T) -> T {

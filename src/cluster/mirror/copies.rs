@@ -161,12 +161,9 @@ pub fn install(service: &mut Service, record: &Record, now: Millis) -> Installed
         let evicts = entry.evicts(false);
         if nodes.is_here(Scope::Key) {
             let here = nodes.version(Scope::Key).unwrap_or_default();
-            if here == version {
-                return Ok(Installed::Same);
-            }
-            let counts = nodes.counts(Scope::Key, now)?;
-            if here > version && counts {
-                return Ok(Installed::Newer);
+            // What does not count any more does not stop a record that began anew elsewhere.
+            if here >= version && nodes.counts(Scope::Key, now)? {
+                return Ok(if here == version { Installed::Same } else { Installed::Newer });
             }
         }
         let KeptRecord { check, states, ban_begun_ms, last_use_ms, .. } = content;
@@ -220,6 +217,9 @@ pub fn renew_version(service: &mut Service, key: &StoredKey, now: Millis) -> Res
         if is_lifted {
             nodes.with_states(|rules, states| rules.set_ban_word(states, 0));
         }
-        nodes.keep(Scope::Key)
+        match nodes.version(Scope::Key) {
+            Some(_) => nodes.keep(Scope::Key),
+            None => nodes.begin_version(Scope::Key),
+        }
     })
 }

@@ -339,7 +339,7 @@ impl<T: Copy> Mirror<T> {
             Frame::Clocks { sent_ms, here_ms } => {
                 let there_ms = here_ms as i64;
                 let middle_ms = (sent_ms / 2 + now.wall_ms / 2) as i64;
-                self.peers[peer].skew_ms = Some(there_ms - middle_ms);
+                self.peers[peer].skew_ms = Some(there_ms.saturating_sub(middle_ms));
             }
             _ => return false,
         }
@@ -435,7 +435,7 @@ impl<T: Copy> Mirror<T> {
     }
 
     fn send(&mut self, peer: usize, service: &mut Service, now: TurnTime) {
-        let Mirror { peers, files, looks, periods, out, groups, .. } = self;
+        let Mirror { peers, files, looks, periods, out, groups, is_leaving, .. } = self;
         let this = &mut peers[peer];
         let moment = (now.at, now.wall_ms);
         let frames = this.push.next_frames(service, files, looks, periods, moment);
@@ -452,13 +452,18 @@ impl<T: Copy> Mirror<T> {
         if this.next_clock <= now.at {
             this.next_clock = now.at + CLOCK_EVERY;
             out.push((To::Peer(peer), Frame::Clock { sent_ms: now.wall_ms }));
+            if *is_leaving {
+                out.push((To::Peer(peer), Frame::Leaving { is_leaving: true }));
+            }
         }
     }
 
-    /// When something is due, at the latest.
-    pub fn due(&self, now: Instant) -> Option<Instant> {
+    /// When something is due, at the latest. With `room`, the peers to which more can be sent.
+    pub fn due(&self, room: impl Fn(usize) -> bool, now: Instant) -> Option<Instant> {
         let walk = (!self.walks.is_empty()).then_some(self.walk_due);
-        let of_peers = self.peers.iter().filter(|peer| peer.groups.is_some()).flat_map(|peer| {
+        let peers = (0..).zip(&self.peers);
+        let peers = peers.filter(|(at, peer)| peer.groups.is_some() && room(*at));
+        let of_peers = peers.flat_map(|(_, peer)| {
             peer.push.due(&self.periods, now).into_iter().chain([peer.next_clock])
         });
         let learn = self.is_learning.then_some(self.begun + LEARN);

@@ -218,6 +218,9 @@ impl Links {
                     if self.complaints.is_due(now) {
                         tracing::warn!(%error, "cannot accept a peer");
                     }
+                    // So that the loop does not spin on what it cannot accept.
+                    self.listener = None;
+                    self.next_listen = now + LISTEN_PAUSE;
                     return;
                 }
             };

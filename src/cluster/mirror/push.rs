@@ -17,6 +17,8 @@ use super::rate::Rate;
 
 /// Frames of records that may be under way.
 const WINDOW: usize = 8;
+/// The pause before a record that could not be sent, or taken, is tried again.
+const DELAY: Duration = Duration::from_millis(20);
 /// A frame of records ends behind the record that reaches this.
 const FRAME_BYTES: usize = 64 * 1024;
 /// The most changes that are kept. A peer that is further behind is compared.
@@ -39,6 +41,14 @@ struct Waiting {
     places: BTreeSet<ChangedPlace>,
     /// When the first of them was noted.
     since: Option<Instant>,
+}
+
+/// A record that waits for a moment.
+#[derive(Debug)]
+struct Delayed {
+    source: Source,
+    due: Instant,
+    since: Instant,
 }
 
 /// A frame of records under way.
@@ -77,6 +87,9 @@ pub struct Push {
     ready_since: Option<Instant>,
     compared: VecDeque<ChangedPlace>,
     keys: VecDeque<StoredKey>,
+    /// Records whose key-node is held here, or that the peer cannot take yet: they wait for a
+    /// moment, and keep no other back.
+    delayed: VecDeque<Delayed>,
     flights: BTreeMap<u64, Flight>,
     ordinal: u64,
     rate: Rate,
@@ -93,6 +106,7 @@ impl Push {
             ready_since: None,
             compared: VecDeque::new(),
             keys: VecDeque::new(),
+            delayed: VecDeque::new(),
             flights: BTreeMap::new(),
             ordinal: 0,
             rate: Rate::new(rate, now),
@@ -107,6 +121,7 @@ impl Push {
         self.ready_since = None;
         self.compared.clear();
         self.keys.clear();
+        self.delayed.clear();
         self.flights.clear();
     }
 
@@ -147,6 +162,7 @@ impl Push {
     pub fn has_sent_compared(&self) -> bool {
         let is_compared = |source: &Source| matches!(source, Source::Compared(_));
         self.compared.is_empty()
+            && !self.delayed.iter().any(|delayed| is_compared(&delayed.source))
             && !self.flights.values().any(|flight| flight.sources.iter().any(is_compared))
     }
 
@@ -156,6 +172,7 @@ impl Push {
             && self.ready.is_empty()
             && self.compared.is_empty()
             && self.keys.is_empty()
+            && self.delayed.is_empty()
             && self.waiting.iter().all(|waiting| waiting.places.is_empty())
     }
 
@@ -165,9 +182,11 @@ impl Push {
         let flying = self.flights.values().map(|flight| flight.sources.len()).sum::<usize>();
         let since = self.waiting.iter().filter_map(|waiting| waiting.since);
         let since = since.chain(self.ready_since);
-        let since = since.chain(self.flights.values().map(|flight| flight.since)).min();
+        let since = since.chain(self.flights.values().map(|flight| flight.since));
+        let since = since.chain(self.delayed.iter().map(|delayed| delayed.since)).min();
+        let ready = self.ready.len() + self.compared.len() + self.keys.len() + self.delayed.len();
         Lag {
-            records: waiting + flying + self.ready.len() + self.compared.len() + self.keys.len(),
+            records: waiting + flying + ready,
             time: since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since)),
         }
     }
@@ -181,7 +200,8 @@ impl Push {
             return Some(self.rate.due(now));
         }
         let due = |(waiting, period): (&Waiting, &Duration)| Some(waiting.since? + *period);
-        self.waiting.iter().zip(periods).filter_map(due).min()
+        let waiting = self.waiting.iter().zip(periods).filter_map(due);
+        waiting.chain(self.delayed.front().map(|delayed| delayed.due)).min()
     }
 
     /// Lets all changes go at once.
@@ -210,16 +230,15 @@ impl Push {
                 self.make_ready(group);
             }
         }
+        while self.delayed.front().is_some_and(|delayed| delayed.due <= now)
+            && let Some(Delayed { source, since, .. }) = self.delayed.pop_front()
+        {
+            self.put_back(source, since);
+        }
         let mut frames = Vec::new();
-        while self.flights.len() < WINDOW && self.rate.may_send(now) {
+        while self.flights.len() < WINDOW && self.rate.may_send(now) && !self.nothing_is_ready() {
             let since = self.ready_since.unwrap_or(now);
-            let Some((records, sources, bytes)) = self.take(service, files, looks, wall_ms) else {
-                if !self.nothing_is_ready() {
-                    // Key-nodes are held.
-                    self.rate.pause(now);
-                }
-                break;
-            };
+            let (records, sources, bytes) = self.take(service, files, looks, (now, wall_ms));
             if records.is_empty() {
                 continue;
             }
@@ -235,20 +254,18 @@ impl Push {
         self.ready.is_empty() && self.compared.is_empty() && self.keys.is_empty()
     }
 
-    /// The records of a frame. `None` if nothing is left.
+    /// The records of a frame. What is held is delayed.
     fn take(
         &mut self,
         service: &mut Service,
         files: &MappedFiles,
         looks: &mut Looks,
-        wall_ms: Millis,
-    ) -> Option<(Vec<Record>, Vec<Source>, usize)> {
+        (now, wall_ms): (Instant, Millis),
+    ) -> (Vec<Record>, Vec<Source>, usize) {
         let (mut records, mut sources, mut bytes) = (Vec::new(), Vec::new(), 0);
-        let mut held = Vec::new();
-        let mut is_any = false;
-        while bytes < FRAME_BYTES && held.len() < WINDOW {
+        while bytes < FRAME_BYTES {
+            let since = self.ready_since.unwrap_or(now);
             let Some(source) = self.next_source() else { break };
-            is_any = true;
             let found = match &source {
                 Source::Changed(place) | Source::Compared(place) => {
                     looks.record_at(service, files, *place, wall_ms)
@@ -265,15 +282,14 @@ impl Push {
                     records.push(*record);
                     sources.push(source);
                 }
-                Found::Held => held.push(source),
+                Found::Held => {
+                    self.delayed.push_back(Delayed { source, due: now + DELAY, since });
+                }
                 Found::Nothing => {}
             }
         }
         self.turn = !self.turn;
-        let is_stuck = records.is_empty() && !held.is_empty();
-        held.into_iter().for_each(|source| self.put_back(source));
-        // What is held is tried again in a later turn.
-        (is_any && !is_stuck).then_some((records, sources, bytes))
+        (records, sources, bytes)
     }
 
     fn next_source(&mut self) -> Option<Source> {
@@ -293,9 +309,12 @@ impl Push {
         changed.or_else(|| compared(self))
     }
 
-    fn put_back(&mut self, source: Source) {
+    fn put_back(&mut self, source: Source, since: Instant) {
         match source {
-            Source::Changed(place) => _ = self.ready.insert(place),
+            Source::Changed(place) => {
+                self.ready.insert(place);
+                self.ready_since = Some(self.ready_since.map_or(since, |one| one.min(since)));
+            }
             Source::Compared(place) => self.compared.push_back(place),
             Source::Key(key) => self.keys.push_back(*key),
         }
@@ -307,18 +326,11 @@ impl Push {
             return Kept::default();
         };
         let again: BTreeSet<usize> = again.iter().map(|&at| at as usize).collect();
-        for (at, source) in sources.iter().enumerate() {
-            if again.contains(&at) {
-                self.put_back(source.clone());
-                if matches!(source, Source::Changed(_)) {
-                    self.ready_since = Some(self.ready_since.map_or(since, |one| one.min(since)));
-                }
-            }
-        }
-        if !again.is_empty() {
-            self.rate.pause(now);
-        }
+        let all = sources.len() as u64;
+        let sources = sources.into_iter().enumerate().filter(|(at, _)| again.contains(at));
+        let delayed = sources.map(|(_, source)| Delayed { source, due: now + DELAY, since });
+        self.delayed.extend(delayed);
         let (again, newer) = (again.len() as u64, u64::from(newer));
-        Kept { kept: (sources.len() as u64).saturating_sub(again + newer), again, newer }
+        Kept { kept: all.saturating_sub(again + newer), again, newer }
     }
 }

@@ -29,6 +29,8 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 const IDLE_SLEEP: Duration = Duration::from_millis(200);
 /// The interval at which figures are published.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
+/// How long the peers may take to know that this server ends. The master waits a little longer.
+const ANNOUNCE: Duration = Duration::from_millis(200);
 /// How long the last round may take, once the server's other processes have ended.
 const LAST_ROUND: Duration = Duration::from_secs(2);
 /// The shortest time between two log lines of one kind.
@@ -73,6 +75,7 @@ pub fn run(
         peers,
         next_publish: now,
         has_announced: false,
+        leaves_since: None,
     };
     courier.run()
 }
@@ -92,6 +95,8 @@ struct MirrorCourier {
     generation: u64,
     next_publish: Instant,
     has_announced: bool,
+    /// When the peers were first told that this server ends.
+    leaves_since: Option<Instant>,
 }
 
 impl MirrorCourier {
@@ -127,24 +132,26 @@ impl MirrorCourier {
         self.programs.wake();
     }
 
-    /// The server ends: first its peers have to know.
+    /// The server ends: first its peers have to know. One that does not answer does not keep the
+    /// others from the last round.
     fn announce(&mut self) {
         self.mirror.leave();
-        if self.mirror.is_end_known() {
+        let since = *self.leaves_since.get_or_insert_with(clock::instant);
+        if self.mirror.is_end_known() || clock::since(since) > ANNOUNCE {
             self.has_announced = self.process.send_announced(true).is_ok();
         }
     }
 
     /// No process serves any more: the peers get what was changed last.
     fn end(mut self) -> Result<(), CourierError> {
-        if !self.has_announced {
+        if !self.process.is_leaving() {
             return Ok(());
         }
         let begun = clock::instant();
         loop {
             self.mirror.hurry();
             self.turn();
-            if self.mirror.is_handed_over() || clock::since(begun) > LAST_ROUND {
+            if self.mirror.is_settled() || clock::since(begun) > LAST_ROUND {
                 break;
             }
             self.sleep()?;
@@ -255,7 +262,11 @@ impl MirrorCourier {
         bell.lie_down();
         let now = clock::instant();
         let until = |due: Instant| due.saturating_duration_since(now);
-        let dues = [self.mirror.due(now), self.links.due(), self.resets.next_clear];
+        let dues = [
+            self.mirror.due(|peer| self.links.has_room(peer), now),
+            self.links.due(),
+            self.resets.next_clear,
+        ];
         let longest = if self.mirror.is_alone() { IDLE_SLEEP } else { LONGEST_SLEEP };
         let longest = dues.into_iter().flatten().map(until).fold(longest, Duration::min);
         let mut longest = longest.min(until(self.next_publish));

@@ -4,5 +4,6 @@ mod field;
 mod machine;
 mod network;
 mod oracle;
+mod promises;
 mod random;
 mod simulation;

@@ -286,6 +286,21 @@ impl Stored<'_, '_> {
         true
     }
 
+    /// Erases a register. Where other machines have a copy, an empty record stays: without one the
+    /// copy would come back.
+    fn erase(&mut self, index: NodeIndex) {
+        if !self.entry.is_mirrored || !self.transaction.is_there(index) {
+            return self.transaction.erase(index);
+        }
+        let [states, _] = self.transaction.states([Some(index), None]);
+        states.fill(0);
+        let most = self.entry.evicts(false);
+        match self.transaction.place(index, self.table, most, self.now) {
+            Ok(()) => self.transaction.touch(index, self.now),
+            Err(frs_store::Full) => _ = self.transaction.stay(index, self.now),
+        }
+    }
+
     /// Stores what the work has changed.
     fn store(&mut self, copies: &[WorkingRegister]) -> Result<(), ItemError> {
         for (at, copy) in copies.iter().enumerate() {
@@ -298,7 +313,7 @@ impl Stored<'_, '_> {
                         return Err(ItemError::Full);
                     }
                 }
-                (Use::Changed, None) => self.transaction.erase(index),
+                (Use::Changed, None) => self.erase(index),
             }
         }
         Ok(())
@@ -314,7 +329,9 @@ impl Records for Stored<'_, '_> {
     fn free(&mut self, nth: usize) {
         // A node that is set again leaves its former group by a move, so that one of the two is on
         // the disk. There the place is free once the transaction is over.
-        if let Some(index) = self.nodes.indices[nth].filter(|_| !self.entry.is_moving()) {
+        // The same where an empty record stays for other machines.
+        let is_kept = self.entry.is_moving() || self.entry.is_mirrored;
+        if let Some(index) = self.nodes.indices[nth].filter(|_| !is_kept) {
             self.transaction.erase(index);
         }
     }

@@ -6,7 +6,7 @@
 use frs_conf::Scope;
 use frs_limit::Written;
 use frs_store::layout::node;
-use frs_store::version;
+use frs_store::{Version, version};
 
 use super::{Entry, with_room};
 
@@ -63,6 +63,18 @@ impl Entry {
         self.rules.is_adopted(scope, had_ban, &words[self.states_at()..])
     }
 
+    /// Uses of a record whose group is not mirrored now make its version larger as well, by a host
+    /// that is none: so machines agree on it when the group is mirrored again. Where the states
+    /// need its words the version is lost.
+    #[cold]
+    fn pass_version(&self, words: &mut [u64], scope: Scope) {
+        let needed = self.states_at() + self.rules.words(scope) + node::VERSION_WORDS;
+        match Version::of_node(words) {
+            Some(version) if needed <= words.len() => version.changed_by(0).put(words),
+            _ => version::remove(words),
+        }
+    }
+
     /// Converts a working copy to this configuration: another shape or epoch starts fresh, a word
     /// for the ban is added or removed, histories and a ring are lengthened or shortened. The
     /// version of a record stays where its group is mirrored.
@@ -70,11 +82,13 @@ impl Entry {
     pub fn adopt(&self, words: &mut [u64], scope: Scope) {
         let (shape, check) = (self.rules.shape(scope), words[node::CHECK]);
         let is_of_shape = node::shape(check) == shape && node::epoch(check) == self.epoch as u8;
-        if is_of_shape && self.is_as_written(words, scope) || self.cannot_tell(scope) {
+        let has_version = node::flags(check) & node::FLAG_VERSION != 0;
+        let is_current = is_of_shape && (self.is_mirrored || !has_version);
+        if is_current && self.is_as_written(words, scope) || self.cannot_tell(scope) {
             return;
         }
-        if !self.is_mirrored {
-            version::remove(words);
+        if has_version && !self.is_mirrored {
+            self.pass_version(words, scope);
         }
         let (at, end) = (self.states_at(), words.len() - version::tail_words(words));
         let states = &mut words[at..end];

@@ -1,7 +1,7 @@
 //! What a table knows of records that other machines have copies of.
 
 use frs_store::layout::node;
-use frs_store::{Judge as _, Life};
+use frs_store::{Judge as _, Life, version};
 
 use super::{Entry, Table};
 use crate::plug::Learning;
@@ -29,15 +29,18 @@ impl Table {
         self.learning = learning;
     }
 
-    /// Whether a node of a key can matter now, by its last use. An erased record, which holds
-    /// nothing, matters for as long: it keeps an older copy from coming back.
+    /// Whether a node of a key matters now. An erased record, which holds nothing, matters for as
+    /// long as any of its business: it keeps an older copy from coming back.
     pub fn may_matter(&self, entry: &Entry, words: &[u64], now: u64) -> bool {
+        let end = words.len() - version::tail_words(words);
+        let is_erased = words[entry.states_at()..end].iter().all(|&word| word == 0);
         let Some(group) = entry.group else { return false };
         match self.life(group, words[node::KEY]) {
             Life::Over => false,
-            Life::Unbounded => true,
-            Life::Ms(ms) => words[node::LAST_USE].saturating_add(ms) >= now,
-            Life::Until(at) => words.get(at).is_some_and(|&end| end == 0 || end > now),
+            Life::Until(at) => is_erased || words[at] == 0 || words[at] > now,
+            Life::Ms(ms) if is_erased => words[node::LAST_USE].saturating_add(ms) >= now,
+            Life::Unbounded if is_erased => true,
+            Life::Ms(_) | Life::Unbounded => entry.left_ms(words, now) != Some(0),
         }
     }
 }

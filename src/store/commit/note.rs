@@ -30,6 +30,12 @@ impl Handle {
             return;
         }
         version.unwrap_or_default().changed_by(self.run).put(words);
+        Handle::note_place(slot, group, intent, place);
+    }
+
+    /// Notes that other machines need the node of a place.
+    #[inline]
+    pub(crate) fn note_place(slot: SlotWords<'_>, group: &Group, intent: &Intent, place: usize) {
         let file = group.register_index(intent.file);
         let changed = ChangedPlace { file, key_node: intent.key_node, place: place as u32 };
         ChangeRing::of(slot).note(changed);

@@ -10,6 +10,7 @@ mod moving;
 mod versions;
 
 pub use moving::{FormerPlace, Sought};
+use versions::VersionStep;
 
 use frs_base::sync::Ordering;
 use frs_conf::key::{KeyNodeId, KeyRef, Location};
@@ -150,8 +151,7 @@ struct NodeCopy {
     former: Option<usize>,
     evicts: Option<Rank>,
     dirty: bool,
-    /// Its version is that of a copy, or of before a move: no change of this process.
-    keeps_version: bool,
+    version: VersionStep,
     /// Positions in `words`: its first word, its first state word, and the end.
     start: usize,
     states: usize,
@@ -309,7 +309,7 @@ impl<'h> Transaction<'h> {
             former: None,
             evicts: None,
             dirty: false,
-            keeps_version: false,
+            version: VersionStep::Next,
             start,
             states,
             end,

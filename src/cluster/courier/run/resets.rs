@@ -86,7 +86,8 @@ impl Resets {
     /// Notes the epoch of a biz on another machine, or in the cluster.
     pub fn note(&mut self, service: &Service, biz: u32, epoch: u64) {
         if service.epoch(biz).is_some_and(|own| own < epoch) {
-            self.behind.entry(biz).or_default().epoch = epoch;
+            let behind = self.behind.entry(biz).or_default();
+            behind.epoch = behind.epoch.max(epoch);
         }
     }
 

@@ -18,7 +18,10 @@ impl<T: Copy> Mirror<T> {
         let comparing = &mut self.peers[peer].comparing;
         let group = comparing.iter().position(|one| *one == Comparing::UnderWay(compare));
         let Some(group) = group else { return };
-        self.peers[peer].different.extend(parts);
+        let different = &mut self.peers[peer].different;
+        // A peer that tells more parts than there are is not believed.
+        let room = (1 << (compare & 0x1f).min(31)) - different.len().min(1 << 31);
+        different.extend(parts.iter().take(room));
         if !is_last {
             return;
         }

@@ -106,9 +106,8 @@ impl<T: Copy> Mirror<T> {
     pub fn leave(&mut self) {
         if !self.is_leaving {
             self.is_leaving = true;
-            for peer in (0..self.peers.len()).filter(|&peer| self.peers[peer].is_up) {
-                self.out.push((To::Peer(peer), Frame::Leaving { is_leaving: true }));
-            }
+            // With the next look at the clocks.
+            self.peers.iter_mut().for_each(|peer| peer.next_clock = self.begun);
         }
     }
 
@@ -120,11 +119,6 @@ impl<T: Copy> Mirror<T> {
     /// Lets all changes go at once.
     pub fn hurry(&mut self) {
         self.peers.iter_mut().for_each(|peer| peer.push.hurry());
-    }
-
-    /// Whether every peer has all that was changed here.
-    pub fn is_handed_over(&self) -> bool {
-        self.peers.iter().filter(|peer| peer.is_up).all(|peer| peer.push.is_empty())
     }
 
     /// The last frames of this machine: its peers need not wait any longer.

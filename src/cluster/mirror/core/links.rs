@@ -19,9 +19,14 @@ impl<T: Copy> Mirror<T> {
 
     /// A link is down.
     pub fn link_is_down(&mut self, link: u64) {
-        self.links.remove(&link);
+        let was_there = self.links.remove(&link).is_some();
         self.walks.retain(|walk| walk.link() != Some(link));
         self.out.retain(|(to, _)| *to != To::Link(link));
+        if was_there && self.peers.len() > 1 {
+            // It may have told only some of the others.
+            (0..self.peers.len()).for_each(|peer| self.compare_all(peer));
+            self.walks.retain(|walk| walk.peer().is_none());
+        }
     }
 
     /// Takes in a frame over a link. False: it is out of place.
@@ -55,7 +60,9 @@ impl<T: Copy> Mirror<T> {
                 }
             }
             Frame::Compared { group } => {
-                self.compared.insert((link.owner, group));
+                if self.groups.iter().any(|known| known.name == group) {
+                    self.compared.insert((link.owner, group));
+                }
                 self.look_whether_learnt();
             }
             Frame::Ask { id: ask, key } => {
@@ -67,6 +74,7 @@ impl<T: Copy> Mirror<T> {
                 link.leaves_until = is_leaving.then_some(now.at + LEAVE);
                 if is_leaving {
                     // The processes know it before the machine hears that this one does.
+                    self.told = None;
                     self.tell_learning(service, now.at);
                     self.out.push((To::Link(id), Frame::Left));
                 }
@@ -139,6 +147,9 @@ impl<T: Copy> Mirror<T> {
         match known.filter(|&known| self.has_group(&self.links[&link].groups, known)) {
             Some(group) => {
                 let purpose = Purpose::Judge { link, compare, theirs, parts: Parts::new(bits) };
+                // A later comparison makes an earlier one void.
+                let is_earlier = |walk: &Walk| walk.link() == Some(link) && walk.group == group;
+                self.walks.retain(|walk| !is_earlier(walk));
                 self.walks.push(Walk::new(group, purpose));
             }
             // Nothing of it is wanted here.

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::machine::{Machine, Played};
 use super::network::{Network, Weather, peer_at};
 use super::random::Random;
-use crate::mirror::frame::Frame;
 
 /// In this time machines that are connected have settled.
 const SETTLED_MS: u64 = 120_000;
@@ -71,20 +70,16 @@ impl Field {
     }
 
     /// Goes on by so many milliseconds: connects, delivers, and lets couriers have their turns.
-    /// Returns the machines that may have taken records.
+    /// Returns the machines that have taken in copies.
     pub fn step(&mut self, ms: u64) -> BTreeSet<usize> {
         self.now.ms += ms;
         let Field { machines, network, now, random, .. } = self;
         network.work(machines, random, now);
-        let mut taken = BTreeSet::new();
+        let installed: Vec<u64> = self.installed().collect();
         while let Some(arrived) = self.network.next(&self.now) {
-            if !self.is_up(arrived.at) {
-                continue;
+            if self.is_up(arrived.at) {
+                self.machines[arrived.at].take(arrived.from, arrived.frame, &self.now);
             }
-            if matches!(arrived.frame, Frame::Records { .. } | Frame::Answer { .. }) {
-                taken.insert(arrived.at);
-            }
-            self.machines[arrived.at].take(arrived.from, arrived.frame, &self.now);
         }
         for machine in self.up() {
             if self.skipped[machine] < self.lazy && self.random.one_in(2) {
@@ -92,11 +87,15 @@ impl Field {
                 continue;
             }
             self.skipped[machine] = 0;
-            // An answer that could not be taken in before may be taken in now.
-            taken.insert(machine);
             self.turn(machine);
         }
-        taken
+        let changed = self.installed().zip(installed).enumerate();
+        changed.filter(|(_, (now, was))| now != was).map(|(machine, _)| machine).collect()
+    }
+
+    /// How many copies each machine has taken in.
+    fn installed(&self) -> impl Iterator<Item = u64> {
+        self.machines.iter().map(|machine| machine.mirror.counts.installed)
     }
 
     /// The turn of a courier.

@@ -13,7 +13,7 @@ use super::oracle::{Oracle, Rules};
 const MAX: u64 = 60;
 const KEYS: usize = 5;
 /// Seeds of each peril.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 12;
 
 const MAP: &str = r#"<map>
   <group name="g" files="1" key-nodes="4" chain="16" node-size="128" mirror="50ms"/>
