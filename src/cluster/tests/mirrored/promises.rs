@@ -7,7 +7,7 @@ use super::machine::{Outcome, Stored};
 use super::network::Weather;
 
 const MAP: &str = r#"<map>
-  <group name="g" files="1" key-nodes="4" chain="8" node-size="192" mirror="50ms"/>
+  <group name="g" files="1" key-nodes="16" chain="16" node-size="192" mirror="50ms"/>
   <group name="plain" files="1" key-nodes="4" chain="8" node-size="128"/>
   <biz id="1" name="total" group="g" key="string"><limit policy="total" max="10"/></biz>
   <biz id="2" name="second" group="g" key="string">
@@ -85,7 +85,6 @@ impl Field {
     }
 }
 
-// Shows: mirror.
 #[test]
 fn a_lost_machine_costs_what_was_not_sent() {
     for biz in LASTING {
@@ -105,7 +104,6 @@ fn a_lost_machine_costs_what_was_not_sent() {
     }
 }
 
-// Shows: mirror.
 #[test]
 fn what_was_changed_is_sent_within_the_delay() {
     let mut field = field(3);
@@ -119,7 +117,6 @@ fn what_was_changed_is_sent_within_the_delay() {
     assert_eq!(field.machines[1].mirror.counts.installed, 4);
 }
 
-// Shows: mirror.
 #[test]
 fn a_machine_that_learns_asks_before_the_first_use_of_a_key() {
     for biz in LASTING {
@@ -141,7 +138,6 @@ fn a_machine_that_learns_asks_before_the_first_use_of_a_key() {
     }
 }
 
-// Shows: mirror.
 #[test]
 fn a_machine_without_peers_goes_on_with_what_is_here() {
     let mut field = field(2);
@@ -157,7 +153,6 @@ fn a_machine_without_peers_goes_on_with_what_is_here() {
     assert!(!field.machines[0].mirror.is_learning());
 }
 
-// Shows: mirror.
 #[test]
 fn both_machines_used_at_once_are_over_by_what_the_other_admitted_since_they_agreed() {
     for biz in LASTING {
@@ -179,7 +174,6 @@ fn both_machines_used_at_once_are_over_by_what_the_other_admitted_since_they_agr
     }
 }
 
-// Shows: mirror.
 #[test]
 fn a_peer_that_was_away_for_a_day_gets_all() {
     let mut field = field(2);
@@ -202,7 +196,6 @@ fn a_peer_that_was_away_for_a_day_gets_all() {
     }
 }
 
-// Shows: mirror.
 #[test]
 fn an_overrun_of_the_ring_loses_nothing() {
     let mut field = field(2);
@@ -227,7 +220,6 @@ fn an_overrun_of_the_ring_loses_nothing() {
     }
 }
 
-// Shows: mirror.
 #[test]
 fn an_expired_record_that_is_made_anew_replaces_the_expired_copy() {
     // Forever as many changes as before it was over.
@@ -262,22 +254,26 @@ fn evict(field: &mut Field, machine: usize, biz: &str, key: &str) {
     panic!("{key} stays");
 }
 
-// Shows: mirror.
 #[test]
 fn an_evicted_record_that_is_made_anew_is_not_taken_for_the_evicted_one() {
-    let mut field = field(2);
+    // The peer has room for all.
+    let large = MAP.replace(r#"key-nodes="16" chain="16" node-size="192""#, LARGE);
+    let mut field = Field::of(&[MAP, &large], CALM, 1);
+    field.settle();
     (0..3).for_each(|_| _ = field.update(0, "hour", "k", 1));
     field.settle();
-    // The peer has room: it has not seen the other keys.
     evict(&mut field, 0, "hour", "k");
+    field.now.ms += 1;
     (0..3).for_each(|_| _ = field.update(0, "hour", "k", 3));
+    assert_eq!(field.used(0, "hour", "k"), 9);
+    field.go_on(100);
+    // The copy comes back, or the new record replaces it.
     field.settle();
-    if field.stored(0, "hour", "k").is_some() && field.stored(1, "hour", "k").is_some() {
-        field.assert_equal("hour", "k");
-    }
+    field.assert_equal("hour", "k");
 }
 
-// Shows: mirror.
+const LARGE: &str = r#"key-nodes="256" chain="32" node-size="256""#;
+
 #[test]
 fn an_erased_record_and_a_count_set_by_hand_are_erased_and_set_on_all() {
     for biz in LASTING {
@@ -297,7 +293,6 @@ fn an_erased_record_and_a_count_set_by_hand_are_erased_and_set_on_all() {
     }
 }
 
-// Shows: mirror.
 #[test]
 fn an_erased_record_does_not_come_back_from_a_peer_that_was_away() {
     let mut field = field(2);
@@ -313,7 +308,6 @@ fn an_erased_record_does_not_come_back_from_a_peer_that_was_away() {
     assert_eq!([0, 1].map(|machine| field.used(machine, "total", "k")), [0, 0]);
 }
 
-// Shows: mirror.
 #[test]
 fn a_ban_holds_on_all_machines_and_is_lifted_on_all() {
     let mut field = field(2);
@@ -333,7 +327,6 @@ fn a_ban_holds_on_all_machines_and_is_lifted_on_all() {
     field.assert_equal("banned", "k");
 }
 
-// Shows: mirror.
 #[test]
 fn a_reset_reaches_all_and_one_in_a_partition_holds_where_it_is_heard() {
     for biz in [1, 3] {
@@ -356,7 +349,6 @@ fn a_reset_reaches_all_and_one_in_a_partition_holds_where_it_is_heard() {
     }
 }
 
-// Shows: mirror.
 #[test]
 fn a_record_of_after_a_reset_replaces_one_of_before_it_with_the_same_version() {
     let mut field = field(3);
@@ -380,7 +372,6 @@ fn a_record_of_after_a_reset_replaces_one_of_before_it_with_the_same_version() {
     field.assert_equal("total", "k");
 }
 
-// Shows: mirror-handover.
 #[test]
 fn a_planned_handover_is_over_by_nothing() {
     for biz in LASTING {
@@ -404,7 +395,7 @@ fn a_planned_handover_is_over_by_nothing() {
             field.machines[0].mirror.hurry();
             field.step(1);
             field.machines[0].mirror.hurry();
-            if field.machines[0].mirror.is_handed_over() {
+            if field.machines[0].mirror.is_settled() {
                 break;
             }
         }
@@ -428,7 +419,6 @@ fn a_planned_handover_is_over_by_nothing() {
     }
 }
 
-// Shows: mirror-handover.
 #[test]
 fn a_handover_with_an_overrun_hands_all_over() {
     let mut field = field(2);
@@ -444,14 +434,13 @@ fn a_handover_with_an_overrun_hands_all_over() {
         assert!(turn < 1000, "it never ends");
         field.machines[0].mirror.hurry();
         field.step(1);
-        if field.machines[0].mirror.is_handed_over() {
+        if field.machines[0].mirror.is_settled() {
             break;
         }
     }
     assert_eq!(field.used(1, "total", "k"), 7);
 }
 
-// Shows: mirror.
 #[test]
 fn a_machine_that_leaves_and_is_killed_holds_nobody_up() {
     let mut field = field(2);
@@ -470,7 +459,6 @@ fn a_machine_that_leaves_and_is_killed_holds_nobody_up() {
     assert_ne!(field.update(1, "total", "k", 1), Outcome::Failed(ItemError::Busy));
 }
 
-// Shows: mirror.
 #[test]
 fn a_change_while_mirror_was_off_reaches_the_peers_when_it_is_on_again() {
     let off = MAP.replace(r#" mirror="50ms""#, "");
@@ -490,7 +478,22 @@ fn a_change_while_mirror_was_off_reaches_the_peers_when_it_is_on_again() {
     assert_eq!(field.used(1, "total", "k"), 7);
 }
 
-// Shows: mirror.
+#[test]
+#[ignore = "fails: both machines make the version (takeovers + 1, 1, host 0)"]
+fn records_that_both_machines_used_while_mirror_was_off_are_equal_when_it_is_on_again() {
+    let off = MAP.replace(r#" mirror="50ms""#, "");
+    let mut field = field(2);
+    field.update(0, "total", "k", 2);
+    field.settle();
+    (0..2).for_each(|machine| field.machines[machine].publish(&off));
+    field.go_on(100);
+    field.update(0, "total", "k", 5);
+    field.update(1, "total", "k", 3);
+    (0..2).for_each(|machine| field.machines[machine].publish(MAP));
+    field.settle();
+    field.assert_equal("total", "k");
+}
+
 #[test]
 fn a_group_that_is_not_mirrored_is_not_sent() {
     let mut field = field(2);
@@ -500,7 +503,6 @@ fn a_group_that_is_not_mirrored_is_not_sent() {
     assert_eq!(field.stored(0, "plain", "k").expect("stored").version, None);
 }
 
-// Shows: mirror.
 #[test]
 fn a_clock_that_is_ahead_or_behind_decides_nothing() {
     for skew_ms in [-5_000, 5_000] {
