@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn parts_differ_exactly_where_a_version_does() {
-        let of = |changes| Version { takeovers: 1, changes, host: 9 };
+        let of = |changes| Version { takeovers: 1, changes, begun: 0, host: 9 };
         let mut one = Parts::new(6);
         (0..1000).for_each(|nth| one.add(number_of(&key(&format!("k{nth}"))), of(nth)));
         assert!(one.digests.iter().all(|part| (2..40).contains(&part.count)), "spread evenly");

@@ -63,14 +63,18 @@ impl Entry {
         self.rules.is_adopted(scope, had_ban, &words[self.states_at()..])
     }
 
-    /// Uses of a record whose group is not mirrored now make its version larger as well, by a host
-    /// that is none: so machines agree on it when the group is mirrored again. Where the states
-    /// need its words the version is lost.
+    /// Uses of a record whose group is not mirrored now make its version larger as well: so machines
+    /// agree on it when the group is mirrored again. The number of a run is not known here; each
+    /// machine's files have seeds of their own. Where the states need its words the version is
+    /// lost.
     #[cold]
     fn pass_version(&self, words: &mut [u64], scope: Scope) {
         let needed = self.states_at() + self.rules.words(scope) + node::VERSION_WORDS;
         match Version::of_node(words) {
-            Some(version) if needed <= words.len() => version.changed_by(0).put(words),
+            Some(version) if needed <= words.len() => {
+                let [first, second] = self.seed.0;
+                version.changed_by((first ^ second.rotate_left(32)) as u32).put(words);
+            }
             _ => version::remove(words),
         }
     }

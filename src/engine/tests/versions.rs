@@ -191,13 +191,14 @@ impl Machine {
         work: impl FnOnce(&mut Service),
     ) {
         self.changes();
-        let (before, run) = (self.version(biz, key).unwrap_or_default(), self.run());
+        let (before, run) = (self.version(biz, key), self.run());
         self.service.begin_tick();
         work(&mut self.service);
         let after = self.version(biz, key).expect(what);
+        let before = before.unwrap_or(Version { begun: after.begun, ..Version::default() });
         let expected = match before.host == run {
             true => Version { changes: before.changes + 1, ..before },
-            false => Version { takeovers: before.takeovers + 1, changes: 1, host: run },
+            false => Version { takeovers: before.takeovers + 1, changes: 1, host: run, ..before },
         };
         assert_eq!(after, expected, "{what}");
         let notes = self.changes();
@@ -364,7 +365,9 @@ fn an_atomic_request_changes_each_of_its_records_once() {
         assert_eq!(notes.len(), 3, "{round}: {notes:?}");
         for &(biz, key) in &keys {
             let version = m.version(biz, key).expect("a version");
-            assert_eq!(version, Version { takeovers: 1, changes: round, host: m.run() });
+            let begun = NOW as u32;
+            let expected = Version { takeovers: 1, changes: round, begun, host: m.run() };
+            assert_eq!(version, expected);
             assert!(m.named(&notes, (biz, key), version) > 0, "{round} {biz} {key}");
         }
     }
@@ -440,7 +443,8 @@ fn another_run_takes_over_with_its_first_change() {
             m.changes_once("an Update", ("log", "k"), |service| {
                 service.update("log", "k", NOW);
             });
-            assert_eq!(m.version("log", "k"), Some(Version { takeovers, changes, host: run }));
+            let expected = Version { takeovers, changes, begun: NOW as u32, host: run };
+            assert_eq!(m.version("log", "k"), Some(expected));
         }
         m.restart(NOW + u64::from(takeovers));
         assert_ne!(m.run(), run);
@@ -506,7 +510,8 @@ fn a_record_without_a_version_gets_one_when_it_moves_into_a_mirrored_group() {
     move_all(&mut m.service, NOW);
     let notes = m.changes();
     // Of two machines that begin to mirror, the later last use is told.
-    let first = Version { takeovers: 0, changes: (NOW / 1000) as u32, host: m.run() };
+    let changes = (NOW / 1000) as u32;
+    let first = Version { takeovers: 0, changes, begun: NOW as u32, host: m.run() };
     for key in 0..10 {
         assert_eq!(m.version("log", &format!("k{key}")), Some(first), "{key}");
     }
@@ -678,8 +683,9 @@ fn death_at_every_store_of_a_change() {
                 if old == new {
                     continue;
                 }
-                let of = |one: &Record| one.as_ref().and_then(|one| one.0).unwrap_or_default();
-                let (old, new) = (of(old), of(new));
+                let of = |one: &Record| one.as_ref().and_then(|one| one.0);
+                let (old, new) = (of(old), of(new).unwrap_or_default());
+                let old = old.unwrap_or(Version { begun: new.begun, ..Version::default() });
                 assert_eq!(new, old.changed_by(keeper.handle().run()), "{case} at {kill_at}");
                 let key_word = stored_key(&keeper, key.0, &key.1).key_word;
                 let named = |&at: &ChangedPlace| version_at(&keeper, at) == Some((key_word, new));

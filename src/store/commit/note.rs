@@ -3,6 +3,7 @@
 //! Invariant: a change is noted while the semaphore of its key-node is held.
 
 use crate::file::group::Group;
+use crate::file::layout::node;
 use crate::file::version::{Version, Versioned};
 use crate::handle::Handle;
 use crate::watch::change_ring::{ChangeRing, ChangedPlace};
@@ -29,7 +30,8 @@ impl Handle {
         if version.is_none() && group.versioned() == Versioned::Kept {
             return;
         }
-        version.unwrap_or_default().changed_by(self.run).put(words);
+        let before = version.unwrap_or_else(|| Version::new(words[node::LAST_USE]));
+        before.changed_by(self.run).put(words);
         Handle::note_place(slot, group, intent, place);
     }
 

@@ -20,7 +20,7 @@
 //!                          1 biz id (0..32), key length (32..48), key form (48..56)
 //!                          2 last use ms (outside the CRC) | 3.. key field | states | zero
 //!                          with a version, the last two words: changes (0..32), takeovers
-//!                          (32..64) | host (0..32)
+//!                          (32..64) | host (0..32), begun (32..64)
 //! runtime.mmap
 //!   page 0   header        0 magic | 1 version, layout digest | 2..4 boot id | 4 created ms
 //!                          5..7 random id | 7 CRC over 0..7 | 64 generation of the configuration

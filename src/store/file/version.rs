@@ -1,7 +1,7 @@
 //! The version of a record: which of two copies on two machines is the later one.
 //!
-//! Invariant: no version is made twice. A machine that changes a record of another one takes it
-//! over; its number is another one after each start.
+//! Invariant: no version is made twice with different content. A machine that changes a record of
+//! another one takes it over; its number is another one after each start.
 
 use super::layout::node::{self, CHECK, FLAG_VERSION, VERSION_WORDS};
 
@@ -13,6 +13,9 @@ pub struct Version {
     pub takeovers: u32,
     /// Changes since then.
     pub changes: u32,
+    /// When the record began, in milliseconds modulo 2^32: a record that was evicted and made anew
+    /// may count the same changes again.
+    pub begun: u32,
     /// The owner: the number of a run of a machine.
     pub host: u32,
 }
@@ -20,12 +23,20 @@ pub struct Version {
 impl Version {
     /// The version in these words.
     pub const fn of_words([counts, host]: [u64; VERSION_WORDS]) -> Version {
-        Version { takeovers: (counts >> 32) as u32, changes: counts as u32, host: host as u32 }
+        Version {
+            takeovers: (counts >> 32) as u32,
+            changes: counts as u32,
+            begun: (host >> 32) as u32,
+            host: host as u32,
+        }
     }
 
     /// Its words.
     pub const fn words(self) -> [u64; VERSION_WORDS] {
-        [(self.takeovers as u64) << 32 | self.changes as u64, self.host as u64]
+        [
+            (self.takeovers as u64) << 32 | self.changes as u64,
+            (self.begun as u64) << 32 | self.host as u64,
+        ]
     }
 
     /// The version of a node. `None` if it has none.
@@ -54,7 +65,7 @@ impl Version {
         {
             return Version { changes, ..self };
         }
-        Version { takeovers: self.takeovers.saturating_add(1), changes: 1, host }
+        Version { takeovers: self.takeovers.saturating_add(1), changes: 1, host, ..self }
     }
 }
 
@@ -72,6 +83,13 @@ pub fn remove(words: &mut [u64]) {
     let end = words.len() - tail_words(words);
     words[end..].fill(0);
     words[CHECK] &= !node::check_word(0, FLAG_VERSION);
+}
+
+impl Version {
+    /// Before the first change of a record that begins now.
+    pub fn new(now_ms: u64) -> Version {
+        Version { begun: now_ms as u32, ..Version::default() }
+    }
 }
 
 /// Whether the nodes of a group have versions.
@@ -95,7 +113,7 @@ mod tests {
 
     #[test]
     fn of_two_versions_the_one_after_more_takeovers_is_later_then_the_one_after_more_changes() {
-        let of = |takeovers, changes, host| Version { takeovers, changes, host };
+        let of = |takeovers, changes, host| Version { takeovers, changes, begun: 0, host };
         assert!(of(2, 1, 1) > of(1, 9, 9));
         assert!(of(1, 9, 1) > of(1, 8, 9), "an empty machine with a larger number does not win");
         assert!(of(1, 9, 2) > of(1, 9, 1));
@@ -109,7 +127,7 @@ mod tests {
             assert!(next > version && next.host == host);
             version = next;
         }
-        let full = Version { takeovers: 4, changes: u32::MAX, host: OWN };
+        let full = Version { takeovers: 4, changes: u32::MAX, begun: 0, host: OWN };
         assert!(full.changed_by(OWN) > full);
     }
 
@@ -118,7 +136,7 @@ mod tests {
         let mut words = [0; 8];
         words[CHECK] = node::check_word(77, node::FLAG_BAN);
         assert_eq!((Version::of_node(&words), tail_words(&words)), (None, 0));
-        let version = Version { takeovers: 1, changes: 2, host: u32::MAX };
+        let version = Version { takeovers: 1, changes: 2, begun: 3, host: u32::MAX };
         version.put(&mut words);
         assert_eq!((Version::of_node(&words), tail_words(&words)), (Some(version), 2));
         remove(&mut words);

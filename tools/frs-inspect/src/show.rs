@@ -65,7 +65,7 @@ pub const fn rank(rank: Rank) -> &'static str {
 /// The owner of a mirrored record, and its version. `run` is the number of this run of this
 /// machine, if it is known.
 pub fn version(version: Version, run: Option<u32>) -> String {
-    let Version { takeovers, changes, host } = version;
+    let Version { takeovers, changes, host, .. } = version;
     let owner = match run {
         Some(run) if run == host => "this machine".to_owned(),
         _ => format!("host {host:08x}: a copy, or from before the last start"),

@@ -479,7 +479,6 @@ fn a_change_while_mirror_was_off_reaches_the_peers_when_it_is_on_again() {
 }
 
 #[test]
-#[ignore = "fails: both machines make the version (takeovers + 1, 1, host 0)"]
 fn records_that_both_machines_used_while_mirror_was_off_are_equal_when_it_is_on_again() {
     let off = MAP.replace(r#" mirror="50ms""#, "");
     let mut field = field(2);

@@ -33,7 +33,7 @@ impl Transaction<'_> {
         let host = self.handle().run();
         let words = self.words(index);
         let changes = u32::try_from(words[node::LAST_USE] / 1000).unwrap_or(u32::MAX);
-        Version { takeovers: 0, changes, host }.put(words);
+        Version { changes, host, ..Version::new(words[node::LAST_USE]) }.put(words);
         self.copies.nodes[index.0].version = VersionStep::Noted;
     }
 
