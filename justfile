@@ -33,6 +33,15 @@ simulate seeds="0..1000000":
     FRS_SIMULATE={{ seeds }} cargo test --profile simulate --target-dir target/simulate -p frs-engine-crash --lib \
         simulation -- --nocapture
 
+# machines that mirror records: losses, old files, cuts, overruns, clocks apart, by seeds of all perils: just mirrored 0..100000
+mirrored seeds="0..100000":
+    FRS_MIRRORED={{ seeds }} cargo test --profile simulate --target-dir target/simulate -p frs-cluster --lib \
+        mirrored -- --nocapture
+
+# losses of a machine that mirrors its records, under load, beside the bound of what they cost
+losses losses="200":
+    FRS_LOSSES={{ losses }} cargo test --test it mirror::losses -- --nocapture
+
 # the policies and the calls against their models, millions of steps with overflow checks: just model 1000000
 model cases="100000":
     PROPTEST_CASES={{ cases }} CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
