@@ -37,9 +37,13 @@ impl Transaction<'_> {
         self.copies.nodes[index.0].version = VersionStep::Noted;
     }
 
-    /// Keeps the version of a node, because its record does not change. A record without a version
-    /// gets one all the same.
+    /// Keeps the version of a node, because its record does not change. A record of a mirrored group
+    /// that has none gets one all the same.
     pub fn keep_version(&mut self, index: NodeIndex) {
+        let key_node = self.copies.nodes[index.0].key_node;
+        if !self.groups()[self.list()[key_node].group].is_mirrored() {
+            return;
+        }
         if Version::of_node(self.words(index)).is_some() {
             // A place that was noted before the node moved is empty now.
             let moves = self.former(index).is_some();
