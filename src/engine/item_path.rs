@@ -194,7 +194,8 @@ impl ItemNodes<'_, '_> {
         Ok(())
     }
 
-    /// Stores the record of the scope with a first version, because it has none. Its last use stays.
+    /// Stores the record of the scope with a first version, because it has none. Its last use
+    /// stays.
     ///
     /// # Errors
     /// It has no room.

@@ -63,9 +63,9 @@ impl Entry {
         self.rules.is_adopted(scope, had_ban, &words[self.states_at()..])
     }
 
-    /// Uses of a record whose group is not mirrored now make its version larger as well: so machines
-    /// agree on it when the group is mirrored again. The number of a run is not known here; each
-    /// machine's files have seeds of their own. Where the states need its words the version is
+    /// Uses of a record whose group is not mirrored now make its version larger as well: so
+    /// machines agree on it when the group is mirrored again. The number of a run is not known here;
+    /// each machine's files have seeds of their own. Where the states need its words the version is
     /// lost.
     #[cold]
     fn pass_version(&self, words: &mut [u64], scope: Scope) {

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::browser::chromium;
+use super::browser::{Browser, chromium};
 use super::looks::fits_any_screen;
-use super::{assert_no_complaints, open, row, visit};
+use super::{assert_no_complaints, row, visit};
 use crate::common::Settings;
 use crate::common::address::Reserved;
 use crate::common::files;
@@ -23,7 +23,10 @@ fn the_page_shows_peers_where_there_are_some() {
     plane.setup.write_srv(&Settings { workers: 1, more, ..Settings::default() });
     files::write_secret(&plane.setup.path("conf/secret"), [7; 32]);
     let _server = plane.start(1);
-    let mut browser = open(&plane, &program);
+    let mut browser = Browser::start(&program);
+    browser.go(&format!("http://{}/", plane.address));
+    // Its peer is down.
+    browser.wait("document.getElementById('state')?.textContent == 'not well'");
     browser.wait("!document.getElementById('nav-peers').hidden");
     visit(&mut browser, "peers");
     browser.wait("document.querySelectorAll('#peers td.down').length == 1");

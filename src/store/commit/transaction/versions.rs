@@ -37,8 +37,8 @@ impl Transaction<'_> {
         self.copies.nodes[index.0].version = VersionStep::Noted;
     }
 
-    /// Keeps the version of a node, because its record does not change. A record of a mirrored group
-    /// that has none gets one all the same.
+    /// Keeps the version of a node, because its record does not change. A record of a mirrored
+    /// group that has none gets one all the same.
     pub fn keep_version(&mut self, index: NodeIndex) {
         let key_node = self.copies.nodes[index.0].key_node;
         if !self.groups()[self.list()[key_node].group].is_mirrored() {
