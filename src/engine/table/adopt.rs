@@ -64,9 +64,9 @@ impl Entry {
     }
 
     /// Uses of a record whose group is not mirrored now make its version larger as well: so
-    /// machines agree on it when the group is mirrored again. The number of a run is not known here;
-    /// each machine's files have seeds of their own. Where the states need its words the version is
-    /// lost.
+    /// machines agree on it when the group is mirrored again. The number of a run is not known
+    /// here; each machine's files have seeds of their own. Where the states need its words the
+    /// version is lost.
     #[cold]
     fn pass_version(&self, words: &mut [u64], scope: Scope) {
         let needed = self.states_at() + self.rules.words(scope) + node::VERSION_WORDS;

@@ -1,105 +1,29 @@
 //! Versions of the records of a mirrored group: each change makes one larger version and one note
 //! in the ring of changes, also if the process dies, the group grows, or another run goes on.
 
-use std::any::Any;
+mod peers;
+
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command as Process;
-use std::sync::Arc;
 
 use frs_base::testing::told;
-use frs_conf::key::{DigestKey, KeyField, KeyNodeId};
-use frs_conf::{Biz, Conf, Limit, Overlay, Scope};
-use frs_limit::{BootClock, Log, SharedPolicies, SharedPolicy};
+use frs_conf::key::{KeyField, KeyNodeId};
+use frs_conf::{Overlay, Scope};
 use frs_store::layout::node;
 use frs_store::{
-    ChangedPlace, ChangesFound, ChangesRead, Error, Group, Looked, Runtime, Version, crash, testing,
+    ChangedPlace, ChangesFound, ChangesRead, Group, Looked, Runtime, Version, crash, testing,
 };
+
+use peers::PLUG;
 
 use crate::testing::{Ask, World, move_all, request};
 use crate::{
-    Cluster, Command, Extras, Files, ItemError, ItemMoment, ItemOptions, Learning, Plug, Plugged,
-    RecordName, Remote, Request, Role, Service, StoredKey,
+    Command, Extras, ItemError, ItemMoment, ItemOptions, RecordName, Request, Role, Service,
+    StoredKey,
 };
 
 const NOW: u64 = 1_700_000_000_000;
-
-/// Makes peers that know nothing.
-#[derive(Debug)]
-struct PeersPlug;
-
-const PLUG: Plugged = Some(&PeersPlug);
-
-/// Peers that know nothing.
-#[derive(Debug, Default)]
-struct Peers(NoPolicies);
-
-#[derive(Debug, Default)]
-struct NoPolicies(Arc<BootClock>);
-
-impl Plug for PeersPlug {
-    fn serve(&self, _: &Files<'_>) -> Box<dyn Cluster> {
-        Box::new(Peers::default())
-    }
-
-    fn look(&self, _: &Files<'_>) -> Box<dyn Cluster> {
-        Box::new(Peers::default())
-    }
-
-    fn convert(&self, _: Option<&Runtime>) -> Box<dyn Cluster> {
-        Box::new(Peers::default())
-    }
-
-    fn check(&self) -> Result<(), Error> {
-        Ok(())
-    }
-}
-
-impl SharedPolicies for NoPolicies {
-    fn clock(&self) -> &Arc<BootClock> {
-        &self.0
-    }
-
-    fn policy(&self, _: &Biz, _: &Limit, _: Log) -> Option<Box<dyn SharedPolicy>> {
-        None
-    }
-}
-
-impl Cluster for Peers {
-    fn policies(&self) -> &dyn SharedPolicies {
-        &self.0
-    }
-
-    fn names(&self) -> Option<DigestKey> {
-        Some(DigestKey([1, 2]))
-    }
-
-    fn members(&self) -> Option<DigestKey> {
-        self.names()
-    }
-
-    fn records(&self, conf: &Conf, biz: &Biz) -> Option<Remote> {
-        let is_mirrored = conf.map.groups[biz.group].mirror_ms.is_some();
-        let remote = Remote { wait_ms: 50, copies: false, makes_room: false, is_mirrored };
-        is_mirrored.then_some(remote)
-    }
-
-    fn learning(&self) -> Learning {
-        Learning::No
-    }
-
-    fn begin_batch(&mut self, _: &Runtime) {}
-
-    fn has_news(&self) -> bool {
-        false
-    }
-
-    fn take_news(&self) {}
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-}
 
 const SMALL: &str = r#"files="1" key-nodes="8" chain="16" node-size="320" key-bytes="24""#;
 const LARGE: &str = r#"files="2" key-nodes="8" chain="20" node-size="384" key-bytes="40""#;
@@ -365,9 +289,8 @@ fn an_atomic_request_changes_each_of_its_records_once() {
         assert_eq!(notes.len(), 3, "{round}: {notes:?}");
         for &(biz, key) in &keys {
             let version = m.version(biz, key).expect("a version");
-            let begun = NOW as u32;
-            let expected = Version { takeovers: 1, changes: round, begun, host: m.run() };
-            assert_eq!(version, expected);
+            let of = (version.takeovers, version.changes, version.host);
+            assert_eq!(of, (1, round, m.run()));
             assert!(m.named(&notes, (biz, key), version) > 0, "{round} {biz} {key}");
         }
     }
@@ -443,8 +366,11 @@ fn another_run_takes_over_with_its_first_change() {
             m.changes_once("an Update", ("log", "k"), |service| {
                 service.update("log", "k", NOW);
             });
-            let expected = Version { takeovers, changes, begun: NOW as u32, host: run };
-            assert_eq!(m.version("log", "k"), Some(expected));
+            let version = m.version("log", "k").expect("a version");
+            assert_eq!(
+                (version.takeovers, version.changes, version.host),
+                (takeovers, changes, run)
+            );
         }
         m.restart(NOW + u64::from(takeovers));
         assert_ne!(m.run(), run);
@@ -509,9 +435,8 @@ fn a_record_without_a_version_gets_one_when_it_moves_into_a_mirrored_group() {
     m.service.begin_tick();
     move_all(&mut m.service, NOW);
     let notes = m.changes();
-    // Of two machines that begin to mirror, the later last use is told.
-    let changes = (NOW / 1000) as u32;
-    let first = Version { takeovers: 0, changes, begun: NOW as u32, host: m.run() };
+    let first = Version { takeovers: 0, changes: 1_700_000_000, ..Version::new(NOW) };
+    let first = Version { host: m.run(), ..first };
     for key in 0..10 {
         assert_eq!(m.version("log", &format!("k{key}")), Some(first), "{key}");
     }
