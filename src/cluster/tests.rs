@@ -1,5 +1,7 @@
 //! Services of hosts of a cluster, over a real store: leases, and records that the cluster keeps.
 
+#[cfg(feature = "courier")]
+mod compared;
 mod former_limits;
 mod giving_back;
 mod kept_bans;

@@ -1,7 +1,7 @@
 //! Machines that have copies of each other's records, without sockets: the test carries the frames.
 
-mod field;
-mod machine;
+pub(super) mod field;
+pub(super) mod machine;
 mod network;
 mod oracle;
 mod promises;

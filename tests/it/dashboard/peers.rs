@@ -35,8 +35,8 @@ fn the_page_shows_peers_where_there_are_some() {
     let alerts = "document.getElementById('alerts').textContent";
     browser.wait(&format!("{alerts}.includes('peers: no peer answers')"));
     let up = "(() => { stats.peers.learning = false; stats.peers.records.sent = 1234; \
-              Object.assign(stats.peers.machines[0], {up: true, lag: 150, 'lag-records': 2000, \
-              skew: -1500}); view.show(); return document.getElementById('mirror-sent').textContent \
+              Object.assign(stats.peers.machines[0], {up: true, compared: false, lag: 150, \
+              'lag-records': 2000, skew: -1500}); view.show(); return document.getElementById('mirror-sent').textContent \
               })()";
     assert_eq!(browser.value(up), json!("1,234"));
     let cells = ["127.0.0.1:1", "up, compares", "0.150 s", "2,000", "-1.500 s"];
