@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use frs_base::clock;
 use frs_conf::key::KeyField;
-use frs_conf::{EpochRaise, EpochStep, Overlay, Scope, active};
+use frs_conf::{EpochRaise, EpochStep, Overlay, Scope};
 use frs_engine::testing::{Ask, request};
 use frs_engine::{
     Command, Exchange, ItemError, ItemMoment, Need, NeedEnd, NeedKind, RecordName, Request, Role,
@@ -67,7 +67,6 @@ pub struct Stored {
 #[derive(Debug)]
 pub struct Waiting {
     pub exchange: Exchange,
-    pub biz: &'static str,
     pub key: String,
     pub count: i32,
 }
@@ -263,18 +262,7 @@ impl Machine {
         let mut exchange = Exchange::of(request(Command::Update, false, &[Ask(biz, key, count)]));
         let outcome = self.run_exchange(&mut exchange, now);
         if outcome == Outcome::Waits {
-            self.waiting.push(Waiting { exchange, biz, key: key.to_owned(), count });
-        }
-        outcome
-    }
-
-    /// A Query of one key: what the limits would say.
-    pub fn query(&mut self, biz: &'static str, key: &str, now: &Played) -> Outcome {
-        let query = request(Command::Query, false, &[Ask(biz, key, 1)]);
-        let mut exchange = Exchange::of(query);
-        let outcome = self.run_exchange(&mut exchange, now);
-        if outcome == Outcome::Waits {
-            self.service.give_up(&mut exchange);
+            self.waiting.push(Waiting { exchange, key: key.to_owned(), count });
         }
         outcome
     }
@@ -360,11 +348,6 @@ impl Machine {
         let wall_ms = self.at(now).wall_ms;
         self.service.begin_tick();
         self.service.erase(RecordName::of_key(biz, key), wall_ms).expect("erased");
-    }
-
-    /// The overlay in force, as the directory has it.
-    pub fn overlay_in_force(&self) -> Overlay {
-        active::read_overlay(&self.world.dir, self.generation).expect("read")
     }
 }
 

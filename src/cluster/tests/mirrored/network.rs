@@ -220,8 +220,8 @@ impl Network {
                 To::Peer(peer) => one.from == of && one.to == peer_at(of, peer),
                 To::Link(link) => one.link == link,
             };
-            let live = self.connections.iter_mut().filter(|one| one.cut.is_none());
-            let Some(one) = live.filter(is_meant).next() else { continue };
+            let mut live = self.connections.iter_mut().filter(|one| one.cut.is_none());
+            let Some(one) = live.find(is_meant) else { continue };
             let way = if matches!(to, To::Peer(_)) { &mut one.records } else { &mut one.answers };
             // In order.
             let due = way.back().map_or(due, |&(last, _)| due.max(last));
